@@ -12,6 +12,7 @@ pub(crate) mod disabled;
 pub mod entry;
 pub(crate) mod hex;
 pub mod ids;
+pub(crate) mod number;
 pub(crate) mod pointer;
 mod random;
 pub(crate) mod rate;

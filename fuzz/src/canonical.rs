@@ -1,5 +1,6 @@
 //! The canonical form of a value is its own canonical form, does not depend on the order of
-//! members, and is RFC 8785's; the exact form tells apart what anybody could tell apart
+//! members, and is RFC 8785's but for whole numbers beyond 2^53, which keep their digits; the exact
+//! form tells apart what anybody could tell apart
 //! (threat-model §3E E1, guarantees §4).
 
 use bytes::Bytes;
@@ -26,12 +27,10 @@ pub fn run(data: &[u8]) {
     );
     let formed = form(&value);
     assert_eq!(formed, form(&turned), "the order of members does not count");
-    assert_eq!(
-        formed,
-        serde_json_canonicalizer::to_vec(&value).ok(),
-        "RFC 8785"
-    );
-    // Whole numbers beyond 2^53, which servers may send, have the form of the nearest double.
+    if is_of_doubles(&value) {
+        let library = serde_json_canonicalizer::to_vec(&value).ok();
+        assert_eq!(formed, library, "RFC 8785");
+    }
     let Some(formed) = formed.filter(|_| limits.differential) else {
         return;
     };
@@ -44,6 +43,19 @@ fn read(text: &[u8], limits: &JsonLimits) -> Option<Value> {
     Text::read(Bytes::copy_from_slice(text), limits)
         .ok()
         .map(|text| text.value())
+}
+
+/// Whether each whole number in it is one that a double holds.
+fn is_of_doubles(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.values().all(is_of_doubles),
+        Value::Array(elements) => elements.iter().all(is_of_doubles),
+        Value::Number(number) => {
+            let whole = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
+            whole.is_none_or(|whole| whole <= 1 << 53)
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
 }
 
 /// The same value with the members of its objects in the other order.

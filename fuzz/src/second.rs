@@ -61,19 +61,19 @@ impl Node {
         }
     }
 
-    /// Calls `judge` with every object's members.
-    pub fn each_object(&self, judge: &mut dyn FnMut(&[Member])) {
+    /// Calls `judge` with every object's members, and how deep it is nested below `above` others.
+    pub fn each_object(&self, above: usize, judge: &mut dyn FnMut(usize, &[Member])) {
         match self {
             Self::Leaf(_) => {}
             Self::Array(elements) => {
                 for node in elements {
-                    node.each_object(judge);
+                    node.each_object(above + 1, judge);
                 }
             }
             Self::Object(members) => {
-                judge(members);
+                judge(above + 1, members);
                 for (_, node) in members {
-                    node.each_object(judge);
+                    node.each_object(above + 1, judge);
                 }
             }
         }

@@ -4,7 +4,8 @@
 
 use crate::mcp::envelope::asked;
 use crate::mcp::error_codes::{INVALID_REQUEST, PARSE_ERROR};
-use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::mcp::json::place::pointer;
+use crate::mcp::json::{AGENT_JSON_LIMITS, Malformed, Text};
 use crate::mcp::message::Message;
 use crate::telemetry::tasks::heavy;
 use bytes::Bytes;
@@ -15,7 +16,14 @@ pub(super) fn read(bytes: Bytes) -> Result<Message, Message> {
     let text = heavy::aside(bytes.len(), || Text::read(bytes, &AGENT_JSON_LIMITS)).map_err(
         |malformed| {
             let id = asked(&whole).and_then(id);
-            Message::error(id, PARSE_ERROR, &malformed.to_string(), None)
+            let place = pointer(&whole, malformed.at);
+            let words = if place.is_empty() {
+                malformed.to_string()
+            } else {
+                let Malformed { what, at } = malformed;
+                format!("{what}, at `{place}` (byte {at})")
+            };
+            Message::error(id, PARSE_ERROR, &words, None)
         },
     )?;
     Message::parse(&text).map_err(|reason| {

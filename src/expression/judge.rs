@@ -13,6 +13,8 @@ use std::collections::HashMap;
 
 /// An expression, in bytes.
 const EXPRESSION_BYTES_MAX: usize = 4 << 10;
+/// From here on, a double counts as equal to whole numbers that are not equal to it.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What rules know of the caller.
 const CALLER_FIELDS: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
@@ -180,6 +182,10 @@ impl<'a> ExpressionChecker<'a> {
         }
         let id = node.id;
         match &mut node.expr {
+            Expr::Literal(LiteralValue::Double(double)) if double.inner().abs() >= MAX_EXACT => {
+                let hint = "write it without a point or an exponent; with one, numbers that are not equal to it count as equal";
+                self.error(id, "a number that is not exact", hint);
+            }
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => {
                 let name = name.clone();

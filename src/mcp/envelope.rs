@@ -13,12 +13,27 @@ pub(crate) fn answered(text: &[u8]) -> Option<&[u8]> {
     is_answer.then_some(envelope.id?)
 }
 
-/// The id, as it is written, of an object that every parser reads so as a JSON-RPC request.
+/// The id, as it is written, of an object that asks for something, whatever is wrong with it: it
+/// has one `id` in plain letters up to where it can be read, none looks like one, and it is no
+/// answer.
 pub(crate) fn asked(text: &[u8]) -> Option<&[u8]> {
-    let envelope = Envelope::read(text)?;
-    let is_answer = envelope.result.is_some() || envelope.error.is_some();
-    let is_request = !is_answer && envelope.method?.first() == Some(&b'"');
-    is_request.then_some(envelope.id?)
+    let mut reader = EnvelopeReader { text, at: 0 };
+    let (mut id, mut is_answer, mut is_request) = (None, false, false);
+    reader.takes(b'{')?;
+    while let Some((key, value)) = reader.member() {
+        match key {
+            b"id" if id.is_none() => id = Some(value),
+            b"id" => return None,
+            b"result" | b"error" => is_answer = true,
+            b"method" => is_request = true,
+            other if other.eq_ignore_ascii_case(b"id") || other.contains(&b'\\') => return None,
+            _ => {}
+        }
+        if reader.next() != Some(b',') {
+            break;
+        }
+    }
+    id.filter(|_| is_request || !is_answer)
 }
 
 /// The members of a message of JSON-RPC 2.0 as they are written.
@@ -38,10 +53,8 @@ impl<'t> Envelope<'t> {
         let (mut envelope, mut version) = (Self::default(), None);
         reader.takes(b'{')?;
         loop {
-            let key = reader.string()?;
-            reader.takes(b':')?;
-            let value = reader.value()?;
-            let place = match &key[1..key.len() - 1] {
+            let (key, value) = reader.member()?;
+            let place = match key {
                 b"jsonrpc" => &mut version,
                 b"id" => &mut envelope.id,
                 b"method" => &mut envelope.method,
@@ -96,6 +109,13 @@ impl<'t> EnvelopeReader<'t> {
 
     fn takes(&mut self, byte: u8) -> Option<()> {
         (self.next()? == byte).then_some(())
+    }
+
+    /// A member: its name as it is written, without quotes, and its value.
+    fn member(&mut self) -> Option<(&'t [u8], &'t [u8])> {
+        let key = self.string()?;
+        self.takes(b':')?;
+        Some((&key[1..key.len() - 1], self.value()?))
     }
 
     /// A string with its quotes.
@@ -198,23 +218,28 @@ mod tests {
 
     /// No agent waits for an answer that has come under no id.
     #[test]
-    fn only_what_is_beyond_doubt_is_a_question() {
+    fn a_question_has_its_id_where_it_can_be_read() {
         for text in [
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1,"a":2}}"#,
             r#"{"method":"x","id":7,"params":{"n":1e999},"jsonrpc":"2.0"}"#,
             r#"{"jsonrpc":"2.0","id":7,"method":"\ud800"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","method":"y"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":1"#,
+            r#"{"id":7,"params":{"a":1,}}"#,
         ] {
             assert_eq!(asked(text.as_bytes()), Some(&b"7"[..]), "{text}");
         }
         for text in [
             "",
+            r#"[{"jsonrpc":"2.0","id":7,"method":"x"}]"#,
             r#"{"jsonrpc":"2.0","method":"x","params":{"a":1,"a":2}}"#,
             r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"x"}"#,
             r#"{"jsonrpc":"2.0","id":7,"Id":8,"method":"x"}"#,
-            r#"{"jsonrpc":"2.0","id":7,"method":"x","method":"y"}"#,
-            r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
-            r#"{"jsonrpc":"2.0","id":7,"method":"x","result":{}}"#,
-            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":1"#,
+            r#"{"jsonrpc":"2.0","id":7,"\u0069d":8,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}"#,
+            r#"{"jsonrpc":"2.0","method":"x","params":{"a":1,"id":7"#,
         ] {
             assert_eq!(asked(text.as_bytes()), None, "{text}");
         }

@@ -1,8 +1,8 @@
 //! The strict JSON reader: every message, from an agent or a tool server, is read here first.
 //!
 //! What it accepts has exactly one reading, whatever parser a peer uses (threat-model §3A): no
-//! duplicate keys, no keys that differ in case only, no numbers that change or vanish in a double,
-//! no control characters in keys, bounded depth and size.
+//! duplicate keys, no keys that differ in case only down to a call's arguments, no numbers that
+//! change or vanish, no control characters in keys, bounded depth and size.
 //! The text itself is kept, so that what no rule touches travels as it was sent.
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ pub(crate) mod fold;
 mod levels;
 mod ordinary;
 pub(crate) mod path_edit;
+pub(crate) mod place;
 mod scalars;
 mod scan;
 mod split;
@@ -34,10 +35,18 @@ pub struct JsonLimits {
     pub key: usize,
     /// One string, as written.
     pub string: usize,
-    /// Refuse what another parser would read differently: keys equal under case folding, integers
-    /// beyond ±(2^53−1), NUL.
+    /// Refuse what another parser would read differently: numbers that neither 64 bits nor a double
+    /// hold exactly, negative zero, NUL.
     pub differential: bool,
+    /// Objects nested so deeply, the outermost is 1, in which keys that are equal under case folding
+    /// are refused.
+    pub folded_depth: usize,
 }
+
+/// How deep the members of a call's arguments stand, and those of `_meta`: below the message and
+/// `params`. Deeper down, a guard that decides by a name looks for others like it itself
+/// (threat-model §3A A3).
+const MEMBERS_OF_ARGUMENTS_DEPTH: usize = 3;
 
 /// For what agents send (threat-model §8).
 pub const AGENT_JSON_LIMITS: JsonLimits = JsonLimits {
@@ -47,6 +56,7 @@ pub const AGENT_JSON_LIMITS: JsonLimits = JsonLimits {
     key: 256,
     string: 1 << 20,
     differential: true,
+    folded_depth: MEMBERS_OF_ARGUMENTS_DEPTH,
 };
 
 /// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape
@@ -58,6 +68,7 @@ pub const SERVER_JSON_LIMITS: JsonLimits = JsonLimits {
     key: 4096,
     string: 4 << 20,
     differential: false,
+    folded_depth: 0,
 };
 
 /// Why a text was refused, and where. Never quotes the text.

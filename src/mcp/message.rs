@@ -148,13 +148,8 @@ impl Message {
             (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
                 let id = id.filter(|id| !id.is_null()).map(checked_id).transpose()?;
                 Ok(Self {
-                    kind: MessageKind::Response,
-                    id,
-                    method: String::new(),
-                    body: Some(body),
-                    is_error,
                     unknown,
-                    odd: None,
+                    ..Self::response(id, body, is_error)
                 })
             }
             _ => Err(NotAMessage::Shape),

@@ -34,6 +34,8 @@ mod budgets;
 mod caller_limits;
 // What a contract says beyond who may call: variants, drafts, errors.
 mod contracts;
+// Numbers of 64 bits, and keys alike but for case, in arguments.
+mod exact_arguments;
 // The example contract of the documents, code by code.
 mod example_003;
 // Failed calls of a task: in all, and in a row.

@@ -113,11 +113,10 @@ async fn delivered(
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
         };
-        let not_executed = &*tool.server.settings.not_executed;
         let named = Named {
             rules,
             rule,
-            not_executed,
+            not_executed: &tool.server.settings.not_executed,
         };
         let before = proven;
         proven = proof::of(&ended, named).after(proven);

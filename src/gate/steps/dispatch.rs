@@ -11,8 +11,8 @@ use crate::gate::steps::late::LATE_ANSWER_TIMEOUT;
 use crate::gate::steps::placing::Placed;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
+use crate::guards::ToolRules;
 use crate::guards::secrets::Sealed;
-use crate::guards::{Mode, ToolRules};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::own::without_ours;
@@ -20,7 +20,6 @@ use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::side::capabilities;
 use crate::upstream::departure::Departure;
-use crate::upstream::link::Tolerance;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -113,10 +112,7 @@ pub(in crate::gate) async fn exchange(
         waiting: &origin.waiting,
         stop_when_gone: !terms.detached,
         shaping: Some(shaper),
-        tolerance: match shaper.mode {
-            Mode::Observe => Tolerance::Everything,
-            Mode::Enforce => Tolerance::Answer,
-        },
+        tolerance: shaper.tolerance(),
         task_token: None,
     };
     let timeout = Some(if terms.detached {
@@ -136,13 +132,7 @@ pub(in crate::gate) async fn exchange(
     failpoint::reached("before-send");
     match context.departs(outbound, departure).await {
         Ok(ExchangeOutcome::Answer(answer)) => {
-            if let Some(odd) = answer
-                .odd
-                .as_ref()
-                .filter(|_| shaper.withholds_odd(&answer))
-            {
-                return Err(Broken::Fault(Fault::unreadable(odd.what)));
-            }
+            shaper.readable(&answer)?;
             if let Some(result) = answer
                 .body
                 .as_ref()

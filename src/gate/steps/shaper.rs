@@ -2,14 +2,17 @@
 //! answer, and later, when the answer was the handle of a task.
 
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::steps::proof::Broken;
 use crate::guards::{Mode, ToolRules, results};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::ids::AgentId;
+use crate::model::reply::Fault;
 use crate::model::tally::UNASKED_TASKS;
 use crate::upstream::keeper::{ServerMessagePolicy, asks_too_much, withheld};
+use crate::upstream::link::Tolerance;
 use crate::upstream::owners::{OwnedTask, Shaping, is_task, shaped};
 use serde_json::json;
 use std::sync::Arc;
@@ -62,10 +65,23 @@ impl Shaper {
         self.wants_task || self.mode == Mode::Observe
     }
 
-    /// Whether an answer that two readers could read differently is withheld.
-    pub(in crate::gate) fn withholds_odd(&self, answer: &Message) -> bool {
+    /// What is let pass of what the strict reader refuses in what the tool server says.
+    pub(in crate::gate) fn tolerance(&self) -> Tolerance {
+        match self.mode {
+            Mode::Observe => Tolerance::Everything,
+            Mode::Enforce => Tolerance::Answer,
+        }
+    }
+
+    /// Whether an answer may be handed on, though two readers could read it differently.
+    pub(in crate::gate) fn readable(&self, answer: &Message) -> Result<(), Broken> {
         let (rule, output) = (&self.rules.results, self.tool.output());
-        rule.withholds_odd(answer, self.mode, output)
+        match &answer.odd {
+            Some(odd) if rule.withholds_odd(answer, self.mode, output) => {
+                Err(Broken::Fault(Fault::unreadable(odd.what)))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn is_unasked(&self, answer: &Message) -> bool {

@@ -7,6 +7,7 @@ use crate::expression::{
 };
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::number::compare;
 use serde_json::{Map, Number, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -156,22 +157,6 @@ fn computed(lines: BTreeMap<String, String>, problems: &mut Problems) -> Rewrite
 }
 
 /// Numbers of JSON by what they are worth.
-fn compare(one: &Number, other: &Number) -> Ordering {
-    let whole = |number: &Number| {
-        number
-            .as_i64()
-            .map(i128::from)
-            .or_else(|| number.as_u64().map(i128::from))
-    };
-    if let (Some(one), Some(other)) = (whole(one), whole(other)) {
-        return one.cmp(&other);
-    }
-    let real = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
-    real(one)
-        .partial_cmp(&real(other))
-        .unwrap_or(Ordering::Equal)
-}
-
 impl RewriteChange {
     /// The word in the file.
     pub(super) fn verb(&self) -> &'static str {

@@ -199,7 +199,7 @@ fn a_step_that_cannot_be_taken_blocks() {
             json!({ "text": format!("{long}{long}") }),
         ),
         (
-            json!({ "compute": { "/n": "arguments.n * 1000" } }),
+            json!({ "compute": { "/n": "double(arguments.n) * 1000.0" } }),
             json!({ "n": 9_007_199_254_740_991_i64 }),
         ),
         (

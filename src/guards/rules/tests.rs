@@ -100,6 +100,11 @@ fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
         ("lower(arguments.a) == 'x'", "unknown function `lower`"),
         ("_hidden(arguments.a)", "unknown function `_hidden`"),
         (
+            "arguments.a > 9007199254740992.0",
+            "column 15: a number that is not exact",
+        ),
+        ("arguments.a in [1.5, 1e300]", "a number that is not exact"),
+        (
             "arguments.a.all(x, x.all(y, y > 1))",
             "a loop within a loop",
         ),

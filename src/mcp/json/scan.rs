@@ -177,7 +177,7 @@ impl Scanner<'_> {
         let mut many: Option<HashSet<u64>> = None;
         loop {
             self.space();
-            self.key(first, &mut many)?;
+            self.key(depth, first, &mut many)?;
             self.space();
             if self.peek() != Some(b':') {
                 return self.refuse("expected `:`");
@@ -198,13 +198,19 @@ impl Scanner<'_> {
         }
     }
 
-    fn key(&mut self, first: usize, many: &mut Option<HashSet<u64>>) -> Result<(), Malformed> {
+    fn key(
+        &mut self,
+        depth: usize,
+        first: usize,
+        many: &mut Option<HashSet<u64>>,
+    ) -> Result<(), Malformed> {
         let start = self.at;
         if self.peek() != Some(b'"') {
             return self.refuse("expected a key");
         }
         let plain = self.string(self.limits.key)?;
-        let digest = self.digest(start..self.at, plain)?;
+        let folds = depth <= self.limits.folded_depth;
+        let digest = self.digest(start..self.at, plain, folds)?;
         let known = match many {
             Some(set) => !set.insert(digest),
             None => self.keys[first..].contains(&digest),
@@ -223,7 +229,7 @@ impl Scanner<'_> {
 
     /// Two keys are the same when their digests are: a collision refuses, it never lets anything
     /// pass.
-    fn digest(&mut self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
+    fn digest(&mut self, range: Range<usize>, plain: bool, folds: bool) -> Result<u64, Malformed> {
         let text = self.text;
         let inner = &text[range.start + 1..range.end - 1];
         if plain {
@@ -233,7 +239,14 @@ impl Scanner<'_> {
             if inner.starts_with(RESERVED_KEY_PREFIX.as_bytes()) {
                 self.odd("reserved key", range.start)?;
             }
-            return Ok(fnv(inner.iter().map(|&byte| self.fold(byte))));
+            let fold = |byte: &u8| {
+                if folds {
+                    byte.to_ascii_lowercase()
+                } else {
+                    *byte
+                }
+            };
+            return Ok(fnv(inner.iter().map(fold)));
         }
         let Some(key) = decode(&text[range.clone()]) else {
             return Err(Malformed {
@@ -247,18 +260,10 @@ impl Scanner<'_> {
         if key.chars().any(char::is_control) {
             self.odd("control character in a key", range.start)?;
         }
-        if !self.limits.differential {
+        if !folds {
             return Ok(fnv(key.bytes()));
         }
         Ok(fnv(folded(&key).bytes()))
-    }
-
-    fn fold(&self, byte: u8) -> u8 {
-        if self.limits.differential {
-            byte.to_ascii_lowercase()
-        } else {
-            byte
-        }
     }
 
     /// Passes a string; true if it is plain ASCII without escapes.
@@ -383,12 +388,12 @@ impl Scanner<'_> {
         self.at - start
     }
 
-    /// RFC 7493 §2.2: a number that a double cannot hold exactly means different things to
-    /// different peers.
+    /// Whole numbers of 64 bits pass as they are: they are judged and sent exactly. Other numbers
+    /// that a double cannot hold exactly mean different things to different peers (RFC 7493 §2.2).
     fn magnitude(&self, start: usize, fraction: bool) -> Result<(), Malformed> {
         let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
         let too_large = Malformed {
-            what: "number beyond ±(2^53−1); send it as a string",
+            what: "number that neither 64 bits nor a double hold exactly; send it as a string",
             at: start,
         };
         let Ok(number) = text.parse::<f64>() else {
@@ -411,9 +416,7 @@ impl Scanner<'_> {
             let largest = MAX_SAFE_INTEGER as f64;
             number.abs() <= largest || number.fract() != 0.0
         } else {
-            text.trim_start_matches('-')
-                .parse::<u64>()
-                .is_ok_and(|whole| whole <= MAX_SAFE_INTEGER)
+            text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()
         };
         if safe { Ok(()) } else { Err(too_large) }
     }

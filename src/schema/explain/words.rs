@@ -1,8 +1,9 @@
 //! The words for faults that a value has by itself, and names made safe to show.
 
 use super::{as_integer, equal};
+use crate::model::number::{compare, whole};
 use crate::schema::metered::pay;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// A name from outside, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -62,7 +63,7 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
                 (!equal(wanted, value)).then(|| format!("the value {}", shown_value(wanted)))
             }
             _ => match value {
-                Value::Number(number) => range(keyword, wanted, number.as_f64()?),
+                Value::Number(number) => range(keyword, wanted, number),
                 Value::String(text) => length(keyword, wanted, text.chars().count(), CHARACTERS),
                 Value::Array(elements) => length(keyword, wanted, elements.len(), ITEMS),
                 Value::Object(object) => length(keyword, wanted, object.len(), PROPERTIES),
@@ -132,21 +133,31 @@ fn listed(all: &[Value]) -> String {
     cut(&format!("one of {}{more}", words.join(", ")), 300)
 }
 
-fn range(keyword: &str, wanted: &Value, number: f64) -> Option<String> {
-    let limit = wanted.as_f64()?;
+fn range(keyword: &str, wanted: &Value, number: &Number) -> Option<String> {
+    let Value::Number(limit) = wanted else {
+        return None;
+    };
+    let stands = compare(number, limit);
     let (broken, words) = match keyword {
-        "minimum" => (number < limit, "at least"),
-        "maximum" => (number > limit, "at most"),
-        "exclusiveMinimum" => (number <= limit, "more than"),
-        "exclusiveMaximum" => (number >= limit, "less than"),
-        // Of fractions the remainder is not exact.
-        "multipleOf" => (
-            number.fract() == 0.0 && limit.fract() == 0.0 && number % limit != 0.0,
-            "a multiple of",
-        ),
+        "minimum" => (stands.is_lt(), "at least"),
+        "maximum" => (stands.is_gt(), "at most"),
+        "exclusiveMinimum" => (stands.is_le(), "more than"),
+        "exclusiveMaximum" => (stands.is_ge(), "less than"),
+        "multipleOf" => (is_no_multiple(number, limit), "a multiple of"),
         _ => return None,
     };
     broken.then(|| format!("{words} {wanted}"))
+}
+
+/// Of fractions the remainder is not exact.
+fn is_no_multiple(number: &Number, of: &Number) -> bool {
+    if let (Some(number), Some(of)) = (whole(number), whole(of)) {
+        return of != 0 && number % of != 0;
+    }
+    let (Some(number), Some(of)) = (number.as_f64(), of.as_f64()) else {
+        return false;
+    };
+    number.fract() == 0.0 && of.fract() == 0.0 && number % of != 0.0
 }
 
 /// What a length is counted in.

@@ -3,7 +3,9 @@
 
 use super::loss::{Losses, Lost, SchemaPlace};
 use super::node::{PropertyNode, Rest, SchemaNode, is_of, type_of};
+use crate::model::number::compare;
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 /// Both hold. Where both describe, `first` is heard.
@@ -123,10 +125,10 @@ fn facts(
             "type" => types(known, &value),
             "enum" => values_in_both(known, &value),
             "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
-                one_of(known, value, f64::gt)
+                one_of(known, value, Ordering::is_gt)
             }
             "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
-                one_of(known, value, f64::lt)
+                one_of(known, value, Ordering::is_lt)
             }
             "uniqueItems" => Some(Value::Bool(true)),
             _ => None,
@@ -138,8 +140,11 @@ fn facts(
     }
 }
 
-fn one_of(known: &Value, value: Value, stricter: fn(&f64, &f64) -> bool) -> Option<Value> {
-    Some(if stricter(&known.as_f64()?, &value.as_f64()?) {
+fn one_of(known: &Value, value: Value, stricter: fn(Ordering) -> bool) -> Option<Value> {
+    let (Value::Number(first), Value::Number(second)) = (known, &value) else {
+        return None;
+    };
+    Some(if stricter(compare(first, second)) {
         known.clone()
     } else {
         value

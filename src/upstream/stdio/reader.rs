@@ -129,7 +129,7 @@ impl ConversationShared {
         if message.odd.is_some() {
             self.routes.note_dropped();
             tracing::warn!(server = %self.server, "what it said outside its answers cannot be read alike by all");
-            return self.turn_away(message, out, "the request cannot be read alike by all");
+            return turn_away(message, out, "the request cannot be read alike by all");
         }
         let Err(full) = out.unsolicited.try_send(Inbound::Message(message)) else {
             return;
@@ -139,16 +139,16 @@ impl ConversationShared {
             return;
         };
         let busy = "too many requests wait for an answer; try again later";
-        self.turn_away(message, out, busy);
+        turn_away(message, out, busy);
     }
+}
 
-    /// A server that waits for an answer must get one.
-    fn turn_away(&self, message: Message, out: &StrayOutput, words: &str) {
-        if message.kind == MessageKind::Request
-            && let Some(queue) = out.queue.upgrade()
-        {
-            let refused = Message::error(message.id, INTERNAL_ERROR, words, None);
-            let _ = queue.try_send(StdinLine::of(None, &refused));
-        }
+/// A server that waits for an answer must get one.
+fn turn_away(message: Message, out: &StrayOutput, words: &str) {
+    if message.kind == MessageKind::Request
+        && let Some(queue) = out.queue.upgrade()
+    {
+        let refused = Message::error(message.id, INTERNAL_ERROR, words, None);
+        let _ = queue.try_send(StdinLine::of(None, &refused));
     }
 }

@@ -166,10 +166,10 @@ const NO_CALLS: &[MessageCase] = &[
     ),
     ("A10 id array", id!("[1]"), REQUEST, "`id` must be"),
     (
-        "A10 id beyond 2^53",
-        id!("9007199254740993"),
+        "A10 id beyond 64 bits",
+        id!("18446744073709551616"),
         PARSE,
-        "send it as a string",
+        "send it as a string, at `/id`",
     ),
     (
         "A11 a call posing as a notification",

@@ -53,6 +53,12 @@ pub(super) const AMBIGUOUS: &[MessageCase] = &[
         "differ in case only",
     ),
     (
+        "A3 PATH beside path in what is called",
+        more!("", r#","task":{"path":"/ok","PATH":"@CANARY"}"#),
+        PARSE,
+        "differ in case only, at `/params/task/PATH`",
+    ),
+    (
         "A3 Path beside path",
         arguments!(r#"{"path":"/ok","Path":"@CANARY"}"#),
         PARSE,
@@ -113,10 +119,10 @@ pub(super) const AMBIGUOUS: &[MessageCase] = &[
         "reserved key",
     ),
     (
-        "A6 2^53",
-        arguments!(r#"{"a":9007199254740992}"#),
+        "A6 2^53 as a double",
+        arguments!(r#"{"a":9007199254740992.0}"#),
         PARSE,
-        "send it as a string",
+        "send it as a string, at `/params/arguments/a`",
     ),
     (
         "A6 2^64",
