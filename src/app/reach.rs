@@ -1,6 +1,7 @@
 //! How each tool server of the configuration is reached.
 
 use crate::config::{ServerConfig, TransportConfig as Configured};
+use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits};
 use crate::upstream::child::ChildCommand;
 use crate::upstream::server_settings::{ServerTransport, UpstreamServerSettings};
 use anyhow::Context as _;
@@ -52,8 +53,15 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         refresh,
         ping_after,
         era,
+        message_max_bytes,
+        string_max_bytes,
         ..
     } = *server;
+    let limits = JsonLimits {
+        bytes: message_max_bytes,
+        string: string_max_bytes,
+        ..AGENT_JSON_LIMITS
+    };
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
     Ok(UpstreamServerSettings {
         name,
@@ -64,5 +72,6 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         ping_after,
         era,
         not_executed,
+        limits,
     })
 }

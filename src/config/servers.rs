@@ -2,6 +2,7 @@
 
 use super::exposed;
 use super::settings::{SandboxSettings, ToolServerSettings};
+use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::mcp::skeleton;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
@@ -16,6 +17,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::Url;
 
+/// What a message may be long at most, wherever it goes: a caller's share of the room for messages
+/// under way (threat-model §13 F11). Short ones always pass.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+const MIN_MESSAGE_BYTES: usize = 64 << 10;
+const MIN_STRING_BYTES: usize = 1 << 10;
 /// Servers at most.
 const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
@@ -60,6 +66,10 @@ pub struct ServerConfig {
     pub era: EraChoice,
     /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
     pub not_executed: Vec<u16>,
+    /// Bytes of a message to it at most, 64 KiB to 16 MiB.
+    pub message_max_bytes: usize,
+    /// Bytes of one string in such a message at most, 1 KiB to 16 MiB.
+    pub string_max_bytes: usize,
     /// It is declared, and not used.
     pub disabled: bool,
 }
@@ -103,6 +113,8 @@ impl ServerConfig {
             ping_after,
             era: EraChoice::Auto,
             not_executed,
+            message_max_bytes: AGENT_JSON_LIMITS.bytes,
+            string_max_bytes: AGENT_JSON_LIMITS.string,
             disabled: false,
         }
     }
@@ -173,6 +185,28 @@ fn one(
         MIN_DURATION,
         MAX_PING_AFTER,
     );
+    let mut size = |key, written: Option<usize>, least: usize, usual| {
+        let bytes = written.unwrap_or(usual);
+        if !(least..=MAX_MESSAGE_BYTES).contains(&bytes) {
+            problems.under(key, |problems| {
+                let hint = format!("between {least} and {MAX_MESSAGE_BYTES}");
+                problems.error("is out of bounds", hint);
+            });
+        }
+        bytes
+    };
+    let message_max_bytes = size(
+        "message_max_bytes",
+        settings.message_max_bytes,
+        MIN_MESSAGE_BYTES,
+        AGENT_JSON_LIMITS.bytes,
+    );
+    let string_max_bytes = size(
+        "string_max_bytes",
+        settings.string_max_bytes,
+        MIN_STRING_BYTES,
+        AGENT_JSON_LIMITS.string,
+    );
     let (disabled, era) = (settings.disabled, settings.era);
     let not_executed = statuses(&settings, problems);
     let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
@@ -185,6 +219,8 @@ fn one(
         ping_after: ping_after.unwrap_or(PING_AFTER),
         era,
         not_executed,
+        message_max_bytes,
+        string_max_bytes,
         disabled,
     }
 }

@@ -158,6 +158,11 @@ pub(crate) struct ToolServerSettings {
     /// refuses a call before it does anything: such a call may be sent again. Without it no
     /// status proves that, and the outcome is unknown.
     pub not_executed: Vec<i64>,
+    /// Bytes of a message to it at most: 4194304 if absent, 65536 to 16777216.
+    pub message_max_bytes: Option<usize>,
+    /// Bytes of one string in a message to it at most, as written: 1048576 if absent, 1024 to
+    /// 16777216. Longer ones are refused in enforce mode.
+    pub string_max_bytes: Option<usize>,
     /// It is not started or reached, and none of its tools is seen; what policies say of them
     /// stays. `true` holds at once.
     pub disabled: bool,

@@ -5,7 +5,7 @@ use super::session::AgentSession;
 use super::{Authenticated, Door};
 use crate::guards::Mode;
 use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
-use crate::mcp::json::Text;
+use crate::mcp::json::{Object, Text};
 use crate::mcp::members::{LookAlikes, MessageSender};
 use crate::mcp::message::Message;
 use crate::mcp::own::message_without_ours;
@@ -48,13 +48,17 @@ impl Door {
                 return refuse(&message, INVALID_PARAMS, &words);
             }
         }
-        let travelling = |message: Message| {
+        let travelling = |mut message: Message| {
             if message.method == "tools/call" {
-                message
-            } else {
-                message_without_ours(message)
+                return message;
             }
+            message.unknown = Object::new();
+            message_without_ours(message)
         };
+        if let Some(odd) = &message.odd {
+            let (agent, method) = (&known.caller.agent, message.method.escape_debug());
+            tracing::debug!(%agent, %method, "enforce mode would refuse an agent's message: {}", odd.what);
+        }
         let Some(found) = LookAlikes::of(&message, MessageSender::Agent) else {
             return Ok(travelling(message));
         };

@@ -8,11 +8,10 @@ use super::body::{HttpAnswer, empty, error, json, overloaded};
 use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
-use super::unread;
+use super::unread::{self, MessageReading};
 use super::{Authenticated, Door};
 use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
-use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::rate::Rate;
@@ -162,12 +161,13 @@ impl Door {
         request: Request<Incoming>,
     ) -> HttpAnswer {
         let (head, body) = request.into_parts();
-        if let Err(refused) = checks::body(&head.headers, AGENT_JSON_LIMITS.bytes).and_then(|()| {
+        let limits = self.limits(&scope);
+        if let Err(refused) = checks::body(&head.headers, limits.bytes).and_then(|()| {
             checks::accepts(&head.headers, &["application/json", "text/event-stream"])
         }) {
             return refused;
         }
-        let bytes = match self.roomy(&known, body).await {
+        let bytes = match self.roomy(&known, body, limits.bytes).await {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
@@ -178,7 +178,8 @@ impl Door {
                 Err(refused) => return refused,
             };
         }
-        let message = match unread::read(bytes) {
+        let mode = known.policy.mode;
+        let message = match unread::read(bytes, MessageReading { mode, limits }) {
             Ok(message) => message,
             Err(refused) => {
                 // As below: the session of an agent that reads its answer goes on.
@@ -214,7 +215,12 @@ impl Door {
     }
 
     /// The whole body, while there is room for it.
-    async fn roomy(&self, known: &Authenticated, body: Incoming) -> Result<Bytes, HttpAnswer> {
+    async fn roomy(
+        &self,
+        known: &Authenticated,
+        body: Incoming,
+        longest: usize,
+    ) -> Result<Bytes, HttpAnswer> {
         let share = self.room.take(&known.caller.agent, length(&body));
         let _share = share.map_err(|none| {
             let status = if none.of_one {
@@ -224,7 +230,7 @@ impl Door {
             };
             overloaded(status, &none.to_string(), RETRY_AFTER)
         })?;
-        read(body).await
+        read(body, longest).await
     }
 
     /// The era is read from the body; a header can only contradict it (protocol §4.2).
@@ -295,7 +301,7 @@ pub(super) fn too_fast(rate: Rate) -> String {
     )
 }
 
-async fn read(mut body: Incoming) -> Result<Bytes, HttpAnswer> {
+async fn read(mut body: Incoming, longest: usize) -> Result<Bytes, HttpAnswer> {
     // Its length is bounded and has its share of the room; memory is taken only as it is filled.
     let mut bytes = BytesMut::with_capacity(length(&body));
     let reading = async {
@@ -320,9 +326,8 @@ async fn read(mut body: Incoming) -> Result<Bytes, HttpAnswer> {
                     let Ok(part) = frame.into_data() else {
                         continue;
                     };
-                    if bytes.len() + part.len() > AGENT_JSON_LIMITS.bytes {
-                        let words =
-                            format!("a message has at most {} bytes", AGENT_JSON_LIMITS.bytes);
+                    if bytes.len() + part.len() > longest {
+                        let words = format!("a message has at most {longest} bytes");
                         return Err(error(
                             StatusCode::PAYLOAD_TOO_LARGE,
                             INVALID_REQUEST,

@@ -130,7 +130,8 @@ impl Door {
         headers: &HeaderMap,
         message: &Message,
     ) -> Result<(), Message> {
-        if message.method != "tools/call" {
+        // In observe mode what cannot be read alike by all travels, and so do the headers with it.
+        if message.method != "tools/call" || message.odd.is_some() {
             return Ok(());
         }
         let name = message.body.as_ref().and_then(|params| params.get("name"));

@@ -2,13 +2,14 @@
 
 mod call_params;
 
+use super::unread::{MessageReading, fits};
 use super::{Authenticated, Door};
 use crate::failpoint;
 use crate::gate::call::{Call, CallOrigin};
 use crate::gate::catalogue::view::ListAsked;
 use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{HOPS_HEADER, IDEMPOTENCY_KEY_HEADER};
-use crate::mcp::json::Text;
+use crate::mcp::json::{JsonLimits, Text};
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
@@ -88,6 +89,14 @@ impl BegunRequest {
 }
 
 impl Door {
+    /// What a message may be that comes to this address.
+    pub(super) fn limits(&self, scope: &Scope) -> JsonLimits {
+        match scope {
+            Scope::All => self.servers.limits(None),
+            Scope::One(server) => self.servers.limits(Some(server)),
+        }
+    }
+
     /// Reads the headers that are about the request, not about how it travels.
     pub(super) fn heads(policy: &Policy, headers: &HeaderMap) -> CallHeaders {
         let text = |name: &str| {
@@ -358,6 +367,9 @@ impl Door {
             links: Some(&arrived.links),
         };
         let (tool, server, own_name) = self.gate.named(asked, &name);
+        let limits = self.servers.limits(server.as_ref());
+        let mode = arrived.known.policy.mode;
+        fits(&arrived.message, MessageReading { mode, limits })?;
         let request_id = arrived
             .message
             .id

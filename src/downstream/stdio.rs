@@ -5,7 +5,7 @@ use super::http::too_fast;
 use super::modern::is_modern;
 use super::route::{Arrived, CallHeaders};
 use super::session::AgentSession;
-use super::unread;
+use super::unread::{self, MessageReading};
 use super::{Authenticated, Door};
 use crate::mcp::error_codes::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::json::Text;
@@ -54,7 +54,7 @@ pub(crate) async fn serve(
             }
         }
     });
-    let mut lines = Lines::new(input);
+    let mut lines = Lines::of(input, door.limits(&scope).bytes);
     let mut desk = StdioAgent {
         door,
         agent,
@@ -95,7 +95,11 @@ impl StdioAgent {
     }
 
     async fn line(&mut self, line: Bytes) {
-        match unread::read(line) {
+        let (mode, limits) = (
+            self.door.policy.current().mode,
+            self.door.limits(&self.scope),
+        );
+        match unread::read(line, MessageReading { mode, limits }) {
             Ok(message) => self.message(message).await,
             Err(refused) => self.say(&refused).await,
         }

@@ -25,8 +25,15 @@ pub(crate) const STRIPPED: &str = "strip_empty_optionals";
 pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
     failpoint::reached("preparing");
     let tool = gate.tool_of(Some(&call.origin.links), &call.judged.tool);
-    let (tool, call) = read_back(gate, policy, tool, call);
+    // What enforce mode would refuse unread, observe mode sends as it was written.
+    let is_odd = call.message.odd.is_some();
+    let (tool, call) = if is_odd {
+        (tool, call)
+    } else {
+        read_back(gate, policy, tool, call)
+    };
     let call = match &tool {
+        Some(tool) if is_odd => opened(&gate.seal, tool, call),
         Some(tool) => without_own(policy, opened(&gate.seal, tool, call), tool),
         None => call,
     };

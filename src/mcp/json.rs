@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
 
+mod bounds;
 pub(crate) mod fold;
 mod levels;
 mod ordinary;

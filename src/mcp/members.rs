@@ -45,7 +45,7 @@ impl LookAlikes {
         let outside: Vec<_> = message
             .unknown
             .iter()
-            .filter_map(|name| outside(name))
+            .filter_map(|(name, _)| outside(name))
             .collect();
         (!inside.is_empty() || !outside.is_empty()).then_some(Self { outside, inside })
     }
@@ -55,7 +55,7 @@ impl LookAlikes {
     pub(crate) fn taken_out(&self, mut message: Message) -> Message {
         message
             .unknown
-            .retain(|name| !self.outside.iter().any(|alike| alike.name == *name));
+            .retain(|name| !self.outside.iter().any(|alike| alike.name == name));
         message.body = message.body.map(|body| {
             if self.inside.is_empty() {
                 body

@@ -27,7 +27,7 @@ pub enum MessageKind {
 }
 
 /// A message taken apart one level. Only what JSON-RPC knows of it is written again, whatever it is
-/// and wherever it goes.
+/// and wherever it goes; but for calls in observe mode.
 #[derive(Debug, Clone)]
 pub struct Message {
     /// What it is.
@@ -40,9 +40,9 @@ pub struct Message {
     pub body: Option<Text>,
     /// Whether `body` of a response is its `error`.
     pub is_error: bool,
-    /// Names of members that JSON-RPC does not know, in order, to be judged: nothing of them is
-    /// kept.
-    pub unknown: Vec<String>,
+    /// Members that JSON-RPC does not know, in order. In observe mode those of a call travel; all
+    /// others are only judged, and taken out.
+    pub unknown: Object,
     /// What the strict reader refuses in it, where that was let pass: it is JSON, and no tree of it
     /// says all that it says.
     pub odd: Option<Box<Oddity>>,
@@ -100,7 +100,7 @@ impl Message {
             return Err(NotAMessage::Batch);
         }
         let (mut version, mut id, mut method, mut params) = (None, None, None, None);
-        let (mut result, mut error, mut unknown) = (None, None, Vec::new());
+        let (mut result, mut error, mut unknown) = (None, None, Object::new());
         for (key, value) in text.members().ok_or(NotAMessage::NotAnObject)? {
             let member = match &*key {
                 "jsonrpc" => &mut version,
@@ -110,7 +110,7 @@ impl Message {
                 "result" => &mut result,
                 "error" => &mut error,
                 _ => {
-                    unknown.push(key.into_owned());
+                    unknown.add(&key, value);
                     continue;
                 }
             };
@@ -164,7 +164,7 @@ impl Message {
             method: method.to_owned(),
             body: params,
             is_error: false,
-            unknown: Vec::new(),
+            unknown: Object::new(),
             odd: None,
         }
     }
@@ -178,7 +178,7 @@ impl Message {
             method,
             body: params,
             is_error: false,
-            unknown: Vec::new(),
+            unknown: Object::new(),
             odd: None,
         }
     }
@@ -191,7 +191,7 @@ impl Message {
             method: String::new(),
             body: Some(body),
             is_error,
-            unknown: Vec::new(),
+            unknown: Object::new(),
             odd: None,
         }
     }
@@ -254,6 +254,11 @@ impl Message {
         if self.body.is_some() {
             member(&mut out, name, body);
         }
+        if !self.unknown.is_empty() {
+            let start = out.len();
+            self.unknown.push_more(&mut out);
+            on_one_line(&mut out[start..]);
+        }
         out.push(b'}');
         Bytes::from(out)
     }
@@ -268,11 +273,14 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     out.push(b',');
     push_string(out, key);
     out.push(b':');
-    // Raw line ends occur between values only, and one line is one message on stdio and in an
-    // event.
     let start = out.len();
     out.extend_from_slice(value);
-    for byte in &mut out[start..] {
+    on_one_line(&mut out[start..]);
+}
+
+/// Raw line ends occur between values only, and one line is one message on stdio and in an event.
+fn on_one_line(text: &mut [u8]) {
+    for byte in text {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
         }

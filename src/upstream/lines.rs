@@ -12,8 +12,8 @@ const READ_CHUNK_BYTES: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineError {
     /// A line passed the bound.
-    #[error("a line is longer than {LINE_BYTES_MAX} bytes")]
-    TooLong,
+    #[error("a line is longer than {0} bytes")]
+    TooLong(usize),
     /// Reading failed.
     #[error("reading failed: {0}")]
     Read(#[from] std::io::Error),
@@ -23,16 +23,24 @@ pub(crate) enum LineError {
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     input: R,
+    /// Bytes of a line at most.
+    longest: usize,
     buffer: BytesMut,
     searched: usize,
     ended: bool,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Reads from `input`.
+    /// Reads from `input` lines of a message's usual length at most.
     pub(crate) fn new(input: R) -> Self {
+        Self::of(input, LINE_BYTES_MAX)
+    }
+
+    /// Reads from `input` lines of at most `longest` bytes.
+    pub(crate) fn of(input: R, longest: usize) -> Self {
         Self {
             input,
+            longest,
             buffer: BytesMut::new(),
             searched: 0,
             ended: false,
@@ -54,8 +62,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 .position(|byte| *byte == b'\n')
             {
                 let end = self.searched + at;
-                if end > LINE_BYTES_MAX {
-                    return Err(LineError::TooLong);
+                if end > self.longest {
+                    return Err(LineError::TooLong(self.longest));
                 }
                 self.searched = 0;
                 let mut line = self.buffer.split_to(end + 1);
@@ -63,8 +71,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return Ok(Some(line.freeze()));
             }
             self.searched = self.buffer.len();
-            if self.searched > LINE_BYTES_MAX {
-                return Err(LineError::TooLong);
+            if self.searched > self.longest {
+                return Err(LineError::TooLong(self.longest));
             }
             if self.ended {
                 self.searched = 0;
@@ -105,11 +113,11 @@ mod tests {
         line.insert(0, b'x');
         assert!(matches!(
             Lines::new(&line[..]).next().await,
-            Err(LineError::TooLong)
+            Err(LineError::TooLong(_))
         ));
         let endless = tokio::io::repeat(b'x');
         let mut lines = Lines::new(endless);
-        assert!(matches!(lines.next().await, Err(LineError::TooLong)));
+        assert!(matches!(lines.next().await, Err(LineError::TooLong(_))));
         assert!(
             lines.buffer.capacity() <= 4 * LINE_BYTES_MAX,
             "{}",

@@ -3,6 +3,7 @@
 use super::child;
 use super::http::Connections;
 use super::leftovers::Leftovers;
+use crate::mcp::json::JsonLimits;
 use crate::model::ids::ServerName;
 use http::{HeaderMap, Uri};
 use schemars::JsonSchema;
@@ -32,6 +33,8 @@ pub struct UpstreamServerSettings {
     /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
     /// the operator's word.
     pub not_executed: Arc<[u16]>,
+    /// What a message to it may be.
+    pub limits: JsonLimits,
 }
 
 impl UpstreamServerSettings {

@@ -5,6 +5,8 @@ use super::keeper::ServerMessagePolicy;
 use super::parking::ParkedCalls;
 use super::server::UpstreamServer;
 use super::server_settings::{Surroundings, UpstreamServerSettings};
+use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits};
+use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -104,5 +106,19 @@ impl Servers {
     /// Rises whenever a server comes, goes, or lists other tools.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// What a message to any of them may be; with `one`, to that server.
+    pub fn limits(&self, one: Option<&ServerName>) -> JsonLimits {
+        let known = self.all.iter().map(|server| &server.settings);
+        let mut limits = known
+            .filter(|settings| one.is_none_or(|name| *name == settings.name))
+            .map(|settings| settings.limits);
+        let first = limits.next().unwrap_or(AGENT_JSON_LIMITS);
+        limits.fold(first, |all, limits| JsonLimits {
+            bytes: all.bytes.max(limits.bytes),
+            string: all.string.max(limits.string),
+            ..all
+        })
     }
 }

@@ -54,6 +54,8 @@ mod loops;
 mod observe;
 // Answers in JSON that not everybody reads alike.
 mod odd_answers;
+// Calls in JSON that not everybody reads alike, in observe mode.
+mod odd_calls;
 // Secrets that a tool server knows from earlier.
 mod old_secrets;
 // What becomes of results before an agent reads them.

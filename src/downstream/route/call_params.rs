@@ -3,13 +3,14 @@
 use super::Arrived;
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::steps::hops;
-use crate::guards::{idempotency, task};
+use crate::guards::{Mode, idempotency, task};
 use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::json::Text;
-use crate::mcp::message::Message;
+use crate::mcp::message::{Message, Oddity};
 use crate::model::call::CallMeta;
 use crate::model::caller::Caller;
 use crate::model::reads::Profile;
+use crate::model::refusal::Refusal;
 use crate::telemetry::traces::Trace;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -24,6 +25,9 @@ const CALL_FIELDS: &[&str] = &[
     "requestState",
 ];
 
+/// Where a call's arguments stand in the message.
+const ARGUMENTS_POINTER: &str = "/params/arguments";
+
 /// What a call says that concerns the gate.
 pub(super) struct CallParams {
     pub(super) name: String,
@@ -35,28 +39,12 @@ impl CallParams {
     pub(super) fn read(arrived: &Arrived) -> Result<Self, Message> {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
-        if !message.unknown.is_empty() {
-            return refuse(
-                INVALID_REQUEST,
-                "a tools/call has the members jsonrpc, id, method and params, and no others",
-            );
-        }
         let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
             return refuse(INVALID_PARAMS, "a tools/call needs `params`");
         };
-        if params
-            .members()
-            .into_iter()
-            .flatten()
-            .any(|(key, _)| !CALL_FIELDS.contains(&&*key))
-        {
-            return refuse(
-                INVALID_PARAMS,
-                &format!(
-                    "`params` of a tools/call has only the members {}",
-                    CALL_FIELDS.join(", ")
-                ),
-            );
+        let unknown = Unknown::of(message, params);
+        if let (Some(unknown), Mode::Enforce) = (&unknown, arrived.known.policy.mode) {
+            return refuse(unknown.code, &unknown.words);
         }
         let name = params.get("name");
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
@@ -68,11 +56,65 @@ impl CallParams {
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
         }
+        let foreseen = message.odd.as_deref().map(of_oddity);
+        let foreseen = foreseen.or_else(|| unknown.map(|unknown| unbelieved("", unknown.words)));
+        let arguments = match (&message.odd, params.get("arguments")) {
+            // No tree says all that it says; what is known of it are its bytes.
+            (Some(_), Some(written)) => {
+                Value::String(String::from_utf8_lossy(written.as_bytes()).into_owned())
+            }
+            _ => arguments,
+        };
         Ok(Self {
             name: name.into_owned(),
             arguments,
-            reading,
+            reading: foreseen.map_or(reading, ArgumentOrigin::Impossible),
         })
+    }
+}
+
+/// What enforce mode refuses a call for, and observe mode lets travel.
+struct Unknown {
+    code: i64,
+    words: String,
+}
+
+impl Unknown {
+    fn of(message: &Message, params: &Text) -> Option<Self> {
+        if !message.unknown.is_empty() {
+            let words =
+                "a tools/call has the members jsonrpc, id, method and params, and no others";
+            return Some(Self {
+                code: INVALID_REQUEST,
+                words: words.to_owned(),
+            });
+        }
+        let mut members = params.members().into_iter().flatten();
+        let is_unknown = members.any(|(key, _)| !CALL_FIELDS.contains(&&*key));
+        is_unknown.then(|| Self {
+            code: INVALID_PARAMS,
+            words: format!(
+                "`params` of a tools/call has only the members {}",
+                CALL_FIELDS.join(", ")
+            ),
+        })
+    }
+}
+
+/// With what enforce mode would refuse what the strict reader does. The place is one of the
+/// arguments, where it is in them.
+fn of_oddity(odd: &Oddity) -> Refusal {
+    let pointer = odd.pointer.strip_prefix(ARGUMENTS_POINTER).unwrap_or("");
+    unbelieved(
+        pointer,
+        format!("JSON that everybody reads alike: {}", odd.what),
+    )
+}
+
+fn unbelieved(pointer: &str, expected: String) -> Refusal {
+    Refusal::SchemaInvalid {
+        pointer: pointer.to_owned(),
+        expected,
     }
 }
 

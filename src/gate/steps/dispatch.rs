@@ -11,8 +11,8 @@ use crate::gate::steps::late::LATE_ANSWER_TIMEOUT;
 use crate::gate::steps::placing::Placed;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
-use crate::guards::ToolRules;
 use crate::guards::secrets::Sealed;
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::own::without_ours;
@@ -86,8 +86,15 @@ pub(in crate::gate) fn pack(
     {
         params.set("arguments", filled);
     }
+    let unknown = match call.origin.policy.mode {
+        Mode::Observe => call.message.unknown.clone(),
+        Mode::Enforce => Object::new(),
+    };
     Parcel {
-        message: Message::request(0, "tools/call", Some(params.text())),
+        message: Message {
+            unknown,
+            ..Message::request(0, "tools/call", Some(params.text()))
+        },
         headers,
         departure: Departure::default(),
     }
@@ -210,17 +217,10 @@ pub(in crate::gate) fn header_params(
         .collect()
 }
 
-/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read
-/// it.
-fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
-    let sent = call
-        .message
-        .body
-        .as_ref()
-        .and_then(Text::object)
-        .unwrap_or_default();
+/// What of the parameters may travel, under the name that the tool server knows.
+fn listed(sent: &Object, name: &Text) -> Object {
     let mut params = Object::new();
-    params.set("name", Text::string(&tool.definition.name));
+    params.set("name", name.clone());
     for (key, value) in sent.iter() {
         match key {
             "arguments" | "_meta" | "task" | "inputResponses" | "requestState" => {
@@ -229,6 +229,24 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
             _ => {}
         }
     }
+    params
+}
+
+/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read
+/// it. In observe mode there is no list: whatever it wrote travels.
+fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
+    let sent = call
+        .message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let name = Text::string(&tool.definition.name);
+    let mut params = match call.origin.policy.mode {
+        Mode::Observe => sent.clone(),
+        Mode::Enforce => listed(&sent, &name),
+    };
+    params.set("name", name);
     // Set again, in its place: what is not placed stays as it was written.
     let read = (call.reading == ArgumentOrigin::Back).then(|| Text::of(&call.judged.arguments));
     if let Some(arguments) = placed.arguments(read.as_ref().or(sent.get("arguments"))) {

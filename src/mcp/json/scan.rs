@@ -1,6 +1,7 @@
 //! One pass over a JSON text that builds nothing and refuses everything a peer could read
 //! differently.
 
+use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
 use super::fold::folded;
 use super::ordinary::ordinary;
 use super::{JsonLimits, Malformed, decode};
@@ -39,7 +40,7 @@ fn scanned(
 ) -> Result<(Range<usize>, Option<Malformed>), Malformed> {
     if text.len() > limits.bytes {
         return Err(Malformed {
-            what: "text too long",
+            what: TEXT_TOO_LONG,
             at: limits.bytes,
         });
     }
@@ -101,9 +102,9 @@ impl Scanner<'_> {
             return Ok(());
         }
         if depth > MAX_ODD_DEPTH {
-            return self.refuse("nested too deeply");
+            return self.refuse(TOO_DEEP);
         }
-        self.odd("nested too deeply", self.at)
+        self.odd(TOO_DEEP, self.at)
     }
 
     fn peek(&self) -> Option<u8> {
@@ -119,7 +120,7 @@ impl Scanner<'_> {
     fn value(&mut self, depth: usize) -> Result<(), Malformed> {
         self.nodes += 1;
         if self.nodes > self.limits.nodes {
-            return self.refuse("too many values");
+            return self.refuse(TOO_MANY_VALUES);
         }
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
@@ -288,7 +289,7 @@ impl Scanner<'_> {
             }
         }
         if self.at - start > longest {
-            self.odd("string or key too long", self.at)?;
+            self.odd(STRING_TOO_LONG, self.at)?;
         }
         self.at += 1;
         Ok(plain)

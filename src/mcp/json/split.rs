@@ -12,16 +12,44 @@ use std::ops::Range;
 /// written.
 #[derive(Debug, Clone, Default)]
 pub struct Object {
-    members: Vec<(String, Text)>,
+    members: Vec<ObjectMember>,
+}
+
+#[derive(Debug, Clone)]
+struct ObjectMember {
+    name: String,
+    /// The name as it was written, where it is none of characters only.
+    written: Option<Text>,
+    value: Text,
+}
+
+impl ObjectMember {
+    fn push(&self, out: &mut Vec<u8>) {
+        match &self.written {
+            Some(written) => out.extend_from_slice(&written.0),
+            None => push_string(out, &self.name),
+        }
+        out.push(b':');
+        out.extend_from_slice(&self.value.0);
+    }
 }
 
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
-        Self {
-            members: JsonMembers::new(&text.0)
-                .map(|(key, value)| (key.into_owned(), value))
-                .collect(),
+        let mut walk = JsonMembers::new(&text.0);
+        let mut members = Vec::new();
+        while let Some((key, value)) = walk.step() {
+            let Some(name) = decode(&text.0[key.clone()]) else {
+                break;
+            };
+            let is_lossy = name.contains(char::REPLACEMENT_CHARACTER);
+            members.push(ObjectMember {
+                name: name.into_owned(),
+                written: is_lossy.then(|| Text(text.0.slice(key))),
+                value: Text(text.0.slice(value)),
+            });
         }
+        Self { members }
     }
 
     /// An object without members.
@@ -33,29 +61,47 @@ impl Object {
     pub fn get(&self, key: &str) -> Option<&Text> {
         self.members
             .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+            .find(|member| member.name == key)
+            .map(|member| &member.value)
     }
 
     /// All members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Text)> {
         self.members
             .iter()
-            .map(|(name, value)| (name.as_str(), value))
+            .map(|member| (member.name.as_str(), &member.value))
     }
 
     /// Sets `key`, in its place if it was there.
     pub fn set(&mut self, key: &str, value: Text) {
-        match self.members.iter_mut().find(|(name, _)| name == key) {
-            Some((_, old)) => *old = value,
-            None => self.members.push((key.to_owned(), value)),
+        match self.members.iter_mut().find(|member| member.name == key) {
+            Some(member) => member.value = value,
+            None => self.members.push(ObjectMember {
+                name: key.to_owned(),
+                written: None,
+                value,
+            }),
         }
+    }
+
+    /// Adds a member at the end, whether one of that name is there or not.
+    pub fn add(&mut self, key: &str, value: Text) {
+        self.members.push(ObjectMember {
+            name: key.to_owned(),
+            written: None,
+            value,
+        });
     }
 
     /// Takes `key` out.
     pub fn remove(&mut self, key: &str) -> Option<Text> {
-        let at = self.members.iter().position(|(name, _)| name == key)?;
-        Some(self.members.remove(at).1)
+        let at = self.members.iter().position(|member| member.name == key)?;
+        Some(self.members.remove(at).value)
+    }
+
+    /// Leaves the members in whose names are `kept`.
+    pub fn retain(&mut self, kept: impl Fn(&str) -> bool) {
+        self.members.retain(|member| kept(&member.name));
     }
 
     /// Whether there are no members.
@@ -68,7 +114,7 @@ impl Object {
         let size: usize = self
             .members
             .iter()
-            .map(|(name, value)| name.len() + value.0.len() + 4)
+            .map(|member| member.name.len() + member.value.0.len() + 4)
             .sum();
         let mut out = Vec::with_capacity(size + 2);
         self.push(&mut out);
@@ -78,15 +124,21 @@ impl Object {
     /// Appends the text of the object.
     pub fn push(&self, out: &mut Vec<u8>) {
         out.push(b'{');
-        for (index, (name, value)) in self.members.iter().enumerate() {
+        for (index, member) in self.members.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            push_string(out, name);
-            out.push(b':');
-            out.extend_from_slice(&value.0);
+            member.push(out);
         }
         out.push(b'}');
+    }
+
+    /// Appends its members to an object that has some and is not closed yet.
+    pub fn push_more(&self, out: &mut Vec<u8>) {
+        for member in &self.members {
+            out.push(b',');
+            member.push(out);
+        }
     }
 }
 

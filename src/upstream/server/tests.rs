@@ -40,6 +40,7 @@ pub(super) fn server_over(transport: ServerTransport) -> UpstreamServer {
         ping_after: timeout,
         era: EraChoice::Auto,
         not_executed: Arc::default(),
+        limits: crate::mcp::json::AGENT_JSON_LIMITS,
     };
     let connections = crate::upstream::http::connections().unwrap();
     let (guard, leftovers) = ("toolgate".into(), Arc::default());

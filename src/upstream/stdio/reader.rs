@@ -77,7 +77,7 @@ impl ConversationShared {
             let line = match lines.next().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return ReadEnd::Output,
-                Err(LineError::TooLong) => {
+                Err(LineError::TooLong(_)) => {
                     return ReadEnd::Because("it sent a line longer than 4 MiB".to_owned());
                 }
                 Err(LineError::Read(error)) => {

@@ -144,6 +144,7 @@ fn servers(connections: &Connections) -> Arc<Servers> {
         ping_after,
         era: EraChoice::Auto,
         not_executed,
+        limits: crate::mcp::json::AGENT_JSON_LIMITS,
     };
     let around = Surroundings {
         connections: connections.clone(),
