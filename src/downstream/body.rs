@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A stream says something this often, so that nobody on the way takes it for dead (protocol §1.1).
-pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -105,4 +105,32 @@ pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> 
             Some((bytes, (None, rest, ended)))
         },
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::json::Text;
+    use tokio::time::Instant;
+
+    /// A tool server that says nothing for a minute is alive to its agent every ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_gives_signs_of_life_until_the_answer() {
+        let (outlet, inlet) = mpsc::channel(1);
+        let began = Instant::now();
+        let first = Outgoing::Comment(crate::mcp::sse::SseComment::default());
+        let mut body = modern_events(first, inlet).into_body();
+        let mut said = Vec::new();
+        for _ in 0..6 {
+            let frame = body.frame().await.unwrap().unwrap();
+            said.push((began.elapsed().as_secs(), frame.into_data().unwrap()));
+        }
+        let comment = |nth: u64| (nth * 10, Bytes::from_static(KEEP_ALIVE_COMMENT));
+        assert_eq!(said, (0..6).map(comment).collect::<Vec<_>>());
+        let answer = Message::response(Some(Text::string("a")), Text::bool(true), false);
+        outlet.send(Outgoing::Last(Box::new(answer))).await.unwrap();
+        let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(last.starts_with(b"data: {"), "{last:?}");
+        assert!(body.frame().await.is_none(), "the answer ends the stream");
+    }
 }

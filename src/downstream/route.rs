@@ -13,6 +13,7 @@ use crate::mcp::json::{JsonLimits, Text};
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
+use crate::mcp::sse::SseComment;
 use crate::model::call::ToolCall;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
@@ -28,9 +29,13 @@ use crate::upstream::links::{Links, WaitingRequest};
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+/// How long the first word of a request is waited for, so that a quick answer is plain JSON under
+/// its own status. What takes longer has its head as an event stream then, with signs of life.
+const FIRST_WORD_TIMEOUT: Duration = Duration::from_millis(200);
 /// Turns on the pool that one list may take, each about 1 s.
 const MAX_LIST_TURNS: usize = 60;
 
@@ -72,16 +77,19 @@ pub(super) struct BegunRequest {
 }
 
 impl BegunRequest {
-    /// The first that the agent reads. When that is not the answer, or the agent leaves, the work
-    /// goes on in a task.
+    /// The first that the agent reads: within 200 ms the answer, or what comes before it, else a
+    /// sign that it is waited for. When it is not the answer, or the agent leaves, the work goes on
+    /// in a task.
     pub(super) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
         let Self { mut inlet, work } = self;
+        let silent = || Some(Outgoing::Comment(SseComment::default()));
         let first = match work {
             None => inlet.recv().await,
             Some(mut work) => tokio::select! {
                 biased;
                 () = &mut work => inlet.recv().await,
                 first = inlet.recv() => first,
+                () = tokio::time::sleep(FIRST_WORD_TIMEOUT) => silent(),
             },
         };
         (first, inlet)
@@ -446,6 +454,27 @@ mod tests {
             .0
             .is_none()
         );
+    }
+
+    /// An agent of a tool server that says nothing has its head after 200 ms, and the answer when
+    /// it comes.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_leaves_nobody_without_a_head() {
+        for (silent_ms, is_answer) in [(199, true), (201, false), (3_600_000, false)] {
+            let (outlet, inlet) = mpsc::channel(1);
+            let work = DetachOnDrop::new("request", async move {
+                tokio::time::sleep(Duration::from_millis(silent_ms)).await;
+                let answer = Message::response(None, Text::bool(true), false);
+                outlet.send(Outgoing::Last(Box::new(answer))).await.unwrap();
+            });
+            let began = tokio::time::Instant::now();
+            let work = Some(work);
+            let (first, mut inlet) = BegunRequest { inlet, work }.first().await;
+            assert!(began.elapsed() <= FIRST_WORD_TIMEOUT + Duration::from_millis(1));
+            assert_eq!(matches!(first, Some(Outgoing::Last(_))), is_answer);
+            let last = if is_answer { first } else { inlet.recv().await };
+            assert!(matches!(last, Some(Outgoing::Last(_))), "{silent_ms}");
+        }
     }
 
     /// What an agent has not read yet when the work ends is still there, in order; when more

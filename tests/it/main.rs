@@ -64,6 +64,8 @@ mod results;
 mod rewriting;
 // Listings fitted to the caller's model, and the calls that come back from them.
 mod schema_profiles;
+// Tool servers that say nothing for long, and the agents that wait.
+mod silent_servers;
 // References become values in the copy that leaves, and nowhere else.
 mod secrets;
 // Where a task is, and which calls it may make there.
