@@ -58,6 +58,8 @@ pub(crate) struct RelayRequest {
     pub message: Message,
     /// What the agent reaches.
     pub links: Arc<Links>,
+    /// HTTP headers that travel as they came.
+    pub headers: Vec<(String, String)>,
     /// Where the agent reads.
     pub outlet: Outlet,
     /// Its place among the agent's requests that wait.

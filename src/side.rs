@@ -7,7 +7,7 @@ use crate::guards::allowlist::side::SideTarget;
 use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
-use crate::mcp::methods::is_server_notification;
+use crate::mcp::methods::{is_server_notification, is_server_request};
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
@@ -153,12 +153,16 @@ impl Sides {
         })
     }
 
-    /// Judges what a server tells by a method that no revision knows; none for other messages, and
+    /// Judges what a server tells or asks by a method that no revision knows; none for other messages, and
     /// where `methods` allows it.
     fn unknown<'a>(&self, passing: Passing<'a>) -> Option<JudgedMessage<'a>> {
         let Message { kind, method, .. } = passing.message;
         let policy = self.policy.current();
-        let is_of_interest = *kind == MessageKind::Notification && !is_server_notification(method);
+        let is_of_interest = match kind {
+            MessageKind::Notification => !is_server_notification(method),
+            MessageKind::Request => !is_server_request(method),
+            MessageKind::Response => false,
+        };
         if !is_of_interest || policy.methods.passes(method, false, Mode::Enforce) {
             return None;
         }
@@ -237,20 +241,9 @@ impl ServerMessagePolicy for Sides {
             message,
         };
         let Some(judged) = self.judge(passing).or_else(|| self.unknown(passing)) else {
-            let is_known = message.method == "ping" || message.method.starts_with("tasks/");
-            let passes = message.kind != MessageKind::Request
-                || is_known
-                || self.policy.current().mode == Mode::Observe;
-            return if passes {
-                Ok(())
-            } else {
-                Err(Unheard {
-                    code: METHOD_NOT_FOUND,
-                    words: "servers do not send this request",
-                })
-            };
+            return Ok(());
         };
-        let unheard = judged.is_refused().then(|| words(judged.way));
+        let unheard = judged.is_refused().then(|| words(judged.way, message));
         self.tell(&judged, MessageOutcome::Passed);
         unheard.map_or(Ok(()), |words| {
             Err(Unheard {
@@ -266,9 +259,12 @@ impl ServerMessagePolicy for Sides {
 }
 
 /// What a server reads that may not ask, and an agent whose request it asked for.
-fn words(way: SideRoute) -> &'static str {
+fn words(way: SideRoute, message: &Message) -> &'static str {
     let SideRoute::Door(door) = way else {
-        return "nobody knows this notification";
+        return match message.kind {
+            MessageKind::Request => "servers do not send this request",
+            MessageKind::Notification | MessageKind::Response => "nobody knows this notification",
+        };
     };
     match door {
         SideDoor::Sampling => {

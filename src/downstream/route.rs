@@ -1,6 +1,7 @@
 //! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
 
 mod call_params;
+mod passed_headers;
 
 use super::unread::{MessageReading, fits};
 use super::{Authenticated, Door};
@@ -28,6 +29,7 @@ use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::{Links, WaitingRequest};
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
+use passed_headers::passed;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -58,6 +60,8 @@ pub(super) struct CallHeaders {
     key: Option<String>,
     session: Option<String>,
     hops: Option<String>,
+    /// Those that travel as they came.
+    passed: Vec<(String, String)>,
 }
 
 /// Bytes of what a message says.
@@ -126,6 +130,7 @@ impl Door {
             key: text(IDEMPOTENCY_KEY_HEADER),
             session,
             hops: text(HOPS_HEADER),
+            passed: passed(headers),
         }
     }
 
@@ -267,6 +272,7 @@ impl Door {
             era: arrived.revision.era(),
             revision: arrived.revision.as_str(),
             session: arrived.session,
+            headers: arrived.heads.passed,
             message: arrived.message,
             links: arrived.links,
             outlet,

@@ -67,4 +67,6 @@ pub struct CallMeta {
     /// How many toolgates it has come through, as the last of them says; the most if that is no
     /// number.
     pub hops: u64,
+    /// HTTP headers that travel as they came, unless ours or the server's own say the same.
+    pub headers: Vec<(String, String)>,
 }

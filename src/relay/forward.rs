@@ -167,6 +167,9 @@ impl Relay {
             task_token: task_token.flatten(),
         };
         let known = self.servers.get(server.as_str());
+        let headers = known.map_or_else(Vec::new, |server| {
+            server.settings.beside(&[], &request.headers)
+        });
         let timeout = known
             .filter(|_| message.method != UNTIMED_METHOD)
             .map(|server| server.settings.timeout);
@@ -174,7 +177,7 @@ impl Relay {
         let exchange = passage.exchange(Outbound {
             server,
             message: &message,
-            params: &[],
+            params: &headers,
             timeout,
             changes,
         });

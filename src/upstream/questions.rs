@@ -6,7 +6,8 @@ use super::link::Link;
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, number};
-use crate::mcp::methods::is_server_request;
+use crate::mcp::methods::{Treatment, is_server_request, treatment};
+use crate::mcp::revision::Era;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -79,7 +80,9 @@ impl Questions {
     }
 
     fn note(&self, link: &Arc<Link>, message: &Message, original: Text) -> Result<u64, Unheard> {
-        if !is_server_request(&message.method) {
+        // What agents ask servers is no question to them, in any mode.
+        let is_theirs = treatment(&message.method, Era::Legacy) != Treatment::Unknown;
+        if is_theirs && !is_server_request(&message.method) {
             return Err(Unheard {
                 code: METHOD_NOT_FOUND,
                 words: "servers do not send this request",

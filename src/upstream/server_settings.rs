@@ -42,6 +42,31 @@ impl UpstreamServerSettings {
     pub fn is_child(&self) -> bool {
         matches!(self.transport, ServerTransport::Child(_))
     }
+
+    /// Of an agent's `headers` those that can go to the server beside `ours`: what is ours, or
+    /// configured, is said once.
+    pub fn beside(
+        &self,
+        ours: &[(String, String)],
+        headers: &[(String, String)],
+    ) -> Vec<(String, String)> {
+        let ServerTransport::Http {
+            headers: configured,
+            ..
+        } = &self.transport
+        else {
+            return Vec::new();
+        };
+        let is_new = |name: &str| {
+            !configured.contains_key(name)
+                && !ours.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+        };
+        headers
+            .iter()
+            .filter(|(name, _)| is_new(name))
+            .cloned()
+            .collect()
+    }
 }
 
 /// Which eras a server is taken to speak, as its operator says.

@@ -4,7 +4,7 @@
 use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{ScriptedServer, tool};
-use crate::harness::setup::Settings;
+use crate::harness::setup::{Settings, Setup};
 use serde_json::{Value, json};
 
 async fn stage() -> (ScriptedServer, Gate) {
@@ -60,7 +60,7 @@ async fn mirrored_headers_are_made_anew_from_the_final_call() {
         ] {
             assert_eq!(seen.header(header), Some(value), "{header} at {path}");
         }
-        assert_eq!(seen.header("mcp-param-unknown"), None);
+        assert_eq!(seen.header("mcp-param-unknown"), Some("ignored"));
         assert_eq!(seen.header("mcp-session-id"), None);
     }
 }
@@ -177,4 +177,64 @@ async fn a_header_without_its_argument_is_refused() {
         (400, json!(-32020))
     );
     assert_eq!(scripted.executions(), 0);
+}
+
+/// protocol §1.2: what nobody here knows of the parameters, and what traces and baggage say, goes
+/// on as it came, once, and never in the place of ours or of what the operator has configured;
+/// nothing else of an agent's headers does.
+#[tokio::test]
+async fn headers_of_others_travel_and_no_more() {
+    let scripted = ScriptedServer::with(vec![tool("plain")]).await;
+    let members = format!(
+        "url: \"{}\", headers: {{ baggage: ours, Mcp-Param-Own: ours }}",
+        scripted.url()
+    );
+    let setup = Setup::new()
+        .server_with("oracle", &members)
+        .contracts(&[("oracle__plain", "read")])
+        .open_sides();
+    let gate = setup.start().await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let said = [
+        ("traceparent", trace),
+        ("tracestate", "a=b,c=d"),
+        ("baggage", "theirs"),
+        ("mcp-param-own", "theirs"),
+        ("mcp-param-x", "1"),
+        ("cookie", "secret=1"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-custom", "1"),
+        ("user-agent", "agent/1"),
+        ("toolgate-hops", "0"),
+    ];
+    let agent = said.iter().fold(gate.agent(), |agent, (name, value)| {
+        agent.header(name, value)
+    });
+    let agent = agent
+        .header("mcp-param-twice", "1")
+        .header("mcp-param-twice", "2");
+    let called = agent.call("oracle__plain", json!({})).await;
+    assert_eq!(crate::harness::answer::code(&called), None, "{called}");
+    agent
+        .ask("resources/read", json!({ "uri": "file:///a" }))
+        .await;
+    for method in ["tools/call", "resources/read"] {
+        let all = scripted.seen();
+        let seen = all.iter().find(|seen| seen.method() == method).unwrap();
+        for (name, value) in [
+            ("traceparent", Some(trace)),
+            ("tracestate", Some("a=b,c=d")),
+            ("baggage", Some("ours")),
+            ("mcp-param-own", Some("ours")),
+            ("mcp-param-x", Some("1")),
+            ("mcp-param-twice", None),
+            ("cookie", None),
+            ("x-forwarded-for", None),
+            ("x-custom", None),
+            ("user-agent", None),
+            ("authorization", None),
+        ] {
+            assert_eq!(seen.header(name), value, "{name} of {method}");
+        }
+    }
 }

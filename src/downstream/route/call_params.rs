@@ -144,6 +144,7 @@ pub(super) fn call_meta(arrived: &Arrived, trace: &Trace) -> CallMeta {
         session: meta(task::SESSION_META),
         session_header: arrived.heads.session.clone(),
         hops: hops(arrived),
+        headers: arrived.heads.passed.clone(),
         trace: parent(arrived)
             .as_deref()
             .and_then(Trace::parse)

@@ -13,6 +13,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
+use crate::mcp::headers::PARAM_HEADER_PREFIX;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::own::without_ours;
@@ -78,6 +79,7 @@ pub(in crate::gate) fn pack(
     };
     headers.extend(placed.header());
     headers.push(hops::header(call));
+    headers.extend(passed(call, tool, &headers));
     hops::mark(call, &mut params);
     // Last, so that no value is anywhere but in the body that leaves.
     if let Some(filled) = params
@@ -215,6 +217,19 @@ pub(in crate::gate) fn header_params(
     params
         .filter_map(|param| Some((param.header.clone(), param.value(&arguments)?)))
         .collect()
+}
+
+/// The agent's headers that travel as they came. Of what the tool knows, ours are made of the final
+/// arguments, where these can be read.
+fn passed(call: &Call, tool: &Tool, ours: &[(String, String)]) -> Vec<(String, String)> {
+    let mut passed = tool.server.settings.beside(ours, &call.judged.said.headers);
+    let is_modern = call.origin.era == Era::Modern;
+    passed.retain(|(name, _)| {
+        let mut known = tool.definition.header_params.iter();
+        let is_known = known.any(|param| param.header == *name) && call.message.odd.is_none();
+        !is_known && (is_modern || !name.starts_with(PARAM_HEADER_PREFIX))
+    });
+    passed
 }
 
 /// What of the parameters may travel, under the name that the tool server knows.

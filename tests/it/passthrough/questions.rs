@@ -1,7 +1,8 @@
 //! What legacy servers ask of agents.
 
 use super::{both, done, stage, without_id};
-use crate::harness::scripted_server::event;
+use crate::harness::scripted_server::{ScriptedServer, event, tool};
+use crate::harness::setup::Setup;
 use crate::harness::until;
 use serde_json::{Value, json};
 
@@ -123,4 +124,57 @@ async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
         .await;
     scripted.tells(question(71)).await;
     assert_eq!(standalone.message().await["method"], "roots/list");
+}
+
+/// A question that no revision knows reaches the agent in observe mode, and its answer the server;
+/// in enforce mode the server is refused. Either way it is recorded.
+#[tokio::test]
+async fn a_question_that_nobody_knows_is_recorded() {
+    for mode in ["observe", "enforce"] {
+        let scripted = ScriptedServer::with(vec![tool("write")]).await;
+        let setup = Setup::new()
+            .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
+            .open_sides()
+            .mode(mode);
+        let gate = setup.start().await;
+        let agent = gate.legacy("/mcp/oracle").await;
+        let mut standalone = agent.get(None).await;
+        until("toolgate listens", || async {
+            (scripted.listeners() >= 2).then_some(())
+        })
+        .await;
+        let question =
+            json!({ "jsonrpc": "2.0", "id": "q", "method": "acme/ask", "params": { "x": [1e3] } });
+        scripted.tells(question.clone()).await;
+        if mode == "observe" {
+            let asked = standalone.message().await;
+            assert_eq!(without_id(&asked), without_id(&question));
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "yes": true } });
+            assert_eq!(agent.post(&answer).await.head.status, 202);
+        }
+        let seen = scripted
+            .sees("what is said to the question", |seen| {
+                seen.body["id"] == "q"
+            })
+            .await;
+        let expected = match mode {
+            "observe" => json!({ "yes": true }),
+            _ => json!(null),
+        };
+        assert_eq!(seen.body["result"], expected, "{mode}");
+        assert_eq!(
+            seen.body["error"]["code"] == -32601,
+            mode == "enforce",
+            "{mode}"
+        );
+        let entries = gate.entries(1).await;
+        let entry = entries.iter().find(|entry| entry["method"] == "acme/ask");
+        let entry = entry.unwrap_or_else(|| panic!("{mode}: {entries:?}"));
+        let refused = if mode == "observe" {
+            "would_refuse"
+        } else {
+            "outcome"
+        };
+        assert!(entry[refused].is_string(), "{mode}: {entry}");
+    }
 }
