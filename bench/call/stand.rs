@@ -210,6 +210,7 @@ fn servers() -> Arc<Servers> {
         ping_after,
         era: EraChoice::Auto,
         not_executed,
+        limits: toolgate::mcp::json::AGENT_JSON_LIMITS,
     };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());
     let around = Surroundings {

@@ -53,15 +53,8 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         refresh,
         ping_after,
         era,
-        message_max_bytes,
-        string_max_bytes,
         ..
     } = *server;
-    let limits = JsonLimits {
-        bytes: message_max_bytes,
-        string: string_max_bytes,
-        ..AGENT_JSON_LIMITS
-    };
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
     Ok(UpstreamServerSettings {
         name,
@@ -72,6 +65,14 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         ping_after,
         era,
         not_executed,
-        limits,
+        limits: limits(server),
     })
+}
+
+fn limits(server: &ServerConfig) -> JsonLimits {
+    JsonLimits {
+        bytes: server.message_max_bytes,
+        string: server.string_max_bytes,
+        ..AGENT_JSON_LIMITS
+    }
 }

@@ -185,28 +185,7 @@ fn one(
         MIN_DURATION,
         MAX_PING_AFTER,
     );
-    let mut size = |key, written: Option<usize>, least: usize, usual| {
-        let bytes = written.unwrap_or(usual);
-        if !(least..=MAX_MESSAGE_BYTES).contains(&bytes) {
-            problems.under(key, |problems| {
-                let hint = format!("between {least} and {MAX_MESSAGE_BYTES}");
-                problems.error("is out of bounds", hint);
-            });
-        }
-        bytes
-    };
-    let message_max_bytes = size(
-        "message_max_bytes",
-        settings.message_max_bytes,
-        MIN_MESSAGE_BYTES,
-        AGENT_JSON_LIMITS.bytes,
-    );
-    let string_max_bytes = size(
-        "string_max_bytes",
-        settings.string_max_bytes,
-        MIN_STRING_BYTES,
-        AGENT_JSON_LIMITS.string,
-    );
+    let (message_max_bytes, string_max_bytes) = sizes(&settings, problems);
     let (disabled, era) = (settings.disabled, settings.era);
     let not_executed = statuses(&settings, problems);
     let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
@@ -223,6 +202,30 @@ fn one(
         string_max_bytes,
         disabled,
     }
+}
+
+/// Bytes of a message, and of a string in it.
+fn sizes(settings: &ToolServerSettings, problems: &mut Problems) -> (usize, usize) {
+    let mut size = |key: &str, written: Option<usize>, least: usize| {
+        if written.is_some_and(|bytes| !(least..=MAX_MESSAGE_BYTES).contains(&bytes)) {
+            problems.under(key, |problems| {
+                let hint = format!("between {least} and {MAX_MESSAGE_BYTES}");
+                problems.error("is out of bounds", hint);
+            });
+        }
+        written
+    };
+    let message = settings.message_max_bytes;
+    let message = size("message_max_bytes", message, MIN_MESSAGE_BYTES);
+    let string = size(
+        "string_max_bytes",
+        settings.string_max_bytes,
+        MIN_STRING_BYTES,
+    );
+    (
+        message.unwrap_or(AGENT_JSON_LIMITS.bytes),
+        string.unwrap_or(AGENT_JSON_LIMITS.string),
+    )
 }
 
 /// For each server, another whose name looks the same: so would the names of their tools

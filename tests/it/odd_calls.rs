@@ -72,7 +72,7 @@ fn call(arguments: &str, params: &str, root: &str) -> (serde_json::Value, String
     (message, text.replacen('{', &format!("{{{root}"), 1))
 }
 
-async fn has_come(gate: &Gate, what: &str, nth: usize) {
+fn has_come(gate: &Gate, what: &str, nth: usize) {
     let came = std::fs::read_to_string(gate.path("came")).unwrap();
     let line = came
         .lines()
@@ -89,7 +89,7 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
         let (message, text) = call(arguments, "", "");
         let answer = agent.send(&agent.mirrored(&message), text.as_bytes()).await;
         assert!(answer.is_done(), "{arguments:.200}: {answer:?}");
-        has_come(&gate, &format!(r#""arguments":{arguments}"#), nth).await;
+        has_come(&gate, &format!(r#""arguments":{arguments}"#), nth);
     }
     let before = oddities().len();
     for (nth, (params, root)) in [
@@ -104,7 +104,7 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
         let answer = agent.send(&agent.mirrored(&message), text.as_bytes()).await;
         assert!(answer.is_done(), "{text}: {answer:?}");
         for more in [params, root] {
-            has_come(&gate, more.trim_end_matches(','), before + nth).await;
+            has_come(&gate, more.trim_end_matches(','), before + nth);
         }
     }
     let entries = gate.entries(before + 3).await;

@@ -51,7 +51,7 @@ async fn stage(wire: &str) -> (Gate, Agent) {
     (gate, agent)
 }
 
-fn call(agent: &Agent, arguments: Value) -> Value {
+fn call(agent: &Agent, arguments: &Value) -> Value {
     agent.request(
         "tools/call",
         json!({ "name": "silent__pay", "arguments": arguments }),
@@ -76,7 +76,7 @@ async fn a_silent_server_keeps_no_agent_from_its_head() {
     for wire in ["modern", "legacy"] {
         let (gate, agent) = stage(wire).await;
         // Its head is read here, before the tool server says a word.
-        let mut waiting = agent.post(&call(&agent, json!({ "wait": true }))).await;
+        let mut waiting = agent.post(&call(&agent, &json!({ "wait": true }))).await;
         assert_eq!(waiting.head.status, 200, "{wire}");
         assert!(waiting.is_stream(), "{wire}: {:?}", waiting.head);
         go(&gate).await;
@@ -91,7 +91,7 @@ async fn a_silent_server_keeps_no_agent_from_its_head() {
 #[tokio::test]
 async fn a_silent_legacy_call_is_taken_up_again() {
     let (gate, agent) = stage("legacy").await;
-    let mut waiting = agent.post(&call(&agent, json!({ "wait": true }))).await;
+    let mut waiting = agent.post(&call(&agent, &json!({ "wait": true }))).await;
     let Some(Block::Event {
         id: Some(id),
         message: None,
