@@ -5,7 +5,7 @@ use super::session::AgentSession;
 use super::{Authenticated, Door};
 use crate::guards::Mode;
 use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
-use crate::mcp::json::{Object, Text};
+use crate::mcp::json::Text;
 use crate::mcp::members::{LookAlikes, MessageSender};
 use crate::mcp::message::Message;
 use crate::mcp::own::message_without_ours;
@@ -52,7 +52,7 @@ impl Door {
             if message.method == "tools/call" {
                 return message;
             }
-            message.unknown = Object::new();
+            message.unknown = None;
             message_without_ours(message)
         };
         if let Some(odd) = &message.odd {

@@ -72,6 +72,12 @@ fn length(message: &Message) -> usize {
         .map_or(0, |body| body.as_bytes().len())
 }
 
+/// Where the answer to a request goes, and its place among those that wait.
+struct AnswerPath {
+    outlet: Outlet,
+    waiting: WaitingRequest,
+}
+
 /// A request under way.
 pub(super) struct BegunRequest {
     /// What the agent reads. Dropping it says that the agent left.
@@ -161,11 +167,17 @@ impl Door {
             }
         };
         let work = match treatment(&arrived.message.method, era) {
-            Treatment::Call if self.lacks_tool(&arrived) => {
-                Some(self.begin_call_after_listing(arrived, outlet, waiting))
+            Treatment::Call => match self.lacking(&arrived) {
+                Some(server) => Some(self.begin_call_after_listing(
+                    arrived,
+                    server,
+                    AnswerPath { outlet, waiting },
+                )),
+                None => self.begin_call(arrived, &outlet, waiting),
+            },
+            Treatment::List if self.passes("tools/list") => {
+                self.begin_list(arrived, AnswerPath { outlet, waiting })
             }
-            Treatment::Call => self.begin_call(arrived, &outlet, waiting),
-            Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List
             | Treatment::Local
             | Treatment::Forward
@@ -207,21 +219,16 @@ impl Door {
         }
     }
 
-    /// Whether the agent calls a tool that nobody knows, but which a server may show it in a session
-    /// of its own by now. What was listed there before is taken up here.
-    fn lacks_tool(&self, arrived: &Arrived) -> bool {
+    /// The server of a tool that the agent calls and nobody knows, but which the server may show it
+    /// in a session of its own by now. What was listed there before is taken up here.
+    fn lacking(&self, arrived: &Arrived) -> Option<Scope> {
         let body = arrived.message.body.as_ref();
         let name = body.and_then(|params| params.get("name"));
-        let Some(name) = name.as_ref().and_then(Text::as_str) else {
-            return false;
-        };
+        let name = name.as_ref().and_then(Text::as_str)?;
         let (links, caller) = (&arrived.links, &arrived.known.caller);
-        let scope = match arrived.scope.tool(&name).1 {
-            Some(server) => Scope::One(server),
-            None => return false,
-        };
+        let scope = Scope::One(arrived.scope.tool(&name).1?);
         if !links.has_own(&scope) {
-            return false;
+            return None;
         }
         let meta = body.and_then(|params| params.get("_meta"));
         links.recall_own(&scope, caller, meta.as_ref());
@@ -231,28 +238,26 @@ impl Door {
             links: Some(links),
         };
         let (tool, ..) = self.gate.named(asked, &name);
-        self.gate.tool_of(Some(links), &tool).is_none()
+        let lacks = self.gate.tool_of(Some(links), &tool).is_none();
+        lacks.then_some(scope)
     }
 
-    async fn list_own(&self, arrived: &Arrived) {
+    async fn list_own(arrived: &Arrived, scope: &Scope) {
         let body = arrived.message.body.as_ref();
         let meta = body.and_then(|params| params.get("_meta"));
         let caller = &arrived.known.caller;
-        arrived
-            .links
-            .list_own(&arrived.scope, caller, meta.as_ref())
-            .await;
+        arrived.links.list_own(scope, caller, meta.as_ref()).await;
     }
 
     fn begin_call_after_listing(
         self: &Arc<Self>,
         arrived: Arrived,
-        outlet: Outlet,
-        waiting: WaitingRequest,
+        server: Scope,
+        AnswerPath { outlet, waiting }: AnswerPath,
     ) -> DetachOnDrop {
         let this = self.clone();
         let work = async move {
-            this.list_own(&arrived).await;
+            Self::list_own(&arrived, &server).await;
             if let Some(call) = this.begin_call(arrived, &outlet, waiting) {
                 call.await;
             }
@@ -315,11 +320,16 @@ impl Door {
     }
 
     /// Answers with the list at once, unless it takes long to make.
-    fn begin_list(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<DetachOnDrop> {
+    fn begin_list(
+        self: &Arc<Self>,
+        arrived: Arrived,
+        AnswerPath { outlet, waiting }: AnswerPath,
+    ) -> Option<DetachOnDrop> {
         if arrived.links.has_own(&arrived.scope) {
             let this = self.clone();
             let work = async move {
-                this.list_own(&arrived).await;
+                let _waiting = waiting;
+                Self::list_own(&arrived, &arrived.scope).await;
                 // Made at once, or by work that waits for no request.
                 if let Some(slow) = this.begin_list_made(arrived, outlet) {
                     slow.await;

@@ -45,6 +45,7 @@ impl LookAlikes {
         let outside: Vec<_> = message
             .unknown
             .iter()
+            .flat_map(|unknown| unknown.iter())
             .filter_map(|(name, _)| outside(name))
             .collect();
         (!inside.is_empty() || !outside.is_empty()).then_some(Self { outside, inside })
@@ -53,9 +54,9 @@ impl LookAlikes {
     /// The message without them.
     #[must_use]
     pub(crate) fn taken_out(&self, mut message: Message) -> Message {
-        message
-            .unknown
-            .retain(|name| !self.outside.iter().any(|alike| alike.name == name));
+        if let Some(unknown) = &mut message.unknown {
+            unknown.retain(|name| !self.outside.iter().any(|alike| alike.name == name));
+        }
         message.body = message.body.map(|body| {
             if self.inside.is_empty() {
                 body

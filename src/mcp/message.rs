@@ -40,9 +40,11 @@ pub struct Message {
     pub body: Option<Text>,
     /// Whether `body` of a response is its `error`.
     pub is_error: bool,
-    /// Members that JSON-RPC does not know, in order. In observe mode those of a call travel; all
-    /// others are only judged, and taken out.
-    pub unknown: Object,
+    /// Members that JSON-RPC does not know, in order, to be judged: what is read here is not written
+    /// again.
+    pub unknown: Option<Box<Object>>,
+    /// Whether they are written again: of a call in observe mode.
+    pub keeps_unknown: bool,
     /// What the strict reader refuses in it, where that was let pass: it is JSON, and no tree of it
     /// says all that it says.
     pub odd: Option<Box<Oddity>>,
@@ -119,6 +121,7 @@ impl Message {
                 return Err(NotAMessage::Shape);
             }
         }
+        let unknown = (!unknown.is_empty()).then(|| Box::new(unknown));
         if version.is_none_or(|version| version.as_bytes() != b"\"2.0\"") {
             return Err(NotAMessage::Version);
         }
@@ -142,6 +145,7 @@ impl Message {
                     body: params,
                     is_error: false,
                     unknown,
+                    keeps_unknown: false,
                     odd: None,
                 })
             }
@@ -164,7 +168,8 @@ impl Message {
             method: method.to_owned(),
             body: params,
             is_error: false,
-            unknown: Object::new(),
+            unknown: None,
+            keeps_unknown: false,
             odd: None,
         }
     }
@@ -178,7 +183,8 @@ impl Message {
             method,
             body: params,
             is_error: false,
-            unknown: Object::new(),
+            unknown: None,
+            keeps_unknown: false,
             odd: None,
         }
     }
@@ -191,7 +197,8 @@ impl Message {
             method: String::new(),
             body: Some(body),
             is_error,
-            unknown: Object::new(),
+            unknown: None,
+            keeps_unknown: false,
             odd: None,
         }
     }
@@ -254,9 +261,9 @@ impl Message {
         if self.body.is_some() {
             member(&mut out, name, body);
         }
-        if !self.unknown.is_empty() {
+        if let Some(unknown) = self.unknown.as_ref().filter(|_| self.keeps_unknown) {
             let start = out.len();
-            self.unknown.push_more(&mut out);
+            unknown.push_more(&mut out);
             on_one_line(&mut out[start..]);
         }
         out.push(b'}');

@@ -9,8 +9,8 @@ use super::own_catalogs::KnownCatalogs;
 use super::server::UpstreamServer;
 use super::{Inbound, UnsolicitedReceiver};
 use crate::mcp::bridge::initialize_of;
-use crate::mcp::error_codes::METHOD_NOT_FOUND;
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::mcp::canonical;
+use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
@@ -26,16 +26,20 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
+mod own;
+
+pub(crate) use own::rank;
+
 /// Links of one server that are open at once: a child is a process, a session over HTTP an entry in
 /// the server's memory.
 const MAX_CALLER_CHILDREN: usize = 16;
 const MAX_CALLER_SESSIONS: usize = 256;
+/// Of these, of one agent and tenant: each set of capabilities that it declares is one.
+const MAX_LINKS_PER_AGENT: usize = 4;
 /// A link that no request has used for so long is closed.
 const LINK_IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// Notifications that wait for a subscription to read them; it loses older ones.
 const NOTES_KEPT: usize = 256;
-/// Questions that wait for the request that they belong to.
-const QUESTIONS_KEPT: usize = 16;
 
 /// Who asks, where there is no session that says so.
 #[derive(Clone, Copy)]
@@ -47,7 +51,7 @@ pub(crate) struct Asker<'a> {
 }
 
 /// Whose link it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LinkKey {
     server: ServerName,
     agent: AgentId,
@@ -62,6 +66,8 @@ pub(crate) struct CallerLink {
     pub link: Arc<Link>,
     /// What the server said of itself.
     pub said: Text,
+    /// What the agent has declared to it.
+    declared: Text,
     /// What it shows this agent.
     pub catalogs: KnownCatalogs,
     notes: broadcast::Sender<Arc<Message>>,
@@ -91,31 +97,26 @@ impl ReachedLink {
     }
 }
 
-/// A link, what its server said of itself, and what it says outside requests.
-type OpenedCallerLink = (Arc<Link>, Text, UnsolicitedReceiver);
+/// A link that was just opened.
+struct OpenedCallerLink {
+    link: Arc<Link>,
+    /// What the server said of itself, and what the agent has declared to it.
+    said: Text,
+    declared: Text,
+    /// What it says outside requests.
+    unsolicited: UnsolicitedReceiver,
+}
 
 /// All of them, of all servers.
 #[derive(Default)]
 pub(crate) struct CallerLinks {
     open: Mutex<Vec<Arc<CallerLink>>>,
-    /// Held while a link of that server is opened.
-    opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
+    /// Held while that link is opened.
+    opening: Mutex<HashMap<LinkKey, Arc<tokio::sync::Mutex<()>>>>,
     /// Whose child of a modern server is the one that toolgate asks, too.
     first: Mutex<HashMap<ServerName, LinkKey>>,
     clock: Clock,
 }
-
-/// Log levels, the most verbose first.
-pub(crate) const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 impl LinkKey {
     fn of(server: &UpstreamServer, caller: &Caller, initialize: Option<&Text>) -> Self {
@@ -125,7 +126,7 @@ impl LinkKey {
             agent: caller.agent.clone(),
             tenant: caller.tenant.clone(),
             capabilities: capabilities
-                .map(|declared| declared.bytes())
+                .map(|declared| Bytes::from(canonical::exact(&declared.value())))
                 .unwrap_or_default(),
         }
     }
@@ -140,30 +141,39 @@ impl CallerLinks {
         Some(found.clone())
     }
 
-    /// Makes room for one more: the one that was not used for longest goes, if nobody uses it.
-    fn make_room(&self, server: &UpstreamServer) -> Result<Option<Arc<CallerLink>>, Fault> {
-        let most = if server.settings.is_child() {
+    /// Makes room for one more: of its own links, if the agent has many, else of all, the one that was
+    /// not used for longest goes, if nobody uses it.
+    fn make_room(&self, key: &LinkKey, is_child: bool) -> Result<Option<Arc<CallerLink>>, Fault> {
+        let most = if is_child {
             MAX_CALLER_CHILDREN
         } else {
             MAX_CALLER_SESSIONS
         };
         let mut open = self.open.lock();
-        let is_here = |known: &CallerLink| known.key.server == server.settings.name;
-        if open.iter().filter(|known| is_here(known)).count() < most {
+        let is_here = |known: &CallerLink| known.key.server == key.server;
+        let is_own = |known: &CallerLink| {
+            is_here(known) && known.key.agent == key.agent && known.key.tenant == key.tenant
+        };
+        let has_many = open.iter().filter(|known| is_own(known)).count() >= MAX_LINKS_PER_AGENT;
+        if !has_many && open.iter().filter(|known| is_here(known)).count() < most {
             return Ok(None);
         }
         let oldest = open
             .iter()
             .enumerate()
-            .filter(|(_, known)| is_here(known) && Arc::strong_count(known) == 1)
+            .filter(|(_, known)| {
+                if has_many {
+                    is_own(known)
+                } else {
+                    is_here(known)
+                }
+            })
+            .filter(|(_, known)| Arc::strong_count(known) == 1)
             .min_by_key(|(_, known)| *known.used.lock())
             .map(|(index, _)| index);
-        let words = format!(
-            "{most} agents use the tool server at once already, each with a conversation of its own"
-        );
-        oldest
-            .map(|index| Some(open.remove(index)))
-            .ok_or_else(|| Fault::unsent(words))
+        oldest.map(|index| Some(open.remove(index))).ok_or_else(|| {
+            Fault::unsent("too many conversations with the tool server are in use at once")
+        })
     }
 
     /// From now on its agent gets another.
@@ -200,9 +210,10 @@ impl CallerLinks {
         server.want()?;
         let params = initialize_of(asker.meta);
         let key = LinkKey::of(server, asker.caller, Some(&params));
-        self.opened(server, key, async || {
+        let at = server.clone();
+        self.opened(server, key, async move {
             let (link, answer, unsolicited) =
-                server.open(&params).await.map_err(Fault::before_sending)?;
+                at.open(&params).await.map_err(Fault::before_sending)?;
             if answer.is_error {
                 link.close().await;
                 return Err(Fault::unsent("the tool server refused `initialize`"));
@@ -211,7 +222,14 @@ impl CallerLinks {
                 .await
                 .map_err(Fault::before_sending)?;
             let said = answer.body.unwrap_or_else(|| Text::of(&json!({})));
-            Ok((link, said, unsolicited))
+            let declared = params.get("capabilities");
+            let declared = declared.unwrap_or_else(|| Text::of(&json!({})));
+            Ok(OpenedCallerLink {
+                link,
+                said,
+                declared,
+                unsolicited,
+            })
         })
         .await
     }
@@ -248,45 +266,72 @@ impl CallerLinks {
         if is_first {
             return Ok(shared);
         }
-        let own = self
-            .opened(server, key, async || {
-                server.open_modern().await.map_err(Fault::before_sending)
+        let at = server.clone();
+        let opens = async move {
+            let opened = at.open_modern().await.map_err(Fault::before_sending);
+            opened.map(|(link, said, unsolicited)| OpenedCallerLink {
+                link,
+                said,
+                declared: Text::of(&json!({})),
+                unsolicited,
             })
-            .await?;
+        };
+        let own = self.opened(server, key, opens).await?;
         Ok(ReachedLink {
             link: own.link.clone(),
             own: Some(own),
         })
     }
 
+    /// The link of that key; `opens` opens it, once for all who want it now, and also when those who
+    /// want it leave.
     async fn opened(
         self: &Arc<Self>,
         server: &Arc<UpstreamServer>,
         key: LinkKey,
-        open: impl AsyncFnOnce() -> Result<OpenedCallerLink, Fault>,
+        opens: impl Future<Output = Result<OpenedCallerLink, Fault>> + Send + 'static,
     ) -> Result<Arc<CallerLink>, Fault> {
         if let Some(known) = self.find(&key) {
             return Ok(known);
         }
-        // Two first uses at once share what the first of them opens.
-        let opening = self
-            .opening
-            .lock()
-            .entry(key.server.clone())
-            .or_default()
-            .clone();
-        let _opening = opening.lock().await;
-        if let Some(known) = self.find(&key) {
-            return Ok(known);
+        let opening = self.opening.lock().entry(key.clone()).or_default().clone();
+        let (all, server) = (self.clone(), server.clone());
+        let opened = tasks::spawn("opening of a link", async move {
+            let opened = {
+                let _opening = opening.lock().await;
+                match all.find(&key) {
+                    Some(known) => Ok(known),
+                    None => all.open(&server, key.clone(), opens).await,
+                }
+            };
+            all.opening.lock().remove(&key);
+            opened
+        });
+        opened
+            .await
+            .unwrap_or_else(|_| Err(Fault::unsent("a link could not be opened")))
+    }
+
+    async fn open(
+        self: &Arc<Self>,
+        server: &Arc<UpstreamServer>,
+        key: LinkKey,
+        opens: impl Future<Output = Result<OpenedCallerLink, Fault>> + Send,
+    ) -> Result<Arc<CallerLink>, Fault> {
+        if let Some(old) = self.make_room(&key, server.settings.is_child())? {
+            tasks::spawn("closing of a link", async move { old.link.close().await });
         }
-        if let Some(old) = self.make_room(server)? {
-            old.link.close().await;
-        }
-        let (link, said, unsolicited) = open().await?;
+        let OpenedCallerLink {
+            link,
+            said,
+            declared,
+            unsolicited,
+        } = opens.await?;
         let own = Arc::new(CallerLink {
             key,
             link,
             said,
+            declared,
             catalogs: KnownCatalogs::default(),
             notes: broadcast::channel(NOTES_KEPT).0,
             asking: Mutex::default(),
@@ -309,18 +354,22 @@ impl CallerLinks {
         server: Arc<UpstreamServer>,
         mut said: UnsolicitedReceiver,
     ) {
-        let mut sweep = tokio::time::interval(LINK_IDLE_TIMEOUT / 4);
+        let (mut sweep, mut talks) = (tokio::time::interval(LINK_IDLE_TIMEOUT / 4), true);
         loop {
             let inbound = tokio::select! {
-                inbound = said.recv() => inbound,
+                inbound = said.recv(), if talks => inbound,
                 _ = sweep.tick() => {
                     self.sweep(false).await;
-                    if own.strong_count() == 0 { return; }
+                    let is_over = own.upgrade().is_none_or(|own| own.link.is_over());
+                    if is_over { return; }
                     continue;
                 }
             };
-            let (Some(inbound), Some(own)) = (inbound, own.upgrade()) else {
-                return;
+            let Some(own) = own.upgrade() else { return };
+            // A server without a standalone stream says nothing more here.
+            let Some(inbound) = inbound else {
+                talks = false;
+                continue;
             };
             match inbound {
                 Inbound::Message(message) if message.kind == MessageKind::Request => {
@@ -336,134 +385,4 @@ impl CallerLinks {
             }
         }
     }
-}
-
-impl CallerLink {
-    /// What the server says outside requests, from now on.
-    pub(crate) fn notes(&self) -> broadcast::Receiver<Arc<Message>> {
-        self.notes.subscribe()
-    }
-
-    /// Where questions of the server arrive that belong to a request which is sent now.
-    pub(crate) fn questions(&self) -> mpsc::Receiver<Message> {
-        let (asks, questions) = mpsc::channel(QUESTIONS_KEPT);
-        let mut asking = self.asking.lock();
-        asking.retain(|asks| !asks.is_closed());
-        asking.push(asks);
-        questions
-    }
-
-    /// A request of the server names no request of the agent's. It belongs to the only one in
-    /// flight; else, nobody can tell which one it belongs to.
-    async fn asked(&self, question: Message) {
-        if question.method != "ping" {
-            let only = {
-                let mut asking = self.asking.lock();
-                asking.retain(|asks| !asks.is_closed());
-                match asking.as_slice() {
-                    [only] => Some(only.clone()),
-                    _ => None,
-                }
-            };
-            if only.is_some_and(|asks| asks.try_send(question.clone()).is_ok()) {
-                return;
-            }
-        }
-        self.decline(&question).await;
-    }
-
-    /// Whether the agent can be asked this: it has declared so.
-    pub(crate) fn may_ask(&self, question: &Message) -> bool {
-        let params = question.body.as_ref();
-        let mode = params.and_then(|params| params.get("mode"));
-        let is_url = mode.is_some_and(|mode| mode.as_str().as_deref() == Some("url"));
-        let capability: &[&str] = match question.method.as_str() {
-            "elicitation/create" if is_url => &["elicitation", "url"],
-            "elicitation/create" => &["elicitation"],
-            "sampling/createMessage" => &["sampling"],
-            "roots/list" => &["roots"],
-            _ => return false,
-        };
-        let declared = Text::read(self.key.capabilities.clone(), &SERVER_JSON_LIMITS);
-        declared.is_ok_and(|declared| declared.at(capability).is_some())
-    }
-
-    /// Answers a question that no agent reads.
-    pub(crate) async fn decline(&self, question: &Message) {
-        let id = question.id.clone();
-        let answer = match question.method.as_str() {
-            "ping" => Message::response(id, Text::of(&json!({})), false),
-            "roots/list" => Message::response(id, Text::of(&json!({ "roots": [] })), false),
-            _ => {
-                tracing::warn!(method = %question.method.escape_debug(), "a tool server asked something outside any request of the agent");
-                let words = "no request of the agent's is open that this belongs to";
-                Message::error(id, METHOD_NOT_FOUND, words, None)
-            }
-        };
-        if let Err(fault) = self.link.notify(answer).await {
-            tracing::debug!(%fault, "an answer did not reach the tool server");
-        }
-    }
-
-    /// Whether the server says that it tells when this list changes.
-    pub(crate) fn tells(&self, list: &str) -> bool {
-        self.said
-            .at(&["capabilities", list, "listChanged"])
-            .is_some_and(|flag| flag.is_true())
-    }
-
-    /// Has the server tell of a resource, if it does not yet; whether it does.
-    pub(crate) async fn subscribe(&self, uri: &str) -> bool {
-        let can = self.said.at(&["capabilities", "resources", "subscribe"]);
-        if !can.is_some_and(|flag| flag.is_true()) {
-            return false;
-        }
-        let mut subscribed = self.subscribed.lock().await;
-        if let Some(count) = subscribed.get_mut(uri) {
-            *count += 1;
-            return true;
-        }
-        let params = Text::of(&json!({ "uri": uri }));
-        let answer = self.link.ask("resources/subscribe", Some(params)).await;
-        let taken = answer.is_ok_and(|answer| !answer.is_error);
-        if taken {
-            subscribed.insert(uri.to_owned(), 1);
-        }
-        taken
-    }
-
-    /// Nobody who subscribed once wants to hear of the resource any more.
-    pub(crate) async fn unsubscribe(&self, uri: &str) {
-        let mut subscribed = self.subscribed.lock().await;
-        match subscribed.get_mut(uri) {
-            Some(count) if *count > 1 => *count -= 1,
-            Some(_) => {
-                subscribed.remove(uri);
-                let params = Text::of(&json!({ "uri": uri }));
-                drop(self.link.ask("resources/unsubscribe", Some(params)).await);
-            }
-            None => {}
-        }
-    }
-
-    /// Has the server log from `level` on, if it does not yet.
-    pub(crate) async fn logs_from(&self, level: &str) {
-        let Some(rank) = rank(level) else { return };
-        let mut known = self.level.lock().await;
-        let has_log = self.said.at(&["capabilities", "logging"]).is_some();
-        if !has_log || known.is_some_and(|known| known <= rank) {
-            return;
-        }
-        let params = Text::of(&json!({ "level": level }));
-        if let Ok(answer) = self.link.ask("logging/setLevel", Some(params)).await
-            && !answer.is_error
-        {
-            *known = Some(rank);
-        }
-    }
-}
-
-/// How verbose a log level is: 0 the most.
-pub(crate) fn rank(level: &str) -> Option<usize> {
-    LOG_LEVELS.iter().position(|known| *known == level)
 }

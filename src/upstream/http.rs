@@ -74,7 +74,7 @@ pub fn connections() -> Result<Connections, Fault> {
     client
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
-        .pool_idle_timeout(Duration::from_mins(1));
+        .pool_idle_timeout(pool::IDLE_CONNECTION_TIMEOUT);
     Ok(Connections {
         tls: client.build(tls),
         plain: connector,

@@ -33,6 +33,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const SIGNS_OF_LIFE_ASKED: u32 = 6;
 /// How long a child may take to give a sign of life.
 const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(10);
+const MIN_SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may take to answer a `ping` before it is believed to be busy.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -371,13 +372,14 @@ impl Link {
             return;
         }
         let (link, conversation) = (self.clone(), conversation.clone());
-        let patience = patience.min(SIGN_OF_LIFE_TIMEOUT);
+        // A short deadline of one call says nothing of how busy a child may be.
+        let patience = patience.clamp(MIN_SIGN_OF_LIFE_TIMEOUT, SIGN_OF_LIFE_TIMEOUT);
         tasks::spawn("sign of life", async move {
             let method = match link.revision.era() {
                 Era::Legacy => "ping",
                 Era::Modern => "server/discover",
             };
-            for _ in 0..SIGNS_OF_LIFE_ASKED {
+            for silent in 1..=SIGNS_OF_LIFE_ASKED {
                 let before = conversation.lines_heard();
                 let params = Some(own_params(link.revision.era(), None));
                 let asked = tokio::time::timeout(patience, link.ask(method, params)).await;
@@ -385,7 +387,7 @@ impl Link {
                 if is_alive || link.is_over() {
                     break;
                 }
-                if Arc::strong_count(&link.kept) == 1 {
+                if silent > 1 && Arc::strong_count(&link.kept) == 1 {
                     tracing::warn!(server = %conversation.server(), silent_for = ?patience, "the tool server answers nothing any more; it is started again");
                     link.close().await;
                     break;

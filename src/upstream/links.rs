@@ -183,6 +183,12 @@ impl Links {
         }
     }
 
+    /// Whether the server of that name is reached on the legacy wire.
+    pub(crate) fn is_legacy_at(&self, name: &ServerName) -> bool {
+        self.server(name)
+            .is_ok_and(|server| self.wire(server) == Era::Legacy)
+    }
+
     /// The revision that a legacy agent speaks.
     pub(crate) fn legacy_revision(&self) -> Option<Revision> {
         let session = self.session.as_ref()?;

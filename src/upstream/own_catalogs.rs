@@ -5,16 +5,18 @@
 use super::catalog::Catalog;
 use super::link::Link;
 use super::server::UpstreamServer;
+use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A session's tools are not asked for more often than this.
 const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// A server that lists nothing in time is not asked again for so long.
+const SILENT_SERVER_PAUSE: Duration = Duration::from_secs(30);
 /// Mixes two stamps into one that is like neither.
 const STAMP_MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -23,15 +25,26 @@ const STAMP_MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) struct OwnCatalogs {
     /// Another one for each state of them, in this process; 0: there are none.
     pub stamp: u64,
-    /// By server, in the order in which they were listed first.
-    pub servers: Vec<(ServerName, Arc<Catalog>)>,
+    /// By the servers' names.
+    pub servers: Vec<OwnCatalog>,
+}
+
+/// What one server shows one agent.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnCatalog {
+    /// The server.
+    pub server: ServerName,
+    /// Its tools there.
+    pub catalog: Arc<Catalog>,
+    stamp: u64,
 }
 
 /// What is known of an agent's own listings.
 #[derive(Default)]
 pub(crate) struct KnownCatalogs {
     own: Mutex<Arc<OwnCatalogs>>,
-    asked: Mutex<HashMap<ServerName, Instant>>,
+    asked: Mutex<HashMap<ServerName, Duration>>,
+    clock: Clock,
 }
 
 impl KnownCatalogs {
@@ -42,9 +55,9 @@ impl KnownCatalogs {
 
     /// Whether the server may be asked again; it counts as asked then.
     pub(crate) fn is_due(&self, name: &ServerName) -> bool {
-        let (mut asked, now) = (self.asked.lock(), Instant::now());
+        let (mut asked, now) = (self.asked.lock(), self.clock.steady());
         let before = asked.insert(name.clone(), now);
-        let is_due = before.is_none_or(|before| now.duration_since(before) >= MIN_LIST_INTERVAL);
+        let is_due = before.is_none_or(|before| now.saturating_sub(before) >= MIN_LIST_INTERVAL);
         if let (false, Some(before)) = (is_due, before) {
             asked.insert(name.clone(), before);
         }
@@ -65,46 +78,49 @@ impl KnownCatalogs {
             .up()
             .is_some_and(|up| up.catalog.offers_the_same(&catalog));
         let mut own = self.own.lock();
-        let known = own.servers.iter().find(|(known, _)| known == name);
+        let known = own.servers.iter().find(|known| known.server == *name);
         let is_known = match known {
-            Some((_, known)) => !is_shared && known.offers_the_same(&catalog),
+            Some(known) => !is_shared && known.catalog.offers_the_same(&catalog),
             None => is_shared,
         };
         if is_known {
             return;
         }
         let mut servers = own.servers.clone();
-        servers.retain(|(known, _)| known != name);
+        servers.retain(|known| known.server != *name);
         if !is_shared {
-            servers.push((name.clone(), Arc::new(catalog)));
+            static LAST_STAMP: AtomicU64 = AtomicU64::new(0);
+            servers.push(OwnCatalog {
+                server: name.clone(),
+                catalog: Arc::new(catalog),
+                stamp: LAST_STAMP.fetch_add(1, Ordering::Relaxed) + 1,
+            });
+            servers.sort_by(|one, other| one.server.cmp(&other.server));
         }
         *own = Arc::new(OwnCatalogs::of(servers));
     }
 
-    /// Takes in what was listed on an agent's own link, for one request.
-    pub(crate) fn join(&self, more: &OwnCatalogs) {
+    /// Takes in what was listed at `server` on an agent's own link, in place of what was known.
+    pub(crate) fn join(&self, server: &ServerName, more: &OwnCatalogs) {
         let mut own = self.own.lock();
-        match (own.stamp, more.stamp) {
-            (_, 0) => {}
-            (0, _) => *own = Arc::new(more.clone()),
-            (known, other) => {
-                // The same for the same two, so that what is made of them is found again.
-                let stamp = known.wrapping_mul(STAMP_MIXER) ^ other;
-                let servers = own.servers.iter().chain(&more.servers).cloned().collect();
-                *own = Arc::new(OwnCatalogs { stamp, servers });
-            }
-        }
+        let others = own.servers.iter().filter(|known| known.server != *server);
+        let mut servers: Vec<_> = others.chain(&more.servers).cloned().collect();
+        servers.sort_by(|one, other| one.server.cmp(&other.server));
+        *own = Arc::new(OwnCatalogs::of(servers));
+    }
+
+    /// A server that does not answer is left alone for a while.
+    pub(crate) fn rest(&self, server: &ServerName) {
+        let until = self.clock.steady() + SILENT_SERVER_PAUSE;
+        self.asked.lock().insert(server.clone(), until);
     }
 }
 
 impl OwnCatalogs {
-    fn of(servers: Vec<(ServerName, Arc<Catalog>)>) -> Self {
-        static LAST_STAMP: AtomicU64 = AtomicU64::new(0);
-        let stamp = if servers.is_empty() {
-            0
-        } else {
-            LAST_STAMP.fetch_add(1, Ordering::Relaxed) + 1
-        };
+    fn of(servers: Vec<OwnCatalog>) -> Self {
+        // The same for the same ones, so that what is made of them is found again.
+        let mix = |all: u64, one: &OwnCatalog| all.wrapping_mul(STAMP_MIXER) ^ one.stamp;
+        let stamp = servers.iter().fold(0, mix);
         Self { stamp, servers }
     }
 }

@@ -16,12 +16,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Calls that wait at once, of one agent and of all.
 const MAX_PARKED_PER_AGENT: usize = 64;
 const MAX_PARKED: usize = 1_000;
 /// A call that nobody takes up again for so long is given up.
 const PARKED_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long a server may take to take an answer.
+const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the state begins with that an agent brings back.
 const STATE_PREFIX: &str = "toolgate-parked:";
 /// What only legacy questions have.
@@ -49,6 +52,8 @@ pub(crate) struct ParkedCall {
     /// The parameters under which it was sent.
     pub asked: Option<Text>,
     questions: Vec<ParkedQuestion>,
+    /// Gives it up, unless it is taken up before.
+    timer: Option<AbortOnDropHandle<()>>,
 }
 
 /// A call that is about to wait.
@@ -97,21 +102,27 @@ impl ParkedCalls {
             asides: call.asides,
             asked: call.asked,
             questions,
+            timer: None,
         };
         if let Some(mut crowded) = self.put(&id, parked) {
             let words = "too many calls wait for their agents' answers; try again later";
             crowded.refuse(INTERNAL_ERROR, words).await;
             return Err(crowded);
         }
-        let (all, expired) = (self.clone(), id);
-        tasks::spawn("parked call", async move {
+        let (all, expired) = (self.clone(), id.clone());
+        let timer = tasks::spawn("parked call", async move {
             tokio::time::sleep(PARKED_TIMEOUT).await;
             let parked = all.0.lock().remove(&expired);
-            if let Some(parked) = parked {
+            if let Some(mut parked) = parked {
+                // This task is what it would end.
+                drop(parked.timer.take().map(AbortOnDropHandle::detach));
                 tracing::warn!(server = %parked.server, "nobody has answered a tool server's question in time; its call is given up");
                 parked.give_up().await;
             }
         });
+        if let Some(parked) = self.0.lock().get_mut(&id) {
+            parked.timer = Some(AbortOnDropHandle::new(timer));
+        }
         Ok(Message::response(None, result, false))
     }
 
@@ -127,8 +138,15 @@ impl ParkedCalls {
     }
 
     /// Whether this is a round of a call that waited here once, wherever it is now.
-    pub(crate) fn is_round(params: Option<&Text>) -> bool {
+    pub(crate) fn was_parked(params: Option<&Text>) -> bool {
         state_of(params).is_some()
+    }
+
+    /// Whether this is any round but the first: a legacy server knows none, so it is never sent
+    /// there.
+    pub(crate) fn is_round(params: Option<&Text>) -> bool {
+        let has = |name| params.is_some_and(|params| params.get(name).is_some());
+        has("inputResponses") || has("requestState")
     }
 
     /// The call that this is the next round of, once; none if it waits no more, or is another's.
@@ -189,8 +207,9 @@ impl ParkedCall {
 }
 
 async fn tell(link: &Arc<Link>, answer: Message) {
-    if let Err(fault) = link.notify(answer).await {
-        tracing::debug!(%fault, "an answer did not reach the tool server");
+    let told = tokio::time::timeout(TELL_TIMEOUT, link.notify(answer)).await;
+    if !matches!(told, Ok(Ok(()))) {
+        tracing::debug!(?told, "an answer did not reach the tool server");
     }
 }
 

@@ -7,7 +7,6 @@ use super::keeper::{ServerMessage, Unheard, hears};
 use super::link::{Link, Tolerance};
 use super::links::{Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
-use super::parking::ParkedCalls;
 use super::questions::refuse;
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
@@ -161,8 +160,7 @@ impl ExchangeContext<'_> {
         };
 
         // It never came to be sent. What takes up a call that waits was sent before.
-        let takes_up =
-            self.links.is_modern() && ParkedCalls::is_round(outbound.message.body.as_ref());
+        let takes_up = self.takes_up(&outbound);
         let ended = if sent.is_none() && !takes_up {
             ended.map_err(Fault::before_sending)
         } else {
@@ -190,8 +188,7 @@ impl ExchangeContext<'_> {
         departure: Option<&Departure>,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
-        let params = outbound.message.body.as_ref();
-        let begun = if self.links.is_modern() && ParkedCalls::is_round(params) {
+        let begun = if self.takes_up(outbound) {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
         } else {
             self.sent(outbound, departure, sent).await?
@@ -266,6 +263,7 @@ impl ExchangeContext<'_> {
                 asides: asks.then(|| own.questions()),
                 asked: message.body.clone(),
                 token: None,
+                questions: Vec::new(),
             })
         });
         Ok(BegunLeg::Waits(Leg { request, own }))
@@ -301,13 +299,12 @@ impl ExchangeContext<'_> {
         outbound: &Outbound<'_>,
         leg: &mut Leg,
     ) -> Result<CarriedLeg, Fault> {
-        let server = outbound.server;
-        let (mut lost, mut questions) = (false, Vec::new());
+        let mut lost = false;
         loop {
-            let heard = self.hears(leg, !questions.is_empty()).await?;
+            let heard = self.hears(leg).await?;
             let outgoing = match heard {
                 Heard::Left => return Ok(CarriedLeg::Gone(Sent::Maybe)),
-                Heard::Quiet => return Ok(CarriedLeg::Asked(questions)),
+                Heard::Quiet => return Ok(CarriedLeg::Asked(leg.take_questions())),
                 Heard::Said(None) => {
                     return Err(Fault::after_sending(
                         "the tool server closed the exchange without an answer",
@@ -331,10 +328,10 @@ impl ExchangeContext<'_> {
                 Heard::Aside(message) | Heard::Said(Some(Inbound::Message(message))) => {
                     if let Some(own) = leg.own_if_request(&message) {
                         let question = Box::pin(self.question(*outbound, &own, message));
-                        questions.extend(question.await);
+                        leg.add_question(question.await);
                         continue;
                     }
-                    match Box::pin(self.towards_agent(server, leg.link(), message)).await {
+                    match Box::pin(self.towards_agent(outbound.server, leg.link(), message)).await {
                         Some(message) => match self.crossed(leg, message) {
                             Some(message) => Outgoing::Message(Box::new(message)),
                             None => continue,
@@ -371,10 +368,10 @@ impl ExchangeContext<'_> {
         }
     }
 
-    /// What comes next. `asking`: the server has asked something, and may ask more at once.
-    async fn hears(&self, leg: &mut Leg, asking: bool) -> Result<Heard, Fault> {
+    /// What comes next.
+    async fn hears(&self, leg: &mut Leg) -> Result<Heard, Fault> {
         if leg.own.is_some() {
-            return Box::pin(self.hears_aside(leg, asking)).await;
+            return Box::pin(self.hears_aside(leg)).await;
         }
         if !self.stop_when_gone {
             return leg.request.exchange.next().await.map(Heard::Said);

@@ -65,8 +65,7 @@ impl Servers {
         let stopped = stop.clone();
         let closes = async move {
             stopped.cancelled().await;
-            parked.close().await;
-            callers.close().await;
+            tokio::join!(parked.close(), callers.close());
         };
         tasks::spawn("links of agents", tracker.track_future(closes));
         for server in &self.all {

@@ -81,7 +81,7 @@ struct Unknown {
 
 impl Unknown {
     fn of(message: &Message, params: &Text) -> Option<Self> {
-        if !message.unknown.is_empty() {
+        if message.unknown.is_some() {
             let words =
                 "a tools/call has the members jsonrpc, id, method and params, and no others";
             return Some(Self {

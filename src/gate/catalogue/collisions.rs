@@ -34,4 +34,5 @@ pub(in crate::gate) fn part(tools: &mut Tools) {
         gone.insert(tool.name.clone());
     }
     tools.without(&gone);
+    tools.parted.extend(gone);
 }

@@ -7,7 +7,7 @@ use crate::gate::catalogue::tool::{Tool, Tools};
 use crate::gate::catalogue::toolbox::compile;
 use crate::model::ids::ToolName;
 use crate::upstream::links::Links;
-use crate::upstream::own_catalogs::OwnCatalogs;
+use crate::upstream::own_catalogs::{OwnCatalog, OwnCatalogs};
 use crate::upstream::servers::Servers;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -70,9 +70,15 @@ fn merged(all: &Tools, own: &OwnCatalogs, servers: &Servers) -> Tools {
         all: all.all.clone(),
         quarantined: Vec::new(),
         by_name: all.by_name.clone(),
+        parted: all.parted.clone(),
         tried: all.tried.clone(),
     };
-    for (name, catalog) in &own.servers {
+    for OwnCatalog {
+        server: name,
+        catalog,
+        ..
+    } in &own.servers
+    {
         let Some(server) = servers.get(name.as_str()) else {
             continue;
         };
@@ -85,6 +91,8 @@ fn merged(all: &Tools, own: &OwnCatalogs, servers: &Servers) -> Tools {
             }
         }
     }
+    // A session that lists one of two twins anew does not bring it back.
+    tools.without(&all.parted);
     collisions::part(&mut tools);
     tools
 }

@@ -58,6 +58,8 @@ pub struct Tools {
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     /// Also those of servers that are down, as they were last.
     pub(in crate::gate) by_name: HashMap<ToolName, Arc<Tool>>,
+    /// Those that another can be taken for.
+    pub(in crate::gate) parted: HashSet<ToolName>,
     /// The servers that were tried at least once, whatever came of it.
     pub(in crate::gate) tried: HashSet<ServerName>,
 }

@@ -88,13 +88,10 @@ pub(in crate::gate) fn pack(
     {
         params.set("arguments", filled);
     }
-    let unknown = match call.origin.policy.mode {
-        Mode::Observe => call.message.unknown.clone(),
-        Mode::Enforce => Object::new(),
-    };
     Parcel {
         message: Message {
-            unknown,
+            unknown: call.message.unknown.clone(),
+            keeps_unknown: call.origin.policy.mode == Mode::Observe,
             ..Message::request(0, "tools/call", Some(params.text()))
         },
         headers,

@@ -15,6 +15,8 @@ const RESOURCE_NOT_FOUND_CODE: i64 = -32002;
 const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 /// What only 2026-07-28 has in `_meta` of what a server says.
 const MODERN_META_KEYS: [&str; 2] = [SERVER_META_KEY, SUBSCRIPTION_META_KEY];
+/// By which only a modern server asks.
+const ROUND_MEMBERS: [&str; 2] = ["inputRequests", "requestState"];
 /// Results that say for how long they count.
 const AGEING_METHODS: [&str; 4] = [
     "prompts/list",
@@ -85,7 +87,11 @@ pub(crate) fn to_modern_agent(method: &str, said: Message) -> Message {
     let Some(mut result) = body.object() else {
         return said;
     };
-    set_if_absent(&mut result, "resultType", || Text::string("complete"));
+    // A legacy server's answer is its last word, whatever it says of itself.
+    result.set("resultType", Text::string("complete"));
+    for name in ROUND_MEMBERS {
+        result.remove(name);
+    }
     if AGEING_METHODS.contains(&method) {
         set_if_absent(&mut result, "ttlMs", || Text::of(&0.into()));
         set_if_absent(&mut result, "cacheScope", || Text::string("private"));

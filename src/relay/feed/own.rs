@@ -21,12 +21,18 @@ impl OwnSubscription {
     /// Asks for as much of `wanted` as the server can tell; returns that, too.
     pub(super) async fn begin(own: Arc<CallerLink>, wanted: &Object) -> (Self, Object) {
         let notes = own.notes();
-        let (mut told, mut uris) = (Object::new(), Vec::new());
+        // From the start, so that what was taken is given back when nobody waits any more.
+        let mut open = Self {
+            own,
+            notes,
+            told: Object::new(),
+            uris: Vec::new(),
+        };
         for (key, value) in wanted.iter() {
             let list = LIST_CHANGES.iter().find(|(list, _)| *list == key);
             if let Some((_, method)) = list {
-                if value.is_true() && own.tells(list_of(method)) {
-                    told.set(key, value.clone());
+                if value.is_true() && open.own.tells(list_of(method)) {
+                    open.told.set(key, value.clone());
                 }
             } else if key == RESOURCES_KEY {
                 let mut taken = Vec::new();
@@ -34,22 +40,17 @@ impl OwnSubscription {
                     let Some(name) = uri.as_str().map(std::borrow::Cow::into_owned) else {
                         continue;
                     };
-                    if own.subscribe(&name).await {
-                        uris.push(name);
+                    if open.own.subscribe(&name).await {
+                        open.uris.push(name);
                         taken.push(uri);
                     }
                 }
                 if !taken.is_empty() {
-                    told.set(key, Text::array(taken));
+                    open.told.set(key, Text::array(taken));
                 }
             }
         }
-        let open = Self {
-            own,
-            notes,
-            told: told.clone(),
-            uris,
-        };
+        let told = open.told.clone();
         (open, told)
     }
 

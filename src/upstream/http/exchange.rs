@@ -4,7 +4,7 @@ use super::super::Inbound;
 use super::{Arriving, ServerEndpoint, Wire};
 use crate::failpoint;
 use crate::mcp::envelope::answered;
-use crate::mcp::json::{Object, SERVER_JSON_LIMITS, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::members::of_server;
 use crate::mcp::message::{Message, MessageKind, Oddity};
 use crate::mcp::revision::Era;
@@ -372,7 +372,7 @@ pub fn read(bytes: Bytes) -> Result<Message, Fault> {
     })?;
     Ok(Message {
         odd: odd.map(|odd| Box::new(Oddity::of_server(odd.what))),
-        unknown: Object::new(),
+        unknown: None,
         ..of_server(message)
     })
 }

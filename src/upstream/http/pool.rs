@@ -25,8 +25,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-/// How long a connection is kept unused.
-const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a connection is kept unused: less than servers do, which close theirs after 5 s (Node,
+/// uvicorn). One that both use and close at the same moment loses a request.
+pub(super) const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often unused connections are looked at.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// Unused connections to one address at most; there are no more calls in flight (threat-model §8).

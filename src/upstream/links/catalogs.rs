@@ -51,7 +51,8 @@ impl Links {
             if scope.holds(&server.settings.name) && self.wire(server) == Era::Legacy {
                 let known = self.servers.callers().known(server, Asker { caller, meta });
                 if let Some(known) = known {
-                    self.catalogs.join(&known.catalogs.own());
+                    let name = &server.settings.name;
+                    self.catalogs.join(name, &known.catalogs.own());
                 }
             }
         }
@@ -71,10 +72,10 @@ impl Links {
             Some(catalogs.own())
         };
         let listed = tokio::time::timeout(LIST_TIMEOUT, listing).await;
-        if let Ok(Some(own)) = listed
-            && self.session.is_none()
-        {
-            self.catalogs.join(&own);
+        match listed {
+            Ok(Some(own)) if self.session.is_none() => self.catalogs.join(name, &own),
+            Ok(_) => {}
+            Err(_) => self.catalogs.rest(name),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::model::reply::Fault;
 use crate::upstream::caller_links::{Asker, CallerLink, ReachedLink};
 use crate::upstream::departure::Departure;
 use crate::upstream::link::{Link, UpstreamExchange};
+use crate::upstream::parking::ParkedCalls;
 use std::sync::Arc;
 
 /// A request for a server.
@@ -220,6 +221,9 @@ impl Links {
 
 /// A modern agent's request on its own link to a legacy server.
 async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<UpstreamExchange, Fault> {
+    if ParkedCalls::is_round(sending.message.body.as_ref()) {
+        return Err(Fault::after_sending("a round of a call is never sent anew"));
+    }
     let level = sending.message.meta(LOG_LEVEL_META_KEY);
     let level = level.as_ref().and_then(Text::as_str);
     if let Some(level) = &level {

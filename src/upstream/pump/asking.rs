@@ -40,7 +40,9 @@ impl ExchangeContext<'_> {
         answer: &Message,
     ) -> Option<AskedRound> {
         let revision = self.links.legacy_revision()?;
-        let result = answer.body.as_ref().filter(|_| !answer.is_error)?;
+        // Of an answer that two readers could read differently, nothing is believed.
+        let is_plain = !answer.is_error && answer.odd.is_none();
+        let result = answer.body.as_ref().filter(|_| is_plain)?;
         let kind = result.get("resultType")?;
         if kind.as_str().as_deref() != Some("input_required") {
             return None;
@@ -57,6 +59,9 @@ impl ExchangeContext<'_> {
             let question = match as_request(self.links, &question, revision) {
                 Ok(question) => question,
                 Err(words) => return ends(words),
+            };
+            let Some(question) = self.remarked(&question).await else {
+                return ends("what the tool server asks takes too much to check and to redact");
             };
             let questions = self.links.legacy_questions()?;
             let Some((question, response)) = questions.ask_for(question) else {

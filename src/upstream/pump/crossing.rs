@@ -3,7 +3,7 @@
 use super::asking::{AskedRound, MAX_ROUNDS, unanswerable};
 use super::{
     ASKED_METHODS, BegunLeg, CarriedLeg, ExchangeContext, ExchangeOutcome, Heard, Leg, Outbound,
-    QUESTIONS_WINDOW, proven,
+    QUESTIONS_WINDOW, UNREADABLE_QUESTION, proven,
 };
 use crate::mcp::bridge::{
     LOG_LEVEL_META_KEY, notification_to_legacy_agent, to_legacy_agent, to_modern_agent,
@@ -16,10 +16,10 @@ use crate::model::reply::{Fault, Sent};
 use crate::upstream::caller_links::{CallerLink, rank};
 use crate::upstream::departure::Departure;
 use crate::upstream::keeper::{ServerMessage, hears};
-use crate::upstream::link::Link;
+use crate::upstream::link::{Link, Tolerance};
 use crate::upstream::links::{Sending, SentRequest};
 use crate::upstream::owners::PROGRESS_METHOD;
-use crate::upstream::parking::AskingCall;
+use crate::upstream::parking::{AskingCall, ParkedCalls};
 use crate::upstream::questions::refuse;
 use std::sync::Arc;
 
@@ -42,18 +42,20 @@ impl ExchangeContext<'_> {
         let mut rounds = 0;
         loop {
             self.pass_cancellation(&leg);
-            match self.carry(&outbound, &mut leg).await? {
+            let carried = self.carry(&outbound, &mut leg).await;
+            match carried.map_err(|fault| of_round(rounds, fault))? {
                 CarriedLeg::Gone(sent) => return Ok(ExchangeOutcome::Gone(sent)),
                 CarriedLeg::Asked(questions) => match self.parked(server, leg, questions).await {
                     Ok(result) => return Ok(ExchangeOutcome::Answer(result)),
                     Err(crowded) => leg = crowded,
                 },
                 CarriedLeg::Answer(answer) => {
-                    let answer = proven(outbound, &leg, answer)?;
+                    let answer = proven(outbound, &leg, answer);
+                    let answer = answer.map_err(|fault| of_round(rounds, fault))?;
                     let link = leg.link().clone();
                     let Some(round) = self.asked(server, &link, message, &answer).await else {
                         let answer = self.bridged(&link, message, answer);
-                        return Ok(ExchangeOutcome::Answer(answer));
+                        return Ok(ExchangeOutcome::Answer(last_of(rounds, message, answer)));
                     };
                     rounds += 1;
                     match round {
@@ -66,11 +68,7 @@ impl ExchangeContext<'_> {
                         }
                         AskedRound::Answered(params) => {
                             let sending = self.next_round(outbound, &mut leg, params, sent);
-                            // Of the call itself something has left, whatever became of this round.
-                            sending.await.map_err(|fault| Fault {
-                                sent: Sent::Maybe,
-                                ..fault
-                            })?;
+                            sending.await.map_err(|fault| of_round(rounds, fault))?;
                         }
                     }
                 }
@@ -78,8 +76,10 @@ impl ExchangeContext<'_> {
         }
     }
 
-    /// What comes next where questions may come that name no request.
-    pub(super) async fn hears_aside(&self, leg: &mut Leg, asking: bool) -> Result<Heard, Fault> {
+    /// What comes next where questions may come that name no request. A server that has asked
+    /// something may ask more at once.
+    pub(super) async fn hears_aside(&self, leg: &mut Leg) -> Result<Heard, Fault> {
+        let asking = leg.is_asked();
         let aside = async {
             match leg.own.as_mut().and_then(|own| own.asides.as_mut()) {
                 Some(asides) => asides.recv().await,
@@ -141,6 +141,10 @@ impl ExchangeContext<'_> {
             own.decline(&question).await;
             return None;
         }
+        if question.odd.is_some() && self.tolerance != Tolerance::Everything {
+            refuse(&own.link, &question, UNREADABLE_QUESTION).await;
+            return None;
+        }
         let spoken = ServerMessage {
             caller: self.caller,
             server,
@@ -177,6 +181,14 @@ impl ExchangeContext<'_> {
         };
         let parked = self.links.servers().parked().park(call, questions).await;
         parked.map_err(|crowded| Leg::of(crowded, None))
+    }
+
+    /// Whether the request is no new one, but a round of a call that waits, or waited, for its agent.
+    pub(super) fn takes_up(&self, outbound: &Outbound<'_>) -> bool {
+        let params = outbound.message.body.as_ref();
+        self.links.is_modern()
+            && ParkedCalls::is_round(params)
+            && (ParkedCalls::was_parked(params) || self.links.is_legacy_at(outbound.server))
     }
 
     /// Takes up a call that waits for its agent's answers. What waits no more is not sent again:
@@ -247,6 +259,35 @@ impl ExchangeContext<'_> {
         leg.request.exchange = exchange;
         Ok(())
     }
+}
+
+/// A fault after so many rounds: of the call itself something has left, whatever became of the last
+/// round, and no status of that says that the tool did nothing.
+fn of_round(rounds: u32, fault: Fault) -> Fault {
+    if rounds == 0 {
+        return fault;
+    }
+    let sent = match fault.sent {
+        Sent::Nothing => Sent::Maybe,
+        sent => sent,
+    };
+    Fault {
+        sent,
+        status: None,
+        ..fault
+    }
+}
+
+/// The answer after so many rounds. An error of a later round does not say that the call did nothing,
+/// whatever its code means in a contract, so it is the tool's own.
+fn last_of(rounds: u32, message: &Message, answer: Message) -> Message {
+    if rounds == 0 || !answer.is_error || message.method != "tools/call" {
+        return answer;
+    }
+    let error = answer.body.as_ref();
+    let words = error.and_then(|error| error.get("message"));
+    let words = words.as_ref().and_then(Text::as_str).unwrap_or_default();
+    unanswerable(message, &answer, &words)
 }
 
 /// Whether the request asked for log messages as grave as this one.

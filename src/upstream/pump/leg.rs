@@ -24,6 +24,8 @@ pub(super) struct OwnLeg {
     pub(super) asked: Option<Text>,
     /// What the agent knows progress by, where that is another token by now.
     pub(super) token: Option<Option<Text>>,
+    /// What the server asks, and the agent was not asked yet.
+    pub(super) questions: Vec<Message>,
 }
 
 impl Leg {
@@ -43,6 +45,27 @@ impl Leg {
         self.own.as_ref()?.asked.as_ref()
     }
 
+    /// Whether the server asks something.
+    pub(super) fn is_asked(&self) -> bool {
+        self.own
+            .as_ref()
+            .is_some_and(|own| !own.questions.is_empty())
+    }
+
+    /// The server asks this, too.
+    pub(super) fn add_question(&mut self, question: Option<Message>) {
+        if let Some(own) = &mut self.own {
+            own.questions.extend(question);
+        }
+    }
+
+    /// What the server asks.
+    pub(super) fn take_questions(&mut self) -> Vec<Message> {
+        let own = self.own.as_mut();
+        own.map(|own| std::mem::take(&mut own.questions))
+            .unwrap_or_default()
+    }
+
     /// A call that waited for its agent, and is waited for again.
     pub(super) fn of(parked: ParkedCall, token: Option<Option<Text>>) -> Self {
         let ParkedCall {
@@ -58,6 +81,7 @@ impl Leg {
                 asides,
                 asked,
                 token,
+                questions: Vec::new(),
             })),
         }
     }

@@ -255,3 +255,43 @@ async fn an_undeclared_question_is_refused() {
     let (done, ()) = tokio::join!(agent.answered(&message), answering);
     assert_eq!(done["result"]["resultType"], "complete", "{done}");
 }
+
+/// guarantees §4: a round without the state, a server's word that it asks in a way that its era does
+/// not know, and an error in a later round are no ways to have a call run twice.
+#[tokio::test]
+async fn no_round_is_a_new_call() {
+    let bridge = Bridge::legacy().await;
+    let agent = bridge.modern_agent();
+    let says = bridge.server.holds("tools/call");
+    let question = json!({ "jsonrpc": "2.0", "id": 5, "method": ELICITED, "params": form() });
+    says.send(event(&question)).await.unwrap();
+    let asked = agent.answered(&round(&agent, "write", &json!({}))).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let stateless = json!({ "inputResponses": { "question-1": { "action": "decline" } } });
+    let answer = agent.answered(&round(&agent, "write", &stateless)).await;
+    assert_ne!(answer["result"]["resultType"], "input_required", "{answer}");
+    assert_eq!(bridge.server.executions(), 1, "{answer}");
+
+    let bridge = Bridge::legacy().await;
+    bridge.server.answers(|_| Reply::Result(asks("mine")));
+    let agent = bridge.modern_agent();
+    let answer = agent.answered(&round(&agent, "write", &json!({}))).await;
+    assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    assert!(answer["result"].get("requestState").is_none(), "{answer}");
+    agent.answered(&round(&agent, "write", &stateless)).await;
+    assert_eq!(bridge.server.executions(), 1);
+
+    let bridge = Bridge::modern().await;
+    let agent = bridge.legacy_agent().await;
+    bridge
+        .server
+        .answers(|seen| match seen.body["params"]["requestState"].as_str() {
+            None => Reply::Result(json!({ "resultType": "input_required", "requestState": "one" })),
+            Some(_) => Reply::Status(503),
+        });
+    let answer = agent.call("write", json!({ "n": 3 })).await;
+    let refusal = crate::harness::answer::code(&answer);
+    assert_eq!(refusal.as_deref(), Some("outcome_unknown"), "{answer}");
+    agent.call("write", json!({ "n": 3 })).await;
+    assert_eq!(bridge.server.executions(), 2, "two rounds of one call");
+}

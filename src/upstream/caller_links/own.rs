@@ -1,0 +1,160 @@
+//! What one agent's own link is asked beside calls: questions of the server, subscriptions, the level
+//! of its log.
+
+use super::CallerLink;
+use crate::mcp::error_codes::METHOD_NOT_FOUND;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+
+/// How long a server may take to say yes to a subscription or a log level.
+const SMALL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Questions that wait for the request that they belong to.
+const QUESTIONS_KEPT: usize = 16;
+/// Log levels, the most verbose first.
+pub(crate) const LOG_LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+impl CallerLink {
+    /// What the server says outside requests, from now on.
+    pub(crate) fn notes(&self) -> broadcast::Receiver<Arc<Message>> {
+        self.notes.subscribe()
+    }
+
+    /// Where questions of the server arrive that belong to a request which is sent now.
+    pub(crate) fn questions(&self) -> mpsc::Receiver<Message> {
+        let (asks, questions) = mpsc::channel(QUESTIONS_KEPT);
+        let mut asking = self.asking.lock();
+        asking.retain(|asks| !asks.is_closed());
+        asking.push(asks);
+        questions
+    }
+
+    /// A request of the server names no request of the agent's. It belongs to the only one in
+    /// flight; else, nobody can tell which one it belongs to.
+    pub(super) async fn asked(&self, question: Message) {
+        if question.method != "ping" {
+            let only = {
+                let mut asking = self.asking.lock();
+                asking.retain(|asks| !asks.is_closed());
+                match asking.as_slice() {
+                    [only] => Some(only.clone()),
+                    _ => None,
+                }
+            };
+            if only.is_some_and(|asks| asks.try_send(question.clone()).is_ok()) {
+                return;
+            }
+        }
+        self.decline(&question).await;
+    }
+
+    /// Whether the agent can be asked this: it has declared so.
+    pub(crate) fn may_ask(&self, question: &Message) -> bool {
+        let params = question.body.as_ref();
+        let mode = params.and_then(|params| params.get("mode"));
+        let is_url = mode.is_some_and(|mode| mode.as_str().as_deref() == Some("url"));
+        let capability: &[&str] = match question.method.as_str() {
+            "elicitation/create" if is_url => &["elicitation", "url"],
+            "elicitation/create" => &["elicitation"],
+            "sampling/createMessage" => &["sampling"],
+            "roots/list" => &["roots"],
+            _ => return false,
+        };
+        self.declared.at(capability).is_some()
+    }
+
+    /// Answers a question that no agent reads.
+    pub(crate) async fn decline(&self, question: &Message) {
+        let id = question.id.clone();
+        let answer = match question.method.as_str() {
+            "ping" => Message::response(id, Text::of(&json!({})), false),
+            "roots/list" => Message::response(id, Text::of(&json!({ "roots": [] })), false),
+            _ => {
+                tracing::warn!(method = %question.method.escape_debug(), "a tool server asked something outside any request of the agent");
+                let words = "no request of the agent's is open that this belongs to";
+                Message::error(id, METHOD_NOT_FOUND, words, None)
+            }
+        };
+        if let Err(fault) = self.link.notify(answer).await {
+            tracing::debug!(%fault, "an answer did not reach the tool server");
+        }
+    }
+
+    /// Whether the server says that it tells when this list changes.
+    pub(crate) fn tells(&self, list: &str) -> bool {
+        self.said
+            .at(&["capabilities", list, "listChanged"])
+            .is_some_and(|flag| flag.is_true())
+    }
+
+    /// Has the server tell of a resource, if it does not yet; whether it does.
+    pub(crate) async fn subscribe(&self, uri: &str) -> bool {
+        let can = self.said.at(&["capabilities", "resources", "subscribe"]);
+        if !can.is_some_and(|flag| flag.is_true()) {
+            return false;
+        }
+        let mut subscribed = self.subscribed.lock().await;
+        if let Some(count) = subscribed.get_mut(uri) {
+            *count += 1;
+            return true;
+        }
+        let params = Text::of(&json!({ "uri": uri }));
+        let taken = self.is_taken("resources/subscribe", params).await;
+        if taken {
+            subscribed.insert(uri.to_owned(), 1);
+        }
+        taken
+    }
+
+    /// Nobody who subscribed once wants to hear of the resource any more.
+    pub(crate) async fn unsubscribe(&self, uri: &str) {
+        let mut subscribed = self.subscribed.lock().await;
+        match subscribed.get_mut(uri) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => {
+                subscribed.remove(uri);
+                let params = Text::of(&json!({ "uri": uri }));
+                self.is_taken("resources/unsubscribe", params).await;
+            }
+            None => {}
+        }
+    }
+
+    /// Has the server log from `level` on, if it does not yet.
+    pub(crate) async fn logs_from(&self, level: &str) {
+        let Some(rank) = rank(level) else { return };
+        let mut known = self.level.lock().await;
+        let has_log = self.said.at(&["capabilities", "logging"]).is_some();
+        if !has_log || known.is_some_and(|known| known <= rank) {
+            return;
+        }
+        let params = Text::of(&json!({ "level": level }));
+        if self.is_taken("logging/setLevel", params).await {
+            *known = Some(rank);
+        }
+    }
+
+    /// Asks the server something small; whether it says yes in time.
+    async fn is_taken(&self, method: &str, params: Text) -> bool {
+        let asked = self.link.ask(method, Some(params));
+        let answer = tokio::time::timeout(SMALL_REQUEST_TIMEOUT, asked).await;
+        answer.is_ok_and(|answer| answer.is_ok_and(|answer| !answer.is_error))
+    }
+}
+
+/// How verbose a log level is: 0 the most.
+pub(crate) fn rank(level: &str) -> Option<usize> {
+    LOG_LEVELS.iter().position(|known| *known == level)
+}
