@@ -254,16 +254,14 @@ async fn introduction(
         }
         opened
     });
-    match tokio::time::timeout(INTRODUCTION_TIMEOUT, opening).await {
-        Ok(Ok(Ok(answer))) => answer,
-        Ok(Ok(Err(_)) | Err(_)) | Err(_) => {
-            let said = server
-                .known()
-                .and_then(|known| known.as_legacy(revision))
-                .unwrap_or_else(|| initialized_of(&unknown_server(), revision));
-            Message::response(None, said, false)
-        }
+    if let Ok(Ok(Ok(answer))) = tokio::time::timeout(INTRODUCTION_TIMEOUT, opening).await {
+        return answer;
     }
+    let known = server.known();
+    let said = known
+        .and_then(|known| known.as_legacy(revision))
+        .unwrap_or_else(|| initialized_of(&unknown_server(), revision));
+    Message::response(None, said, false)
 }
 
 /// The revision that an agent asks for, as far as it is one of a session.

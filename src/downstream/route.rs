@@ -78,6 +78,13 @@ struct AnswerPath {
     waiting: WaitingRequest,
 }
 
+/// The id of a request, as the ledger shows it.
+fn shown_id(request: &Message) -> String {
+    let id = request.id.as_ref();
+    id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
+        .unwrap_or_default()
+}
+
 /// A request under way.
 pub(super) struct BegunRequest {
     /// What the agent reads. Dropping it says that the agent left.
@@ -394,12 +401,7 @@ impl Door {
         let limits = self.servers.limits(server.as_ref());
         let mode = arrived.known.policy.mode;
         fits(&arrived.message, MessageReading { mode, limits })?;
-        let request_id = arrived
-            .message
-            .id
-            .as_ref()
-            .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
-            .unwrap_or_default();
+        let request_id = shown_id(&arrived.message);
         let mut trace = trace(&arrived);
         let known = self.gate.tool_of(Some(&arrived.links), &tool).is_some();
         let start = CallStart {

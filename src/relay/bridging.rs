@@ -32,7 +32,7 @@ impl Relay {
             ("logging/setLevel", Era::Legacy) => match param("level") {
                 Some(level) if rank(&level).is_some() => {
                     request.links.log_from(Text::string(&level));
-                    done()
+                    Ok(done())
                 }
                 _ => invalid("`level` is not one of the protocol's"),
             },
@@ -42,7 +42,7 @@ impl Relay {
                 };
                 let wants = message.method == "resources/subscribe";
                 match request.links.subscribes(server, &uri, wants).await {
-                    Ok(()) => done(),
+                    Ok(()) => Ok(done()),
                     Err(fault) => Err(fault.into()),
                 }
             }
@@ -56,8 +56,8 @@ impl Relay {
     }
 }
 
-fn done() -> Result<Message, RelayFailure> {
-    Ok(Message::response(None, Text::of(&json!({})), false))
+fn done() -> Message {
+    Message::response(None, Text::of(&json!({})), false)
 }
 
 fn invalid(words: &str) -> Result<Message, RelayFailure> {

@@ -10,8 +10,8 @@ use crate::mcp::sse::SseComment;
 use crate::model::reply::Fault;
 use crate::upstream::Inbound;
 use crate::upstream::backoff::Backoff;
-use crate::upstream::caller_links::Asker;
-use crate::upstream::link::{Link, UpstreamExchange};
+use crate::upstream::caller_links::{Asker, ReachedLink};
+use crate::upstream::link::UpstreamExchange;
 use crate::upstream::server::{ServerState, UpstreamServer};
 use own::OwnSubscription;
 use serde_json::json;
@@ -75,7 +75,7 @@ enum AnySubscription {
 
 /// A subscription at a server. Dropping it tells the server so.
 struct OpenSubscription {
-    link: Arc<Link>,
+    reached: ReachedLink,
     exchange: UpstreamExchange,
     over: bool,
 }
@@ -222,39 +222,14 @@ impl<'a> Feed<'a> {
                 let open = AnySubscription::Own(Box::new(open));
                 return Ok(SubscribeAnswer::Acknowledged(open, told));
             }
-            let link = reached.link;
-            let exchange = link.request(message, Vec::new()).await?;
+            let exchange = reached.link.request(message, Vec::new()).await?;
             // From the start: one that is given up tells the server so.
-            let mut open = OpenSubscription {
-                link,
+            let open = OpenSubscription {
+                reached,
                 exchange,
                 over: false,
             };
-            loop {
-                match open.exchange.next().await? {
-                    Some(Inbound::Comment(_) | Inbound::Interrupted(_)) => {}
-                    Some(Inbound::Message(ack))
-                        if ack.method == "notifications/subscriptions/acknowledged" =>
-                    {
-                        let told = ack
-                            .body
-                            .as_ref()
-                            .and_then(|params| params.get("notifications"));
-                        let told = told.as_ref().and_then(Text::object).unwrap_or_default();
-                        let open = AnySubscription::Shared(open);
-                        return Ok(SubscribeAnswer::Acknowledged(open, within(wanted, &told)));
-                    }
-                    Some(Inbound::Message(answer)) if answer.is_error => {
-                        open.over = true;
-                        return Ok(SubscribeAnswer::Refused(answer));
-                    }
-                    Some(Inbound::Message(_)) | None => {
-                        return Err(Fault::after_sending(
-                            "the tool server did not acknowledge the subscription",
-                        ));
-                    }
-                }
-            }
+            open.acknowledged(wanted).await
         };
         let begun = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, begun).await;
         begun.unwrap_or_else(|_| {
@@ -275,6 +250,35 @@ impl AnySubscription {
 }
 
 impl OpenSubscription {
+    /// Waits for what the server says it will tell.
+    async fn acknowledged(mut self, wanted: &Object) -> Result<SubscribeAnswer, Fault> {
+        loop {
+            match self.exchange.next().await? {
+                Some(Inbound::Comment(_) | Inbound::Interrupted(_)) => {}
+                Some(Inbound::Message(ack))
+                    if ack.method == "notifications/subscriptions/acknowledged" =>
+                {
+                    let told = ack
+                        .body
+                        .as_ref()
+                        .and_then(|params| params.get("notifications"));
+                    let told = told.as_ref().and_then(Text::object).unwrap_or_default();
+                    let open = AnySubscription::Shared(self);
+                    return Ok(SubscribeAnswer::Acknowledged(open, within(wanted, &told)));
+                }
+                Some(Inbound::Message(answer)) if answer.is_error => {
+                    self.over = true;
+                    return Ok(SubscribeAnswer::Refused(answer));
+                }
+                Some(Inbound::Message(_)) | None => {
+                    return Err(Fault::after_sending(
+                        "the tool server did not acknowledge the subscription",
+                    ));
+                }
+            }
+        }
+    }
+
     async fn next(&mut self) -> FeedNews {
         let in_order = match self.exchange.next().await {
             Ok(Some(Inbound::Comment(comment))) => return FeedNews::Breath(comment),
@@ -295,7 +299,8 @@ impl OpenSubscription {
 impl Drop for OpenSubscription {
     fn drop(&mut self) {
         if !self.over {
-            self.link
+            self.reached
+                .link
                 .cancel(&self.exchange.id, "the agent no longer listens");
         }
     }

@@ -179,7 +179,7 @@ impl Links {
         match own {
             Era::Legacy if !speaks(Era::Legacy) => Era::Modern,
             Era::Modern if !speaks(Era::Modern) => Era::Legacy,
-            own => own,
+            Era::Legacy | Era::Modern => own,
         }
     }
 

@@ -147,18 +147,17 @@ impl ExchangeContext<'_> {
         let exchange = self.sent_and_carried(&outbound, departure, &mut sent);
         let ended = match timeout {
             None => exchange.await,
-            Some(timeout) => match tokio::time::timeout(timeout, exchange).await {
-                Ok(ended) => ended,
-                Err(_) => {
+            Some(timeout) => {
+                let ended = tokio::time::timeout(timeout, exchange).await;
+                ended.unwrap_or_else(|_| {
                     if let Some((link, _)) = &sent {
                         link.doubt(timeout);
                     }
                     let words = format!("no answer within {timeout:?}");
                     Err(Fault::after_sending(words))
-                }
-            },
+                })
+            }
         };
-
         // It never came to be sent. What takes up a call that waits was sent before.
         let takes_up = self.takes_up(&outbound);
         let ended = if sent.is_none() && !takes_up {
@@ -262,6 +261,7 @@ impl ExchangeContext<'_> {
             Box::new(OwnLeg {
                 asides: asks.then(|| own.questions()),
                 asked: message.body.clone(),
+                is_taken_up: false,
                 token: None,
                 questions: Vec::new(),
             })
@@ -326,16 +326,8 @@ impl ExchangeContext<'_> {
                     continue;
                 }
                 Heard::Aside(message) | Heard::Said(Some(Inbound::Message(message))) => {
-                    if let Some(own) = leg.own_if_request(&message) {
-                        let question = Box::pin(self.question(*outbound, &own, message));
-                        leg.add_question(question.await);
-                        continue;
-                    }
-                    match Box::pin(self.towards_agent(outbound.server, leg.link(), message)).await {
-                        Some(message) => match self.crossed(leg, message) {
-                            Some(message) => Outgoing::Message(Box::new(message)),
-                            None => continue,
-                        },
+                    match Box::pin(self.said(outbound, leg, message)).await {
+                        Some(message) => Outgoing::Message(Box::new(message)),
                         None => continue,
                     }
                 }
@@ -366,6 +358,24 @@ impl ExchangeContext<'_> {
                 }
             }
         }
+    }
+
+    /// What the server says on the way, as the agent reads it; a question of a legacy server waits.
+    async fn said(
+        &self,
+        outbound: &Outbound<'_>,
+        leg: &mut Leg,
+        message: Message,
+    ) -> Option<Message> {
+        if let Some(own) = leg.own_if_request(&message) {
+            let question = self.question(*outbound, &own, message).await;
+            leg.add_question(question);
+            return None;
+        }
+        let message = self
+            .towards_agent(outbound.server, leg.link(), message)
+            .await?;
+        self.crossed(leg, message)
     }
 
     /// What comes next.

@@ -163,8 +163,8 @@ impl Questions {
         let asked = params.get("requestId").cloned()?;
         let mut open = self.open.lock();
         let is_it = |asker: &Questioner| match asker {
-            Questioner::Server(asker, id) => {
-                *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link))
+            Questioner::Server(of, id) => {
+                *id == asked && std::ptr::eq(of.as_ptr(), Arc::as_ptr(link))
             }
             Questioner::Toolgate(_) => false,
         };

@@ -142,7 +142,7 @@ fn offered(servers: &Servers) -> String {
             (true, true) | (false, false) => continue,
         };
         let name = &server.settings.name;
-        text.push_str(&format!("\nserver {name} is bridged: {loses}"));
+        let _ = write!(text, "\nserver {name} is bridged: {loses}");
     }
     text
 }

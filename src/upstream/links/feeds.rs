@@ -114,7 +114,7 @@ impl Links {
         let mut feeds = self.feeds.lock();
         for server in self.servers.all() {
             let changes = server.up().is_some_and(|up| {
-                up.verdict.initialized.is_none() && tells(&up.verdict.discovered)
+                up.verdict.initialized.is_none() && tells(up.verdict.discovered.as_ref())
             });
             if changes && !server.settings.is_child() {
                 let _ = self.feed(&mut feeds, &server.settings.name);
@@ -133,7 +133,7 @@ impl Links {
         let server = self.server(name)?.clone();
         Ok(Some(feeds.entry(name.clone()).or_insert_with(|| {
             let (wish, wishes) = watch::channel(Wish::default());
-            let (takes, taken) = watch::channel(0);
+            let (acknowledges, taken) = watch::channel(0);
             let told = self
                 .servers
                 .keeper()
@@ -142,7 +142,7 @@ impl Links {
                 server,
                 introduction: LegacyIntroduction::of(&told),
                 wish: wishes,
-                taken: takes,
+                taken: acknowledges,
                 unsolicited: session.unsolicited.clone(),
             };
             tasks::spawn("subscription of a session", task.run());
@@ -151,10 +151,10 @@ impl Links {
     }
 }
 
-fn tells(discovered: &Option<Text>) -> bool {
+fn tells(discovered: Option<&Text>) -> bool {
     LIST_CHANGES
         .iter()
-        .any(|change| changes(discovered.as_ref(), change))
+        .any(|change| changes(discovered, change))
 }
 
 fn changes(discovered: Option<&Text>, change: &ListChange) -> bool {
@@ -184,8 +184,8 @@ impl FeedTask {
                     backoff.works();
                     open = opened;
                     self.taken.send_replace(wish.number);
-                    if std::mem::take(&mut lost) {
-                        self.tell_missed(&wish, &open).await;
+                    if let (true, Some((link, _))) = (std::mem::take(&mut lost), &open) {
+                        self.tell_missed(&wish, link).await;
                     }
                 }
                 Err(fault) => {
@@ -283,8 +283,7 @@ impl FeedTask {
     }
 
     /// What an agent that heard nothing for a while has to look at again.
-    async fn tell_missed(&self, wish: &Wish, open: &Option<(Arc<Link>, UpstreamExchange)>) {
-        let Some((link, _)) = open else { return };
+    async fn tell_missed(&self, wish: &Wish, link: &Arc<Link>) {
         for change in &LIST_CHANGES {
             self.tell(link, Message::notification(change.method, None))
                 .await;

@@ -152,13 +152,12 @@ impl Links {
         reached: ReachedLink,
         sending: Sending<'_>,
     ) -> Result<Box<SentRequest>, Fault> {
-        let exchange = match reached.legacy() {
-            Some(own) => Box::pin(ready_on_own(own, sending)).await?,
-            None => {
-                let params = sending.params.to_vec();
-                let message = self.stamped(name, &reached.link, sending);
-                reached.link.request(message, params).await?
-            }
+        let exchange = if let Some(own) = reached.legacy() {
+            Box::pin(ready_on_own(own, sending)).await?
+        } else {
+            let params = sending.params.to_vec();
+            let message = self.stamped(name, &reached.link, sending);
+            reached.link.request(message, params).await?
         };
         Ok(Box::new(SentRequest { reached, exchange }))
     }

@@ -119,9 +119,9 @@ impl ExchangeContext<'_> {
             // No request of the agent's waits for it.
             "notifications/elicitation/complete" | "notifications/cancelled" => None,
             "notifications/message" => is_wanted(leg.asked(), &said).then_some(said),
-            PROGRESS_METHOD => match leg.own.as_ref().and_then(|own| own.token.as_ref()) {
+            PROGRESS_METHOD => match leg.own.as_ref().filter(|own| own.is_taken_up) {
                 None => Some(said),
-                Some(token) => with_token(said, token.as_ref()?),
+                Some(own) => with_token(said, own.token.as_ref()?),
             },
             _ => Some(said),
         }
@@ -216,7 +216,7 @@ impl ExchangeContext<'_> {
         }
         parked.answer(params).await;
         let token = params.and_then(|params| params.at(&["_meta", "progressToken"]));
-        Ok(BegunLeg::Waits(Leg::of(parked, Some(token))))
+        Ok(BegunLeg::Waits(Leg::of(parked, token)))
     }
 
     /// Sends the next round of a request whose questions the agent has answered.
@@ -269,7 +269,7 @@ fn of_round(rounds: u32, fault: Fault) -> Fault {
     }
     let sent = match fault.sent {
         Sent::Nothing => Sent::Maybe,
-        sent => sent,
+        sent @ (Sent::Maybe | Sent::Answered) => sent,
     };
     Fault {
         sent,

@@ -22,8 +22,10 @@ pub(super) struct OwnLeg {
     pub(super) asides: Option<mpsc::Receiver<Message>>,
     /// Its parameters, as the agent wrote them when it was sent.
     pub(super) asked: Option<Text>,
-    /// What the agent knows progress by, where that is another token by now.
-    pub(super) token: Option<Option<Text>>,
+    /// Whether it waited for its agent, who may know progress by another token by now.
+    pub(super) is_taken_up: bool,
+    /// That token.
+    pub(super) token: Option<Text>,
     /// What the server asks, and the agent was not asked yet.
     pub(super) questions: Vec<Message>,
 }
@@ -67,7 +69,7 @@ impl Leg {
     }
 
     /// A call that waited for its agent, and is waited for again.
-    pub(super) fn of(parked: ParkedCall, token: Option<Option<Text>>) -> Self {
+    pub(super) fn of(parked: ParkedCall, token: Option<Text>) -> Self {
         let ParkedCall {
             reached,
             exchange,
@@ -80,6 +82,7 @@ impl Leg {
             own: Some(Box::new(OwnLeg {
                 asides,
                 asked,
+                is_taken_up: true,
                 token,
                 questions: Vec::new(),
             })),

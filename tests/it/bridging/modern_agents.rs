@@ -9,7 +9,7 @@ use crate::harness::until;
 use serde_json::{Value, json};
 
 /// A call with more in `_meta`.
-fn call(agent: &Agent, arguments: Value, meta: Value) -> Value {
+fn call(agent: &Agent, arguments: &Value, meta: &Value) -> Value {
     let params = json!({ "name": "read", "arguments": arguments, "_meta": meta });
     agent.request("tools/call", params)
 }
@@ -155,7 +155,7 @@ async fn a_request_reads_the_log_that_it_asked_for() {
         for (level, data) in [("debug", "d"), ("error", "e")] {
             says.send(log(level, data)).await.unwrap();
         }
-        let message = call(&agent, json!({ "n": index }), meta);
+        let message = call(&agent, &json!({ "n": index }), &meta);
         let answering = async {
             let fits = |seen: &super::Seen| seen.body["params"]["arguments"]["n"] == index;
             let seen = bridge.server.sees("the call", fits).await;
@@ -191,7 +191,7 @@ async fn progress_and_disconnects_cross() {
     let bridge = Bridge::legacy().await;
     let agent = bridge.modern_agent();
     let says = bridge.server.holds("tools/call");
-    let message = call(&agent, json!({}), json!({ "progressToken": "mine" }));
+    let message = call(&agent, &json!({}), &json!({ "progressToken": "mine" }));
     let progress = json!({ "progressToken": "mine", "progress": 1 });
     let note = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
     says.send(event(&note)).await.unwrap();
