@@ -70,8 +70,9 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
         .open_sides();
     setup.write();
     let mut launched = Launched::start(&setup, &["--data", "launched"], true).await;
-    until("toolgate listens", || async {
-        (scripted.listeners() >= 1).then_some(())
+    // toolgate for itself, and the agent's session.
+    until("both listen", || async {
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
     scripted
