@@ -52,9 +52,9 @@ mod layers;
 mod loops;
 // Observe mode: what enforce mode would have refused.
 mod observe;
-// Answers in JSON that not everybody reads alike.
+// Answers of tool servers in JSON that agents may read differently.
 mod odd_answers;
-// Calls in JSON that not everybody reads alike, in observe mode.
+// Calls in JSON that tool servers may read differently, in observe mode.
 mod odd_calls;
 // Secrets that a tool server knows from earlier.
 mod old_secrets;

@@ -21,8 +21,8 @@ use tokio_util::task::TaskTracker;
 /// The kinds of what is told.
 pub(in crate::gate) const BEFORE: &str = "toolgate.before";
 const AFTER: &str = "toolgate.after";
-/// Bytes of a result that after-hooks are shown; a longer one is left out, and one that not
-/// everybody reads alike.
+/// Bytes of a result that after-hooks are shown; a longer one is left out, and one that agents and
+/// tool servers may read differently.
 const SHOWN: usize = 256 << 10;
 /// Bytes of all that after-hooks have not heard yet.
 const WAITING: usize = 16 << 20;

@@ -118,7 +118,8 @@ impl CallerLink {
         taken
     }
 
-    /// Nobody who subscribed once wants to hear of the resource any more.
+    /// One subscription of the agent less wants to hear of the resource; after the last, the server
+    /// is told.
     pub(crate) async fn unsubscribe(&self, uri: &str) {
         let mut subscribed = self.subscribed.lock().await;
         match subscribed.get_mut(uri) {
