@@ -8,8 +8,8 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use std::thread::JoinHandle;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// A message of toolgate's, as it came.
 #[derive(Debug, Clone)]
@@ -86,7 +86,8 @@ struct Kept {
 pub struct ScriptedServer {
     kept: Arc<Kept>,
     pub address: std::net::SocketAddr,
-    serving: Mutex<Option<JoinHandle<()>>>,
+    /// What ends its thread, and the thread.
+    serving: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
 
 /// What a scripted server offers.
@@ -177,9 +178,9 @@ impl ScriptedServer {
             .fallback(wire::request)
             .with_state(self.kept.clone());
         // Connections are tasks of their own; a runtime of its own ends them all at once.
-        let (stopped, stop) = tokio::sync::oneshot::channel::<()>();
+        let (stopped, stop) = oneshot::channel::<()>();
         let listener = listener.into_std().unwrap();
-        let thread = std::thread::spawn(move || {
+        let ended = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -193,21 +194,18 @@ impl ScriptedServer {
             });
             runtime.shutdown_background();
         });
-        let serving = tokio::spawn(async move {
-            let _kept = stopped;
-            std::future::pending::<()>().await;
-            drop(thread);
-        });
-        *self.serving.lock().unwrap() = Some(serving);
+        *self.serving.lock().unwrap() = Some((stopped, ended));
     }
 
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Goes down: every connection breaks and no new one is taken.
+    /// Goes down: when this returns every connection is broken and no new one is taken.
     pub fn down(&self) {
-        self.serving.lock().unwrap().take().unwrap().abort();
+        let (stopped, ended) = self.serving.lock().unwrap().take().unwrap();
+        drop(stopped);
+        ended.join().unwrap();
         self.kept.listeners.lock().unwrap().clear();
         self.kept.sessions.lock().unwrap().clear();
     }
