@@ -84,15 +84,21 @@ pub struct Malformed {
 
 /// A JSON value that has passed the strict reader: shared text without surrounding white space.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Text(Bytes);
+pub struct Text {
+    bytes: Bytes,
+}
 
 impl std::fmt::Debug for Text {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Text({} bytes)", self.0.len())
+        write!(f, "Text({} bytes)", self.bytes.len())
     }
 }
 
 impl Text {
+    fn of_bytes(bytes: Bytes) -> Self {
+        Self { bytes }
+    }
+
     /// Reads `bytes` strictly, as one JSON value.
     #[expect(
         clippy::needless_pass_by_value,
@@ -100,7 +106,7 @@ impl Text {
     )]
     pub fn read(bytes: Bytes, limits: &JsonLimits) -> Result<Self, Malformed> {
         let range = scan::scan(&bytes, limits)?;
-        Ok(Self(bytes.slice(range)))
+        Ok(Self::of_bytes(bytes.slice(range)))
     }
 
     /// Reads `bytes` as one JSON value, with the first of what `limits` refuses in it though it is
@@ -115,13 +121,13 @@ impl Text {
         limits: &JsonLimits,
     ) -> Result<(Self, Option<Malformed>), Malformed> {
         let (range, odd) = scan::scan_oddly(&bytes, limits)?;
-        Ok((Self(bytes.slice(range)), odd))
+        Ok((Self::of_bytes(bytes.slice(range)), odd))
     }
 
     /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except
     /// those for agents.
     pub fn of(value: &Value) -> Self {
-        Self(Bytes::from(value.to_string()))
+        Self::of_bytes(Bytes::from(value.to_string()))
     }
 
     /// A JSON array of texts.
@@ -131,17 +137,17 @@ impl Text {
             if index > 0 {
                 out.push(b',');
             }
-            out.extend_from_slice(&element.0);
+            out.extend_from_slice(&element.bytes);
         }
         out.push(b']');
-        Self(Bytes::from(out))
+        Self::of_bytes(Bytes::from(out))
     }
 
     /// A JSON object of these members; no two keys may be equal.
     pub fn members_of(members: &[(&str, Self)]) -> Self {
         let size: usize = members
             .iter()
-            .map(|(key, value)| key.len() + value.0.len() + 4)
+            .map(|(key, value)| key.len() + value.bytes.len() + 4)
             .sum();
         let mut out = Vec::with_capacity(size + 2);
         out.push(b'{');
@@ -151,32 +157,32 @@ impl Text {
             }
             push_string(&mut out, key);
             out.push(b':');
-            out.extend_from_slice(&value.0);
+            out.extend_from_slice(&value.bytes);
         }
         out.push(b'}');
-        Self(Bytes::from(out))
+        Self::of_bytes(Bytes::from(out))
     }
 
     /// `true` or `false`.
     pub fn bool(value: bool) -> Self {
-        Self(Bytes::from_static(if value { b"true" } else { b"false" }))
+        Self::of_bytes(Bytes::from_static(if value { b"true" } else { b"false" }))
     }
 
     /// A JSON string.
     pub fn string(value: &str) -> Self {
         let mut out = Vec::with_capacity(value.len() + 2);
         push_string(&mut out, value);
-        Self(Bytes::from(out))
+        Self::of_bytes(Bytes::from(out))
     }
 
     /// The text.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// The text, shared.
     pub fn bytes(&self) -> Bytes {
-        self.0.clone()
+        self.bytes.clone()
     }
 
     /// The tree. Safe because duplicate keys, depth and `serde_json`'s private keys were refused on
@@ -186,7 +192,7 @@ impl Text {
             clippy::disallowed_methods,
             reason = "this is the one place: the text was read strictly"
         )]
-        serde_json::from_slice(&self.0).unwrap_or(Value::Null)
+        serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
     }
 
     /// The text as a type of ours. The error is serde's, without values of the text.
@@ -195,32 +201,32 @@ impl Text {
             clippy::disallowed_methods,
             reason = "this is the one place: the text was read strictly"
         )]
-        serde_json::from_slice(&self.0)
+        serde_json::from_slice(&self.bytes)
     }
 
     /// The string this text is, decoded; none for any other value.
     pub fn as_str(&self) -> Option<Cow<'_, str>> {
-        decode(&self.0)
+        decode(&self.bytes)
     }
 
     /// Whether this is an object.
     pub fn is_object(&self) -> bool {
-        self.0.first() == Some(&b'{')
+        self.bytes.first() == Some(&b'{')
     }
 
     /// Whether this is an array.
     pub fn is_array(&self) -> bool {
-        self.0.first() == Some(&b'[')
+        self.bytes.first() == Some(&b'[')
     }
 
     /// Whether this is `null`.
     pub fn is_null(&self) -> bool {
-        self.0.as_ref() == b"null"
+        self.bytes.as_ref() == b"null"
     }
 
     /// Whether this is `true`.
     pub fn is_true(&self) -> bool {
-        self.0.as_ref() == b"true"
+        self.bytes.as_ref() == b"true"
     }
 
     /// The members of an object, in order; none for any other value.
@@ -230,18 +236,18 @@ impl Text {
 
     /// Walks the members of an object; none for any other value.
     pub fn members(&self) -> Option<JsonMembers<'_>> {
-        self.is_object().then(|| JsonMembers::new(&self.0))
+        self.is_object().then(|| JsonMembers::new(&self.bytes))
     }
 
     /// Whether this is an object in which two members have the same name: who reads it has the
     /// choice.
     pub fn has_twins(&self) -> bool {
-        self.is_object() && split::has_twins(&self.0)
+        self.is_object() && split::has_twins(&self.bytes)
     }
 
     /// The elements of an array, in order; none for any other value.
     pub fn elements(&self) -> Option<Vec<Text>> {
-        self.is_array().then(|| split::elements(&self.0))
+        self.is_array().then(|| split::elements(&self.bytes))
     }
 
     /// The member `key` of an object.
@@ -254,13 +260,13 @@ impl Text {
     #[must_use]
     pub fn with_new_member(&self, key: &str, value: &Self) -> Self {
         let Some(inner) = self
-            .0
+            .bytes
             .strip_prefix(b"{")
             .and_then(|inner| inner.strip_suffix(b"}"))
         else {
             return self.clone();
         };
-        let mut out = Vec::with_capacity(self.0.len() + key.len() + value.0.len() + 4);
+        let mut out = Vec::with_capacity(self.bytes.len() + key.len() + value.bytes.len() + 4);
         out.push(b'{');
         out.extend_from_slice(inner);
         if !inner.trim_ascii().is_empty() {
@@ -268,9 +274,9 @@ impl Text {
         }
         push_string(&mut out, key);
         out.push(b':');
-        out.extend_from_slice(&value.0);
+        out.extend_from_slice(&value.bytes);
         out.push(b'}');
-        Self(Bytes::from(out))
+        Self::of_bytes(Bytes::from(out))
     }
 
     /// Follows `keys` into nested objects.

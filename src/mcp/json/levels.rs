@@ -91,7 +91,7 @@ impl Text {
     /// The members whose names only look like what `level` knows, in order, outermost first.
     pub fn alike(&self, level: &'static Level) -> Vec<LookAlike> {
         let mut walk = LevelWalk {
-            text: &self.0,
+            text: &self.bytes,
             at: 0,
             found: Vec::new(),
         };
@@ -102,12 +102,12 @@ impl Text {
     /// The text without these members of it. Everything else stays as it was written.
     #[must_use]
     pub fn without(&self, members: &[LookAlike]) -> Self {
-        let mut out = Vec::with_capacity(self.0.len());
+        let mut out = Vec::with_capacity(self.bytes.len());
         let mut at = 0;
         for member in members {
-            out.extend_from_slice(&self.0[at..member.range.start]);
-            at = skip_any(&self.0, member.range.end, b" \t\n\r");
-            if self.0.get(at) == Some(&b',') {
+            out.extend_from_slice(&self.bytes[at..member.range.start]);
+            at = skip_any(&self.bytes, member.range.end, b" \t\n\r");
+            if self.bytes.get(at) == Some(&b',') {
                 at += 1;
                 continue;
             }
@@ -117,8 +117,8 @@ impl Text {
                 out.truncate(end - 1);
             }
         }
-        out.extend_from_slice(&self.0[at..]);
-        Self(Bytes::from(out))
+        out.extend_from_slice(&self.bytes[at..]);
+        Self::of_bytes(Bytes::from(out))
     }
 }
 

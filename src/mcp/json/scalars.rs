@@ -61,7 +61,7 @@ impl Text {
     /// Its strings and numbers, in order.
     pub fn scalars(&self) -> Scalars<'_> {
         Scalars {
-            text: &self.0,
+            text: &self.bytes,
             at: 0,
             open: Vec::new(),
         }
@@ -72,15 +72,15 @@ impl Text {
     /// to see to.
     #[must_use]
     pub fn replaced(&self, edits: &[(Range<usize>, Self)]) -> Self {
-        let mut out = Vec::with_capacity(self.0.len());
+        let mut out = Vec::with_capacity(self.bytes.len());
         let mut at = 0;
         for (range, new) in edits {
-            out.extend_from_slice(&self.0[at..range.start]);
-            out.extend_from_slice(&new.0);
+            out.extend_from_slice(&self.bytes[at..range.start]);
+            out.extend_from_slice(&new.bytes);
             at = range.end;
         }
-        out.extend_from_slice(&self.0[at..]);
-        Self(Bytes::from(out))
+        out.extend_from_slice(&self.bytes[at..]);
+        Self::of_bytes(Bytes::from(out))
     }
 }
 

@@ -26,27 +26,27 @@ struct ObjectMember {
 impl ObjectMember {
     fn push(&self, out: &mut Vec<u8>) {
         match &self.written {
-            Some(written) => out.extend_from_slice(&written.0),
+            Some(written) => out.extend_from_slice(&written.bytes),
             None => push_string(out, &self.name),
         }
         out.push(b':');
-        out.extend_from_slice(&self.value.0);
+        out.extend_from_slice(&self.value.bytes);
     }
 }
 
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
-        let mut walk = JsonMembers::new(&text.0);
+        let mut walk = JsonMembers::new(&text.bytes);
         let mut members = Vec::new();
         while let Some((key, value)) = walk.step() {
-            let Some(name) = decode(&text.0[key.clone()]) else {
+            let Some(name) = decode(&text.bytes[key.clone()]) else {
                 break;
             };
             let is_lossy = name.contains(char::REPLACEMENT_CHARACTER);
             members.push(ObjectMember {
                 name: name.into_owned(),
-                written: is_lossy.then(|| Text(text.0.slice(key))),
-                value: Text(text.0.slice(value)),
+                written: is_lossy.then(|| Text::of_bytes(text.bytes.slice(key))),
+                value: Text::of_bytes(text.bytes.slice(value)),
             });
         }
         Self { members }
@@ -114,11 +114,11 @@ impl Object {
         let size: usize = self
             .members
             .iter()
-            .map(|member| member.name.len() + member.value.0.len() + 4)
+            .map(|member| member.name.len() + member.value.bytes.len() + 4)
             .sum();
         let mut out = Vec::with_capacity(size + 2);
         self.push(&mut out);
-        Text(Bytes::from(out))
+        Text::of_bytes(Bytes::from(out))
     }
 
     /// Appends the text of the object.
@@ -175,7 +175,7 @@ impl JsonMembers<'_> {
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
                 || (name.contains(&b'\\') && decode(name)? == key)
             {
-                return Some(Text(self.text.slice(value)));
+                return Some(Text::of_bytes(self.text.slice(value)));
             }
         }
         None
@@ -187,7 +187,10 @@ impl<'a> Iterator for JsonMembers<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value) = self.step()?;
-        Some((decode(&self.text[key])?, Text(self.text.slice(value))))
+        Some((
+            decode(&self.text[key])?,
+            Text::of_bytes(self.text.slice(value)),
+        ))
     }
 }
 
@@ -206,7 +209,7 @@ pub(super) fn elements(text: &Bytes) -> Vec<Text> {
             return found;
         }
         let end = skip(text, at);
-        found.push(Text(text.slice(at..end)));
+        found.push(Text::of_bytes(text.slice(at..end)));
         at = end;
     }
 }
