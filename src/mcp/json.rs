@@ -6,11 +6,16 @@
 //! The text itself is kept, so that what no rule touches travels as it was sent.
 
 use bytes::Bytes;
+use index::MemberIndex;
+use scan::Scanned;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 
 mod bounds;
 pub(crate) mod fold;
+mod index;
 mod levels;
 mod ordinary;
 pub(crate) mod path_edit;
@@ -83,10 +88,20 @@ pub struct Malformed {
 }
 
 /// A JSON value that has passed the strict reader: shared text without surrounding white space.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Text {
     bytes: Bytes,
+    /// Where members stand in what it is, or is a part of.
+    index: Option<Arc<MemberIndex>>,
 }
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Text {}
 
 impl std::fmt::Debug for Text {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -96,7 +111,23 @@ impl std::fmt::Debug for Text {
 
 impl Text {
     fn of_bytes(bytes: Bytes) -> Self {
-        Self { bytes }
+        Self { bytes, index: None }
+    }
+
+    fn of_scanned(bytes: &Bytes, scanned: Scanned) -> Self {
+        Self {
+            bytes: bytes.slice(scanned.range),
+            index: scanned.index,
+        }
+    }
+
+    /// What stands in `range` of it, a value.
+    fn part(&self, range: Range<usize>) -> Self {
+        let is_object = self.bytes.get(range.start) == Some(&b'{');
+        Self {
+            bytes: self.bytes.slice(range),
+            index: self.index.as_ref().filter(|_| is_object).cloned(),
+        }
     }
 
     /// Reads `bytes` strictly, as one JSON value.
@@ -105,8 +136,8 @@ impl Text {
         reason = "the text keeps them: who needs them too says so with a clone"
     )]
     pub fn read(bytes: Bytes, limits: &JsonLimits) -> Result<Self, Malformed> {
-        let range = scan::scan(&bytes, limits)?;
-        Ok(Self::of_bytes(bytes.slice(range)))
+        let scanned = scan::scan(&bytes, limits)?;
+        Ok(Self::of_scanned(&bytes, scanned))
     }
 
     /// Reads `bytes` as one JSON value, with the first of what `limits` refuses in it though it is
@@ -120,8 +151,9 @@ impl Text {
         bytes: Bytes,
         limits: &JsonLimits,
     ) -> Result<(Self, Option<Malformed>), Malformed> {
-        let (range, odd) = scan::scan_oddly(&bytes, limits)?;
-        Ok((Self::of_bytes(bytes.slice(range)), odd))
+        let scanned = scan::scan_oddly(&bytes, limits)?;
+        let odd = scanned.odd;
+        Ok((Self::of_scanned(&bytes, scanned), odd))
     }
 
     /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except
@@ -236,13 +268,13 @@ impl Text {
 
     /// Walks the members of an object; none for any other value.
     pub fn members(&self) -> Option<JsonMembers<'_>> {
-        self.is_object().then(|| JsonMembers::new(&self.bytes))
+        self.is_object().then(|| JsonMembers::new(self))
     }
 
     /// Whether this is an object in which two members have the same name: who reads it has the
     /// choice.
     pub fn has_twins(&self) -> bool {
-        self.is_object() && split::has_twins(&self.bytes)
+        self.is_object() && split::has_twins(self)
     }
 
     /// The elements of an array, in order; none for any other value.

@@ -3,6 +3,7 @@
 use super::error_codes::INTERNAL_ERROR;
 use super::json::{Object, Text, push_string};
 use bytes::Bytes;
+use memchr::memchr2;
 use serde_json::{Value, json};
 
 /// Longest JSON-RPC id as written, in bytes (threat-model §3A A10).
@@ -287,10 +288,10 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
 
 /// Raw line ends occur between values only, and one line is one message on stdio and in an event.
 fn on_one_line(text: &mut [u8]) {
-    for byte in text {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+    let mut at = 0;
+    while let Some(end) = memchr2(b'\n', b'\r', &text[at..]) {
+        text[at + end] = b' ';
+        at += end + 1;
     }
 }
 

@@ -3,10 +3,12 @@
 
 use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
 use super::fold::folded;
+use super::index::{IndexBuilder, MemberIndex};
 use super::ordinary::ordinary;
 use super::{JsonLimits, Malformed, decode};
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// The one control character of ASCII that no reader refuses in a string.
@@ -19,25 +21,28 @@ const LINEAR_SEARCH_KEYS: usize = 24;
 /// on the stack.
 const MAX_ODD_DEPTH: usize = 512;
 
-/// Where the value stands in `text`, without white space around it.
-pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Malformed> {
-    scanned(text, limits, false).map(|(range, _)| range)
+/// What one pass over a text finds.
+pub(super) struct Scanned {
+    /// Where the value stands, without white space around it.
+    pub(super) range: Range<usize>,
+    /// Where its members stand.
+    pub(super) index: Option<Arc<MemberIndex>>,
+    /// The first of what the limits refuse, where that is let pass.
+    pub(super) odd: Option<Malformed>,
+}
+
+/// Refuses what `limits` refuse.
+pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Scanned, Malformed> {
+    scanned(text, limits, false)
 }
 
 /// The same of a text that any parser reads as one JSON value, with the first of what `limits`
 /// refuses in it. Its bytes and values are bounded all the same.
-pub(super) fn scan_oddly(
-    text: &[u8],
-    limits: &JsonLimits,
-) -> Result<(Range<usize>, Option<Malformed>), Malformed> {
+pub(super) fn scan_oddly(text: &[u8], limits: &JsonLimits) -> Result<Scanned, Malformed> {
     scanned(text, limits, true)
 }
 
-fn scanned(
-    text: &[u8],
-    limits: &JsonLimits,
-    is_lenient: bool,
-) -> Result<(Range<usize>, Option<Malformed>), Malformed> {
+fn scanned(text: &[u8], limits: &JsonLimits, is_lenient: bool) -> Result<Scanned, Malformed> {
     if text.len() > limits.bytes {
         return Err(Malformed {
             what: TEXT_TOO_LONG,
@@ -58,6 +63,7 @@ fn scanned(
         limits,
         is_lenient,
         odd: None,
+        index: IndexBuilder::default(),
     };
     scanner.space();
     let start = scanner.at;
@@ -67,7 +73,11 @@ fn scanned(
     if scanner.at != text.len() {
         return scanner.refuse("text after the value");
     }
-    Ok((start..end, scanner.odd))
+    Ok(Scanned {
+        range: start..end,
+        index: scanner.index.finish(text),
+        odd: scanner.odd,
+    })
 }
 
 struct Scanner<'a> {
@@ -80,6 +90,7 @@ struct Scanner<'a> {
     is_lenient: bool,
     /// The first of what `limits` refuses, where that is let pass.
     odd: Option<Malformed>,
+    index: IndexBuilder,
 }
 
 impl Scanner<'_> {
@@ -124,7 +135,12 @@ impl Scanner<'_> {
         }
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
-            Some(b'[') => self.array(depth + 1),
+            Some(b'[') => {
+                self.index.arrays += 1;
+                self.array(depth + 1)?;
+                self.index.arrays -= 1;
+                Ok(())
+            }
             Some(b'"') => self.string(self.limits.string).map(|_| ()),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true"),
@@ -178,14 +194,18 @@ impl Scanner<'_> {
         let mut many: Option<HashSet<u64>> = None;
         loop {
             self.space();
+            let start = self.at;
             self.key(depth, first, &mut many)?;
+            let key = start..self.at;
             self.space();
             if self.peek() != Some(b':') {
                 return self.refuse("expected `:`");
             }
             self.at += 1;
             self.space();
+            let member = self.index.begins(depth, key, self.at);
             self.value(depth)?;
+            self.index.ends(member, self.at);
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,

@@ -1,5 +1,6 @@
 //! Takes one level of a strictly read text apart, without copying and without judging it again.
 
+use super::index::KnownMembers;
 use super::ordinary::soon;
 use super::{Text, decode, push_string};
 use bytes::Bytes;
@@ -36,9 +37,9 @@ impl ObjectMember {
 
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
-        let mut walk = JsonMembers::new(&text.bytes);
+        let mut walk = JsonMembers::new(text);
         let mut members = Vec::new();
-        while let Some((key, value)) = walk.step() {
+        while let Some([key, value]) = walk.step() {
             let Some(name) = decode(&text.bytes[key.clone()]) else {
                 break;
             };
@@ -46,7 +47,7 @@ impl Object {
             members.push(ObjectMember {
                 name: name.into_owned(),
                 written: is_lossy.then(|| Text::of_bytes(text.bytes.slice(key))),
-                value: Text::of_bytes(text.bytes.slice(value)),
+                value: text.part(value),
             });
         }
         Self { members }
@@ -144,38 +145,48 @@ impl Object {
 
 /// Walks the members of an object text.
 pub struct JsonMembers<'a> {
-    text: &'a Bytes,
+    text: &'a Text,
     at: usize,
+    known: Option<KnownMembers<'a>>,
 }
 
 impl<'a> JsonMembers<'a> {
-    pub(super) fn new(text: &'a Bytes) -> Self {
-        Self { text, at: 1 }
+    pub(super) fn new(text: &'a Text) -> Self {
+        let index = text.index.as_ref();
+        Self {
+            text,
+            at: 1,
+            known: index.and_then(|index| index.members_of(&text.bytes)),
+        }
     }
 }
 
 impl JsonMembers<'_> {
     /// Where the next key, with its quotes, and its value stand.
-    fn step(&mut self) -> Option<(Range<usize>, Range<usize>)> {
-        let start = skip_any(self.text, self.at, b", \t\n\r");
-        if self.text.get(start) != Some(&b'"') {
+    fn step(&mut self) -> Option<[Range<usize>; 2]> {
+        if let Some(known) = &mut self.known {
+            return known.step();
+        }
+        let text = &self.text.bytes;
+        let start = skip_any(text, self.at, b", \t\n\r");
+        if text.get(start) != Some(&b'"') {
             return None;
         }
-        let key = start..skip(self.text, start);
-        let start = skip_any(self.text, key.end, b": \t\n\r");
-        self.at = skip(self.text, start);
-        Some((key, start..self.at))
+        let key = start..skip(text, start);
+        let start = skip_any(text, key.end, b": \t\n\r");
+        self.at = skip(text, start);
+        Some([key, start..self.at])
     }
 
     /// The value of `key`. Nothing is copied on the way: on the path of a call most members are
     /// passed over.
     pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
-        while let Some((name, value)) = self.step() {
-            let name = &self.text[name];
+        while let Some([name, value]) = self.step() {
+            let name = &self.text.bytes[name];
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
                 || (name.contains(&b'\\') && decode(name)? == key)
             {
-                return Some(Text::of_bytes(self.text.slice(value)));
+                return Some(self.text.part(value));
             }
         }
         None
@@ -186,16 +197,13 @@ impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Text);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (key, value) = self.step()?;
-        Some((
-            decode(&self.text[key])?,
-            Text::of_bytes(self.text.slice(value)),
-        ))
+        let [key, value] = self.step()?;
+        Some((decode(&self.text.bytes[key])?, self.text.part(value)))
     }
 }
 
 /// Whether two members of an object have the same name.
-pub(super) fn has_twins(text: &Bytes) -> bool {
+pub(super) fn has_twins(text: &Text) -> bool {
     let mut names = HashSet::new();
     !JsonMembers::new(text).all(|(name, _)| names.insert(name))
 }

@@ -142,6 +142,67 @@ fn takes_objects_apart_without_changing_them() {
     assert_eq!(text.get("a").unwrap().elements().unwrap().len(), 2);
 }
 
+/// All members of `text` and of what is in it, by the walk or by what the reader noted.
+fn told(text: &Text) -> Vec<(String, Vec<u8>)> {
+    let members = text.members().into_iter().flatten();
+    members
+        .flat_map(|(name, value)| {
+            assert_eq!(text.get(&name).map(|first| first.bytes), first(text, &name));
+            let inner = told(&value);
+            let this = (name.into_owned(), value.bytes.to_vec());
+            std::iter::once(this).chain(inner)
+        })
+        .collect()
+}
+
+fn first(text: &Text, key: &str) -> Option<Bytes> {
+    let mut members = text.members()?;
+    members.find_map(|(name, value)| (name == key).then_some(value.bytes))
+}
+
+/// What the reader notes of a text is what the walk finds, whatever the text is part of, and however
+/// many members it has.
+fn is_known_as_it_is_walked(text: &Text) {
+    assert_eq!(told(text), told(&Text::of_bytes(text.bytes())));
+}
+
+#[test]
+fn members_are_found_as_they_are_walked() {
+    let members = |count: usize| {
+        let all: Vec<_> = (0..count)
+            .map(|n| format!(r#""k{n}":{{"v":[{n}]}}"#))
+            .collect();
+        format!("{{{}}}", all.join(","))
+    };
+    for (json, is_indexed) in [
+        (members(63), true),
+        (members(65), false),
+        ("[]".to_owned(), false),
+        ("{}".to_owned(), false),
+        (
+            r#" { "a" : { } , "b":{"a":{"a":{"a":{"a":1}},"b":2}}, "c":3 }"#.to_owned(),
+            true,
+        ),
+        (
+            r#"{"a":[{"b":{"c":1}},{"b":2}],"\u0062":{"b":[{"a":1}]},"z":{"a":""}}"#.to_owned(),
+            true,
+        ),
+        (
+            r#"{"a":{"x":1},"a":{"x":2},"":{"":{"":{"":null}}}}"#.to_owned(),
+            true,
+        ),
+    ] {
+        let (text, _) = Text::read_oddly(Bytes::from(json.clone()), &SERVER_JSON_LIMITS).unwrap();
+        assert_eq!(text.index.is_some(), is_indexed, "{json}");
+        is_known_as_it_is_walked(&text);
+        if let Some(object) = text.object() {
+            object
+                .iter()
+                .for_each(|(_, value)| is_known_as_it_is_walked(value));
+        }
+    }
+}
+
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -164,6 +225,9 @@ proptest! {
     fn what_is_read_is_what_serde_reads(value in json()) {
         let text = read(&value.to_string()).unwrap();
         prop_assert_eq!(text.value(), value.clone());
+        is_known_as_it_is_walked(&text);
+        let pretty = read(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        is_known_as_it_is_walked(&pretty);
         if let Some(object) = text.object() { prop_assert_eq!(object.text().value(), value); }
     }
 
