@@ -233,7 +233,7 @@ impl Door {
         let name = body.and_then(|params| params.get("name"));
         let name = name.as_ref().and_then(Text::as_str)?;
         let (links, caller) = (&arrived.links, &arrived.known.caller);
-        let scope = Scope::One(arrived.scope.tool(&name).1?);
+        let scope = Scope::One(arrived.scope.server_of(&name)?);
         if !links.has_own(&scope) {
             return None;
         }

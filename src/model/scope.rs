@@ -32,6 +32,14 @@ impl Scope {
         }
     }
 
+    /// Where the tool that `name` means here would live.
+    pub fn server_of(&self, name: &str) -> Option<ServerName> {
+        match self {
+            Self::One(server) => Some(server.clone()),
+            Self::All => ids::parts(name).map(|(server, _)| ServerName::new(server)),
+        }
+    }
+
     /// Whether a server is reached here.
     pub fn holds(&self, server: &ServerName) -> bool {
         match self {

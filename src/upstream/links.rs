@@ -175,11 +175,12 @@ impl Links {
             Some(_) => Era::Legacy,
             None => Era::Modern,
         };
-        let speaks = |era| server.up().is_none_or(|up| up.verdict.speaks_era(era));
+        if server.up().is_none_or(|up| up.verdict.speaks_era(own)) {
+            return own;
+        }
         match own {
-            Era::Legacy if !speaks(Era::Legacy) => Era::Modern,
-            Era::Modern if !speaks(Era::Modern) => Era::Legacy,
-            Era::Legacy | Era::Modern => own,
+            Era::Legacy => Era::Modern,
+            Era::Modern => Era::Legacy,
         }
     }
 

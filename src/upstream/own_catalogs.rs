@@ -21,9 +21,9 @@ const SILENT_SERVER_PAUSE: Duration = Duration::from_secs(30);
 const STAMP_MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The catalogues of one agent that differ from toolgate's own.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct OwnCatalogs {
-    /// Another one for each state of them, in this process; 0: there are none.
+    /// Another one for each state of them, in this process.
     pub stamp: u64,
     /// By the servers' names.
     pub servers: Vec<OwnCatalog>,
@@ -42,14 +42,14 @@ pub(crate) struct OwnCatalog {
 /// What is known of an agent's own listings.
 #[derive(Default)]
 pub(crate) struct KnownCatalogs {
-    own: Mutex<Arc<OwnCatalogs>>,
+    own: Mutex<Option<Arc<OwnCatalogs>>>,
     asked: Mutex<HashMap<ServerName, Duration>>,
     clock: Clock,
 }
 
 impl KnownCatalogs {
-    /// Those that differ from toolgate's own.
-    pub(crate) fn own(&self) -> Arc<OwnCatalogs> {
+    /// Those that differ from toolgate's own, if any do.
+    pub(crate) fn own(&self) -> Option<Arc<OwnCatalogs>> {
         self.own.lock().clone()
     }
 
@@ -78,7 +78,8 @@ impl KnownCatalogs {
             .up()
             .is_some_and(|up| up.catalog.offers_the_same(&catalog));
         let mut own = self.own.lock();
-        let known = own.servers.iter().find(|known| known.server == *name);
+        let mut servers = listed(own.as_deref());
+        let known = servers.iter().find(|known| known.server == *name);
         let is_known = match known {
             Some(known) => !is_shared && known.catalog.offers_the_same(&catalog),
             None => is_shared,
@@ -86,7 +87,6 @@ impl KnownCatalogs {
         if is_known {
             return;
         }
-        let mut servers = own.servers.clone();
         servers.retain(|known| known.server != *name);
         if !is_shared {
             static LAST_STAMP: AtomicU64 = AtomicU64::new(0);
@@ -97,16 +97,17 @@ impl KnownCatalogs {
             });
             servers.sort_by(|one, other| one.server.cmp(&other.server));
         }
-        *own = Arc::new(OwnCatalogs::of(servers));
+        *own = OwnCatalogs::of(servers);
     }
 
     /// Takes in what was listed at `server` on an agent's own link, in place of what was known.
-    pub(crate) fn join(&self, server: &ServerName, more: &OwnCatalogs) {
+    pub(crate) fn join(&self, server: &ServerName, more: Option<&OwnCatalogs>) {
         let mut own = self.own.lock();
-        let others = own.servers.iter().filter(|known| known.server != *server);
-        let mut servers: Vec<_> = others.chain(&more.servers).cloned().collect();
+        let mut servers = listed(own.as_deref());
+        servers.retain(|known| known.server != *server);
+        servers.extend(listed(more));
         servers.sort_by(|one, other| one.server.cmp(&other.server));
-        *own = Arc::new(OwnCatalogs::of(servers));
+        *own = OwnCatalogs::of(servers);
     }
 
     /// A server that does not answer is left alone for a while.
@@ -116,11 +117,18 @@ impl KnownCatalogs {
     }
 }
 
+fn listed(own: Option<&OwnCatalogs>) -> Vec<OwnCatalog> {
+    own.map(|own| own.servers.clone()).unwrap_or_default()
+}
+
 impl OwnCatalogs {
-    fn of(servers: Vec<OwnCatalog>) -> Self {
+    fn of(servers: Vec<OwnCatalog>) -> Option<Arc<Self>> {
+        if servers.is_empty() {
+            return None;
+        }
         // The same for the same ones, so that what is made of them is found again.
         let mix = |all: u64, one: &OwnCatalog| all.wrapping_mul(STAMP_MIXER) ^ one.stamp;
         let stamp = servers.iter().fold(0, mix);
-        Self { stamp, servers }
+        Some(Arc::new(Self { stamp, servers }))
     }
 }

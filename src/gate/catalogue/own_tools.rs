@@ -32,12 +32,10 @@ impl Gate {
     /// The tools as the agent with these links reads them; without any, as all do.
     pub(crate) fn tools_of(&self, links: Option<&Links>) -> Arc<Tools> {
         let all = self.tools.current();
-        let Some((links, own)) = links.map(|links| (links, links.own_catalogs())) else {
+        let own = links.and_then(|links| Some((links, links.own_catalogs()?)));
+        let Some((links, own)) = own else {
             return all.clone();
         };
-        if own.stamp == 0 {
-            return all.clone();
-        }
         let key = (own.stamp, all.version);
         if let Some(made) = self.listings.own.0.lock().get(&key) {
             return made.clone();
@@ -53,7 +51,7 @@ impl Gate {
 
     /// The tool of that name as this agent reads it.
     pub(crate) fn tool_of(&self, links: Option<&Links>, name: &ToolName) -> Option<Arc<Tool>> {
-        if links.is_none_or(|links| links.own_catalogs().stamp == 0) {
+        if links.is_none_or(|links| links.own_catalogs().is_none()) {
             return self.tools.current().find(name).cloned();
         }
         self.tools_of(links).find(name).cloned()

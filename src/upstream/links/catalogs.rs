@@ -15,20 +15,21 @@ use std::time::Duration;
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Links {
-    /// What servers show this agent and nobody else.
-    pub(crate) fn own_catalogs(&self) -> Arc<OwnCatalogs> {
+    /// What servers show this agent and nobody else, if they do.
+    pub(crate) fn own_catalogs(&self) -> Option<Arc<OwnCatalogs>> {
         self.catalogs.own()
     }
 
     /// Whether a server of `scope` may show this agent other tools than toolgate: it answers it in a
     /// session of its own.
     pub(crate) fn has_own(&self, scope: &Scope) -> bool {
-        let mut servers = self.servers.all().iter();
-        servers.any(|server| {
-            scope.holds(&server.settings.name)
-                && server.up().is_some()
-                && self.wire(server) == Era::Legacy
-        })
+        let may = |server: &Arc<UpstreamServer>| {
+            server.up().is_some() && self.wire(server) == Era::Legacy
+        };
+        match scope {
+            Scope::One(name) => self.servers.get(name.as_str()).is_some_and(may),
+            Scope::All => self.servers.all().iter().any(may),
+        }
     }
 
     /// Asks the servers of `scope` for their tools in the agent's own sessions.
@@ -52,7 +53,7 @@ impl Links {
                 let known = self.servers.callers().known(server, Asker { caller, meta });
                 if let Some(known) = known {
                     let name = &server.settings.name;
-                    self.catalogs.join(name, &known.catalogs.own());
+                    self.catalogs.join(name, known.catalogs.own().as_deref());
                 }
             }
         }
@@ -73,7 +74,7 @@ impl Links {
         };
         let listed = tokio::time::timeout(LIST_TIMEOUT, listing).await;
         match listed {
-            Ok(Some(own)) if self.session.is_none() => self.catalogs.join(name, &own),
+            Ok(Some(own)) if self.session.is_none() => self.catalogs.join(name, own.as_deref()),
             Ok(_) => {}
             Err(_) => self.catalogs.rest(name),
         }
