@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// What a call brings a server that asked in an earlier round (2026-07-28).
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
 /// What an agent reads that it should have sent, when its call has the `requestState` of another.
-const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or none";
+const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or neither it nor `inputResponses`";
 /// Members of `_meta` that change from request to request, and say nothing of what the call does:
 /// what a person allows is not bound to them (guarantees §7).
 const OF_ONE_REQUEST: [&str; 6] = [

@@ -5,6 +5,7 @@ mod ask;
 mod call;
 mod changes;
 mod content;
+mod eras;
 mod interruption;
 mod prompts;
 mod resources;
@@ -13,5 +14,6 @@ mod schemas;
 mod server;
 mod tasks;
 
+pub use eras::{OnlyEra, serve_only};
 pub use interruption::InterruptedSessions;
 pub use server::Fixture;

@@ -7,6 +7,7 @@ use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
 use crate::mcp::round::{RoundBinding, RoundSeal};
 
 /// The call with the server's own state. One that brings another is refused, with a JSON-RPC error
@@ -16,6 +17,9 @@ pub(in crate::gate) fn opened(seal: &RoundSeal, tool: &Tool, mut call: Call) -> 
         bound(&call, tool, call.message.body.as_ref()),
         &call.message,
     ) {
+        // A server of sessions asks in them: what answers it has the state that the question came
+        // with, or is of no call that stands.
+        Ok(None) if answers_nothing(&call, tool) => call.reading = ArgumentOrigin::Foreign,
         Ok(None) => {}
         Ok(Some(message)) => call.message = message,
         Err(foreign) => {
@@ -24,6 +28,11 @@ pub(in crate::gate) fn opened(seal: &RoundSeal, tool: &Tool, mut call: Call) -> 
         }
     }
     call
+}
+
+fn answers_nothing(call: &Call, tool: &Tool) -> bool {
+    let (origin, name) = (&call.origin, &tool.server.settings.name);
+    call.round().is_some() && origin.era == Era::Modern && origin.links.is_legacy_at(name)
 }
 
 /// The answer as the agent reads it; `params` as it wrote them.

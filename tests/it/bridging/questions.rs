@@ -269,7 +269,7 @@ async fn no_round_is_a_new_call() {
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let stateless = json!({ "inputResponses": { "question-1": { "action": "decline" } } });
     let answer = agent.answered(&round(&agent, "write", &stateless)).await;
-    assert_ne!(answer["result"]["resultType"], "input_required", "{answer}");
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert_eq!(bridge.server.executions(), 1, "{answer}");
 
     let bridge = Bridge::legacy().await;

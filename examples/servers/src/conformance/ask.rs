@@ -4,10 +4,12 @@
 // Sampling and roots are deprecated in the newest revision, and still tested in all of them.
 #![expect(deprecated, reason = "every revision tests sampling and roots")]
 
+use futures_util::future::try_join_all;
 use rmcp::model::{
     CallToolResponse, ClientCapabilities, ErrorData, InputRequest, InputRequests,
-    InputRequiredResult, ServerRequest, Tool,
+    InputRequiredResult, InputResponses, ServerRequest, Tool,
 };
+use rmcp::{Peer, RoleServer};
 use serde_json::{Value, json};
 
 use super::call::{
@@ -132,7 +134,9 @@ async fn ask(call: &Call<'_>, method: &str, params: Value) -> Result<Asked, Erro
     }
     let request = input_request(method, params)?;
     if !call.is_modern() {
-        return ask_now(call, request).await.map(Asked::Answer);
+        return ask_now(&call.context.peer, request)
+            .await
+            .map(Asked::Answer);
     }
     if let Some(answer) = call.responses.get(KEY) {
         return Ok(Asked::Answer(answer.clone()));
@@ -143,7 +147,20 @@ async fn ask(call: &Call<'_>, method: &str, params: Value) -> Result<Asked, Erro
     ))))
 }
 
-async fn ask_now(call: &Call<'_>, request: InputRequest) -> Result<Value, ErrorData> {
+/// Asks what a round asks, all at once, as servers of the legacy era do.
+pub(super) async fn ask_all(
+    peer: &Peer<RoleServer>,
+    requests: InputRequests,
+) -> Result<InputResponses, ErrorData> {
+    let asked = requests.into_iter().map(|(key, request)| async move {
+        Ok::<_, ErrorData>((key, ask_now(peer, request).await?))
+    });
+    try_join_all(asked)
+        .await
+        .map(|answers| answers.into_iter().collect())
+}
+
+async fn ask_now(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
     let request = match request {
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
@@ -155,7 +172,7 @@ async fn ask_now(call: &Call<'_>, request: InputRequest) -> Result<Value, ErrorD
             ));
         }
     };
-    let answer = call.context.peer.send_request(request).await;
+    let answer = peer.send_request(request).await;
     let answer = answer.map_err(|error| {
         ErrorData::internal_error(format!("the caller did not answer: {error}"), None)
     });

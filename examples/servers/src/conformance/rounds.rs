@@ -1,13 +1,13 @@
-//! Tools of the modern era that answer in several rounds: the call is repeated with what it asked
-//! for.
+//! Tools that answer in several rounds: in the modern era the call is repeated with what it asked
+//! for, in the legacy era the server asks meanwhile.
 
 use rmcp::model::{
-    ErrorData, InputRequests, InputRequiredResult, RequestStateCodec, RequestStateError,
-    SealOptions, Tool,
+    CallToolResponse, ErrorData, InputRequests, InputRequiredResult, RequestStateCodec,
+    RequestStateError, SealOptions, Tool,
 };
 use serde_json::{Value, json};
 
-use super::ask::{declares, lacking};
+use super::ask::{ask_all, declares, lacking};
 use super::call::{
     Call, Outcome, accepted, form, input_request, no_arguments, sampled_text, sampling, text, tool,
 };
@@ -64,7 +64,36 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-pub(super) fn call(call: &Call<'_>) -> Option<Outcome> {
+/// Rounds of a call that a caller of the legacy era is asked in.
+const MAX_ROUNDS: usize = 10;
+
+pub(super) async fn call(call: &Call<'_>) -> Option<Outcome> {
+    let mut outcome = answered(call)?;
+    if call.is_modern() {
+        return Some(outcome);
+    }
+    for _ in 0..MAX_ROUNDS {
+        let Ok(CallToolResponse::InputRequired(round)) = outcome else {
+            break;
+        };
+        let requests = round.input_requests.unwrap_or_default();
+        let responses = match ask_all(&call.context.peer, requests).await {
+            Ok(responses) => responses,
+            Err(unanswered) => return Some(Err(unanswered)),
+        };
+        outcome = answered(&Call {
+            fixture: call.fixture,
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            responses,
+            state: round.request_state,
+            context: call.context.clone(),
+        })?;
+    }
+    Some(outcome)
+}
+
+fn answered(call: &Call<'_>) -> Option<Outcome> {
     Some(
         match call.name.strip_prefix("test_input_required_result_")? {
             "elicitation" => elicitation(call),

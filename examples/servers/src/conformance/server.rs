@@ -103,7 +103,7 @@ impl ServerHandler for Fixture {
                 None,
             ))
         };
-        rounds::call(&call).unwrap_or_else(unknown)
+        rounds::call(&call).await.unwrap_or_else(unknown)
     }
 
     async fn list_prompts(&self, _: Page, _: Asking) -> Result<ListPromptsResult, ErrorData> {
@@ -113,9 +113,16 @@ impl ServerHandler for Fixture {
     async fn get_prompt(
         &self,
         params: GetPromptRequestParams,
-        _: Asking,
+        context: Asking,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::get(params)
+        match prompts::get(params.clone())? {
+            GetPromptResponse::InputRequired(round) if !is_modern(&context) => {
+                let requests = round.input_requests.unwrap_or_default();
+                let answers = ask::ask_all(&context.peer, requests).await?;
+                prompts::get(params.with_input_responses(answers))
+            }
+            response => Ok(response),
+        }
     }
 
     async fn complete(
