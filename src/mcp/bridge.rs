@@ -8,7 +8,9 @@ mod requests;
 
 pub(crate) use answers::{notification_to_legacy_agent, to_legacy_agent, to_modern_agent};
 pub(crate) use definitions::definition_for;
-pub(crate) use introductions::{discovered_of, initialize_of, initialized_of, unknown_server};
+pub(crate) use introductions::{
+    discovered_of, initialize_of, initialized_for_agents, initialized_of, unknown_server,
+};
 pub(crate) use requests::{LegacyIntroduction, own_params, to_legacy_server, to_modern_server};
 
 use super::json::Text;

@@ -1,8 +1,10 @@
 //! Protocol revisions and the two eras (protocol §0).
 
-/// A revision toolgate speaks. 2024-11-05 has another transport and is not served.
+/// A revision toolgate speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
+    /// 2024-11-05, with servers only: agents are offered none that is so old.
+    V2024_11_05,
     /// 2025-03-26.
     V2025_03_26,
     /// 2025-06-18.
@@ -23,13 +25,15 @@ pub enum Era {
 }
 
 impl Revision {
-    /// All, oldest first.
+    /// All that agents are offered, oldest first.
     pub const ALL: [Self; 4] = [
         Self::V2025_03_26,
         Self::V2025_06_18,
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
+    /// The oldest that agents are offered.
+    pub const OLDEST: Self = Self::V2025_03_26;
     /// The newest legacy one.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     /// The newest modern one.
@@ -38,6 +42,7 @@ impl Revision {
     /// Its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::V2024_11_05 => "2024-11-05",
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
@@ -45,7 +50,13 @@ impl Revision {
         }
     }
 
-    /// The revision of that name.
+    /// The revision of that name, as a server may choose it.
+    pub fn of_server(name: &str) -> Option<Self> {
+        let oldest = Self::V2024_11_05;
+        Self::parse(name).or_else(|| (name == oldest.as_str()).then_some(oldest))
+    }
+
+    /// The revision of that name, as agents are offered it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -56,7 +67,9 @@ impl Revision {
     pub fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
-            Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => Era::Legacy,
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => {
+                Era::Legacy
+            }
         }
     }
 }

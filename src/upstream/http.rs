@@ -30,9 +30,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod beside;
 mod exchange;
 mod payload;
 
+pub(super) use exchange::may_be_old;
 pub use exchange::{HttpExchange, read};
 pub use payload::Payload;
 use payload::payload;
@@ -214,16 +216,28 @@ impl ServerEndpoint {
         self.sent(self.posted(message, wire))
     }
 
+    /// Sends the bytes of one message, as a server of 2024-11-05 reads them.
+    pub(super) fn post_bytes<'a>(
+        &'a self,
+        message: Bytes,
+        wire: &Wire,
+    ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'a> {
+        self.sent(self.posted_bytes(message, wire))
+    }
+
+    fn posted_bytes(&self, message: Bytes, wire: &Wire) -> Result<Request<Payload>, Fault> {
+        let mut request = self.request(self.0.headers.clone(), Method::POST, wire, message)?;
+        request.headers_mut().insert(CONTENT_TYPE, JSON_TYPE);
+        request.headers_mut().insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
+        Ok(request)
+    }
+
     fn posted(&self, message: &Message, wire: &Wire) -> Result<Request<Payload>, Fault> {
         let modern = wire.revision.filter(|revision| {
             message.kind == MessageKind::Request && revision.era() == Era::Modern
         });
         let Some(revision) = modern else {
-            let mut request =
-                self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
-            request.headers_mut().insert(CONTENT_TYPE, JSON_TYPE);
-            request.headers_mut().insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
-            return Ok(request);
+            return self.posted_bytes(message.encode(), wire);
         };
         let mut headers = self.0.modern.clone();
         headers.insert(

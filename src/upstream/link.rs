@@ -58,6 +58,7 @@ enum Carrier {
         endpoint: Box<ServerEndpoint>,
         session: Option<HeaderValue>,
     },
+    /// A child, or no process but a session over HTTP+SSE.
     Child {
         conversation: Arc<Conversation>,
         process: tokio::sync::Mutex<Option<ChildProcess>>,
@@ -76,16 +77,17 @@ impl Link {
         )
     }
 
-    /// A link to a child process.
+    /// A link to a child process, or over a conversation that no process is behind.
     pub fn child(
         conversation: Arc<Conversation>,
-        process: ChildProcess,
+        process: Option<ChildProcess>,
         revision: Revision,
     ) -> Self {
+        let process = tokio::sync::Mutex::new(process);
         Self::new(
             Carrier::Child {
                 conversation,
-                process: tokio::sync::Mutex::new(Some(process)),
+                process,
             },
             revision,
         )
@@ -94,14 +96,7 @@ impl Link {
     /// A modern link over a conversation that no process is behind, as simulations have them.
     #[cfg(test)]
     pub(crate) fn over(conversation: Arc<Conversation>) -> Self {
-        let process = tokio::sync::Mutex::new(None);
-        Self::new(
-            Carrier::Child {
-                conversation,
-                process,
-            },
-            Revision::NEWEST_MODERN,
-        )
+        Self::child(conversation, None, Revision::NEWEST_MODERN)
     }
 
     fn new(carrier: Carrier, revision: Revision) -> Self {
@@ -134,6 +129,11 @@ impl Link {
                     if let Some(odd) = &answer.odd {
                         return Err(Fault::unreadable(odd.what));
                     }
+                    // Of an error that names no request only the status says anything.
+                    if answer.id.is_none() && exchange.refuses_post() {
+                        let words = "the tool server takes no messages at this address";
+                        return Err(exchange.under_status(Fault::after_sending(words)));
+                    }
                     break answer;
                 }
                 Some(_) => {}
@@ -156,10 +156,10 @@ impl Link {
         Ok((link, answer))
     }
 
-    /// Opens a legacy session on a child that has just started.
+    /// Opens a legacy session on a child that has just started, or on an event stream.
     pub async fn initialize_child(
         conversation: Arc<Conversation>,
-        process: ChildProcess,
+        process: Option<ChildProcess>,
         params: &Text,
     ) -> Result<(Self, Message), Fault> {
         let mut link = Self::child(conversation, process, Revision::NEWEST_LEGACY);
@@ -203,7 +203,8 @@ impl Link {
                 })
             }
             Carrier::Child { conversation, .. } => {
-                let (id, inbox, ready) = conversation.ready(message, logs).await?;
+                let (id, inbox, mut ready) = conversation.ready(message, logs).await?;
+                ready.carries(params);
                 let (ready, conversation) = (Some(ready), conversation.clone());
                 let source = ExchangeSource::Lines {
                     inbox,
@@ -247,13 +248,15 @@ impl Link {
     }
 
     fn has_session(&self) -> bool {
-        matches!(
-            self.carrier,
-            Carrier::Http {
-                session: Some(_),
-                ..
-            }
-        )
+        match &self.carrier {
+            Carrier::Http { session, .. } => session.is_some(),
+            Carrier::Child { .. } => self.is_over_events(),
+        }
+    }
+
+    /// Whether it is a session over HTTP+SSE of 2024-11-05.
+    pub(super) fn is_over_events(&self) -> bool {
+        matches!(&self.carrier, Carrier::Child { conversation, .. } if conversation.is_over_http())
     }
 
     /// Whether it is a session over HTTP, which the server may have forgotten, of which nothing was
@@ -280,6 +283,7 @@ impl Link {
         loop {
             match exchange.next().await {
                 _ if exchange.session_is_gone() => return Ok(false),
+                Err(_) if self.is_over() => return Ok(false),
                 Ok(Some(Inbound::Message(message))) if message.kind == MessageKind::Response => {
                     let is_own = message.id.as_ref() == Some(&exchange.id);
                     // So do servers that look the session up before they read the request.
@@ -464,7 +468,7 @@ fn negotiated(answer: &Message) -> Result<Revision, Fault> {
     let version = version.as_ref().and_then(Text::as_str);
     let revision = version
         .as_deref()
-        .and_then(Revision::parse)
+        .and_then(Revision::of_server)
         .filter(|revision| revision.era() == Era::Legacy);
     revision.ok_or_else(|| match version {
         Some(version) => {

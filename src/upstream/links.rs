@@ -8,7 +8,7 @@ use super::owners::TaskOwners;
 use super::questions::Questions;
 use super::server::UpstreamServer;
 use super::servers::Servers;
-use crate::mcp::bridge::initialized_of;
+use crate::mcp::bridge::{initialized_for_agents, initialized_of};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::{Era, Revision};
@@ -302,7 +302,17 @@ impl Links {
             link.notify(Message::notification("notifications/initialized", None))
                 .await?;
         }
-        Ok(answer)
+        let is_error = answer.is_error;
+        Ok(Message {
+            body: answer.body.map(|said| {
+                if is_error {
+                    said
+                } else {
+                    initialized_for_agents(said)
+                }
+            }),
+            ..answer
+        })
     }
 
     /// The agent has said that it is ready: links that open later are told at once.

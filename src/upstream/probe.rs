@@ -3,7 +3,7 @@
 
 use super::UnsolicitedReceiver;
 use super::child::{self, ChildProcess};
-use super::http::ServerEndpoint;
+use super::http::{ServerEndpoint, may_be_old};
 use super::link::Link;
 use super::server_settings::{EraChoice, ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
@@ -23,6 +23,8 @@ pub struct ServerEras {
     pub discovered: Option<Text>,
     /// Its answer to `initialize`.
     pub initialized: Option<Text>,
+    /// Whether its sessions are HTTP+SSE of 2024-11-05.
+    pub over_events: bool,
 }
 
 impl ServerEras {
@@ -52,9 +54,9 @@ impl ServerEras {
             return Some(initialized_of(said, revision));
         };
         let own = said.get("protocolVersion");
-        let own = own.and_then(|own| Revision::parse(&own.as_str()?));
+        let own = own.and_then(|own| Revision::of_server(&own.as_str()?));
         let mut said = said.object()?;
-        let agreed = own.map_or(revision, |own| own.min(revision));
+        let agreed = own.map_or(revision, |own| own.min(revision).max(Revision::OLDEST));
         said.set("protocolVersion", Text::string(agreed.as_str()));
         Some(said.text())
     }
@@ -81,6 +83,7 @@ impl ServerEras {
         match (self.discovered.is_some(), self.initialized.is_some()) {
             (true, true) => "modern and legacy",
             (true, false) => "modern",
+            (false, true) if self.over_events => "legacy, over HTTP+SSE of 2024-11-05",
             (false, true) => "legacy",
             (false, false) => "none",
         }
@@ -149,6 +152,7 @@ pub(super) async fn probe(
     let verdict = Arc::new(ServerEras {
         discovered,
         initialized,
+        over_events: base.is_over_events(),
     });
     Ok(Probed {
         verdict,
@@ -190,7 +194,7 @@ async fn open_legacy_in_time(
         "clientInfo": introduction(),
     });
     let params = Text::of(&params);
-    let opening = open_legacy(settings, around, &params);
+    let opening = open_legacy(settings, around, &params, false);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
     let opened = opened.map_err(|_| {
         Fault::after_sending("the tool server did not answer `initialize` in time")
@@ -202,27 +206,58 @@ async fn open_legacy_in_time(
     Ok(opened)
 }
 
-/// Opens a legacy session with `params` for `initialize`.
+/// Opens a legacy session with `params` for `initialize`: by POST, unless the server is known to have
+/// its sessions `over_events` or says that it takes none there.
 pub(super) async fn open_legacy(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
     params: &Text,
+    over_events: bool,
 ) -> Result<OpenedLink, Fault> {
     match &settings.transport {
         ServerTransport::Http { uri, headers } => {
             let endpoint =
                 ServerEndpoint::new(around.connections.clone(), uri.clone(), headers.clone());
-            let (link, answer) = Link::initialize_http(endpoint, params).await?;
-            let (link, (inbox, unsolicited)) =
-                (Arc::new(link), mpsc::channel(super::INBOX_MESSAGES_MAX));
-            link.listen(inbox);
-            Ok((link, answer, unsolicited))
+            let refused = if over_events {
+                Fault::unsent("the tool server opens no event stream any more")
+            } else {
+                match Box::pin(Link::initialize_http(endpoint.clone(), params)).await {
+                    Ok((link, answer)) => return Ok(listened_to(link, answer)),
+                    Err(fault) if fault.status.is_some_and(may_be_old) => fault,
+                    Err(fault) => return Err(fault),
+                }
+            };
+            let opened = Conversation::over_events(&settings.name, &endpoint).await;
+            let opened = opened.map_err(|fault| or_events(&refused, &fault))?;
+            let (conversation, unsolicited) = opened.ok_or(refused)?;
+            let opening = Link::initialize_child(Arc::new(conversation), None, params);
+            let (link, answer) = opening.await?;
+            Ok((Arc::new(link), answer, unsolicited))
         }
         ServerTransport::Child(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
-            let (link, answer) = Link::initialize_child(conversation, process, params).await?;
+            let (link, answer) =
+                Link::initialize_child(conversation, Some(process), params).await?;
             Ok((Arc::new(link), answer, unsolicited))
         }
+    }
+}
+
+fn listened_to(link: Link, answer: Message) -> OpenedLink {
+    let (link, (inbox, unsolicited)) = (Arc::new(link), mpsc::channel(super::INBOX_MESSAGES_MAX));
+    link.listen(inbox);
+    (link, answer, unsolicited)
+}
+
+/// Why neither transport worked.
+fn or_events(refused: &Fault, events: &Fault) -> Fault {
+    let what = format!(
+        "{}; as HTTP+SSE of 2024-11-05: {}",
+        refused.what, events.what
+    );
+    Fault {
+        what,
+        ..events.clone()
     }
 }
 
@@ -285,7 +320,7 @@ async fn discover(
         ServerTransport::Child(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
             (
-                Link::child(conversation, process, Revision::NEWEST_MODERN),
+                Link::child(conversation, Some(process), Revision::NEWEST_MODERN),
                 unsolicited,
             )
         }

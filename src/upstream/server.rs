@@ -122,6 +122,7 @@ impl UpstreamServer {
                 let verdict = Arc::new(ServerEras {
                     discovered: Some(discovered.unwrap_or_else(nothing)),
                     initialized: None,
+                    over_events: false,
                 });
                 ServerState::Up(Arc::new(Up {
                     verdict,
@@ -155,7 +156,8 @@ impl UpstreamServer {
         &self,
         params: &Text,
     ) -> Result<(Arc<Link>, Message, UnsolicitedReceiver), Fault> {
-        let opening = probe::open_legacy(&self.settings, &self.surroundings, params);
+        let over_events = self.known().is_some_and(|known| known.over_events);
+        let opening = probe::open_legacy(&self.settings, &self.surroundings, params, over_events);
         let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
         opened.map_err(|_| {
             Fault::after_sending("the tool server did not answer `initialize` in time")

@@ -18,11 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+mod http_sse;
 mod reader;
 mod routes;
 
+use reader::StrayOutput;
 use routes::Routes;
 
 pub use routes::DropCounts;
@@ -40,6 +42,16 @@ const INPUT_BROKEN_MESSAGE: &str = "it does not read its input any more";
 pub struct Conversation {
     queue: mpsc::Sender<StdinLine>,
     shared: Arc<ConversationShared>,
+    /// Over HTTP+SSE: ends the stream with the conversation.
+    over_http: Option<DropGuard>,
+}
+
+/// A conversation whose two tasks have not begun.
+struct Opened {
+    conversation: Conversation,
+    lines: mpsc::Receiver<StdinLine>,
+    out: StrayOutput,
+    unsolicited: UnsolicitedReceiver,
 }
 
 /// What both tasks and the conversation know.
@@ -65,6 +77,8 @@ struct StdinLine {
     bytes: Vec<u8>,
     /// Whether it may leave still; none when nobody takes it back.
     departure: Option<Departure>,
+    /// Headers besides, over HTTP.
+    headers: Vec<(String, String)>,
 }
 
 /// A request that has its id and its inbox, and a place in the queue that nobody else can take.
@@ -94,8 +108,21 @@ impl Conversation {
         W: AsyncWrite + Unpin + Send + 'static,
         E: Future<Output = String> + Send + 'static,
     {
+        let Opened {
+            conversation,
+            lines,
+            out,
+            unsolicited,
+        } = Self::open(server);
+        let shared = &conversation.shared;
+        tasks::spawn("stdio_write", Arc::clone(shared).write(output, lines));
+        tasks::spawn("stdio_read", Arc::clone(shared).read(input, out, ending));
+        (conversation, unsolicited)
+    }
+
+    fn open(server: &ServerName) -> Opened {
         let (queue, lines) = mpsc::channel(super::INBOX_MESSAGES_MAX);
-        let (unsolicited, receiver) = mpsc::channel(super::INBOX_MESSAGES_MAX);
+        let (says, unsolicited) = mpsc::channel(super::INBOX_MESSAGES_MAX);
         let shared = Arc::new(ConversationShared {
             server: server.clone(),
             routes: Routes::new(server),
@@ -104,13 +131,21 @@ impl Conversation {
             heard: AtomicU64::new(0),
             over: watch::channel(None).0,
         });
-        tasks::spawn("stdio_write", Arc::clone(&shared).write(output, lines));
-        let out = reader::StrayOutput {
-            unsolicited,
+        let out = StrayOutput {
+            unsolicited: says,
             queue: queue.downgrade(),
         };
-        tasks::spawn("stdio_read", Arc::clone(&shared).read(input, out, ending));
-        (Self { queue, shared }, receiver)
+        let conversation = Self {
+            queue,
+            shared,
+            over_http: None,
+        };
+        Opened {
+            conversation,
+            lines,
+            out,
+            unsolicited,
+        }
     }
 
     /// Queues a request under an id of ours, which it returns with the inbox that its answer ends.
@@ -173,9 +208,9 @@ impl Conversation {
             .unwrap_or_default()
     }
 
-    /// Whether the conversation is over.
+    /// Whether the conversation is over, or nothing more can be sent in it.
     pub fn is_over(&self) -> bool {
-        self.shared.over.borrow().is_some()
+        self.shared.silent.is_cancelled() || self.shared.over.borrow().is_some()
     }
 
     /// Whose conversation it is.
@@ -200,6 +235,11 @@ impl Ready {
         self.line.departure = Some(departure);
     }
 
+    /// It carries these headers, where it travels over HTTP.
+    pub fn carries(&mut self, headers: Vec<(String, String)>) {
+        self.line.headers = headers;
+    }
+
     /// Queues the request.
     pub fn queue(self) {
         self.place.send(self.line);
@@ -214,6 +254,7 @@ impl StdinLine {
             id,
             bytes,
             departure: None,
+            headers: Vec::new(),
         }
     }
 }
@@ -223,6 +264,14 @@ impl ConversationShared {
     fn hush(&self, why: &str) {
         self.routes.hush(why);
         self.silent.cancel();
+    }
+
+    /// It is over: everything in flight gets its fault.
+    fn end(&self, why: String) {
+        self.hush(&why);
+        self.routes.end(&why);
+        tracing::debug!(server = %self.server, why, "the conversation is over");
+        self.over.send_replace(Some(why));
     }
 
     async fn write<W: AsyncWrite + Unpin>(

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 mod legacy_agents;
 mod modern_agents;
+mod old_transport;
 mod own_tools;
 mod questions;
 

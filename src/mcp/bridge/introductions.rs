@@ -53,6 +53,22 @@ pub(crate) fn initialized_of(discovered: &Text, revision: Revision) -> Text {
     said.text()
 }
 
+/// A server's answer to `initialize` as agents read it: they are offered nothing as old as 2024-11-05,
+/// whose messages 2025-03-26 has as well.
+pub(crate) fn initialized_for_agents(said: Text) -> Text {
+    let version = said.get("protocolVersion");
+    let version = version.as_ref().and_then(Text::as_str);
+    let own = version.and_then(|version| Revision::of_server(&version));
+    let Some(mut older) = said
+        .object()
+        .filter(|_| own < Some(Revision::OLDEST) && own.is_some())
+    else {
+        return said;
+    };
+    older.set("protocolVersion", Text::string(Revision::OLDEST.as_str()));
+    older.text()
+}
+
 /// The parameters of `initialize` for what a modern agent says of itself in `_meta`.
 pub(crate) fn initialize_of(meta: Option<&Text>) -> Text {
     let said = |name: &str| meta.and_then(|meta| meta.get(name)).filter(Text::is_object);

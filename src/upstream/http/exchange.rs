@@ -138,6 +138,12 @@ impl HttpExchange {
         self.status == Some(status.as_u16())
     }
 
+    /// Whether it was answered as where no messages are taken by POST: HTTP+SSE of 2024-11-05 may be
+    /// what is spoken there.
+    pub(in crate::upstream) fn refuses_post(&self) -> bool {
+        self.status.is_some_and(may_be_old)
+    }
+
     /// `fault`, where it was the answer that was wrong, and its status is known.
     pub fn under_status(&self, fault: Fault) -> Fault {
         Fault {
@@ -291,6 +297,11 @@ impl HttpExchange {
         }
         Ok(())
     }
+}
+
+/// Whether a server may speak HTTP+SSE of 2024-11-05 that answers a POST with this status.
+pub(in crate::upstream) fn may_be_old(status: u16) -> bool {
+    matches!(status, 400 | 404 | 405)
 }
 
 impl ReplySource {

@@ -8,6 +8,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::upstream::Inbound;
 use crate::upstream::http::read as read_message;
 use crate::upstream::lines::{LineError, Lines};
+use bytes::Bytes;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,10 +55,7 @@ impl ConversationShared {
                 ended.unwrap_or_else(|_| "it closed its output".to_owned())
             }
         };
-        self.hush(&why);
-        self.routes.end(&why);
-        tracing::debug!(server = %self.server, why, "the conversation is over");
-        self.over.send_replace(Some(why));
+        self.end(why);
     }
 
     /// The process ended or its input broke: what it already said is still read, but not for ever.
@@ -84,8 +82,6 @@ impl ConversationShared {
                     return ReadEnd::Because(format!("reading from it failed: {error}"));
                 }
             };
-            failpoint::reached("first-response-byte");
-            self.heard.fetch_add(1, Ordering::Relaxed);
             let framed = line
                 .get(..CONTENT_LENGTH_HEADER.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_LENGTH_HEADER));
@@ -96,21 +92,35 @@ impl ConversationShared {
                 );
             }
             if line.trim_ascii().is_empty() {
+                self.heard.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            if let Ok(message) = read_message(line.clone()) {
-                garbage = 0;
-                self.deliver(message, out);
-            } else {
-                garbage += 1;
-                self.routes.unreadable(&line);
-            }
-            if garbage > 0 && self.too_much(garbage) {
-                return ReadEnd::Because(format!(
-                    "it sent {garbage} lines in a row that are not JSON-RPC messages"
-                ));
+            if let Some(why) = self.take(&line, &mut garbage, out) {
+                return ReadEnd::Because(why);
             }
         }
+    }
+
+    /// Gives one line or event to whom it belongs. `garbage` counts those in a row that are no
+    /// message; too many are why the conversation ends.
+    pub(super) fn take(
+        &self,
+        line: &Bytes,
+        garbage: &mut u32,
+        out: &StrayOutput,
+    ) -> Option<String> {
+        failpoint::reached("first-response-byte");
+        self.heard.fetch_add(1, Ordering::Relaxed);
+        if let Ok(message) = read_message(line.clone()) {
+            *garbage = 0;
+            self.deliver(message, out);
+            return None;
+        }
+        *garbage += 1;
+        self.routes.unreadable(line);
+        let in_a_row = *garbage;
+        self.too_much(in_a_row)
+            .then(|| format!("it sent {in_a_row} lines in a row that are not JSON-RPC messages"))
     }
 
     /// Never quotes the line: it may hold anything.

@@ -197,6 +197,25 @@ impl Routes {
         }
     }
 
+    /// Ends one request with what broke.
+    pub(super) fn break_off(&self, id: u64, fault: &Fault) {
+        let open = self.table.lock().open.remove(&id);
+        if let Some(open) = open {
+            let what = format!("server `{}`: {}", self.server, fault.what);
+            open.last.send(Err(Fault {
+                what,
+                ..fault.clone()
+            }));
+        }
+    }
+
+    /// Whether nobody waits for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        let mut table = self.table.lock();
+        table.open.retain(|_, open| !open.inbox.is_closed());
+        table.open.is_empty()
+    }
+
     /// Ends every request of which nothing left; no more are taken.
     pub(super) fn hush(&self, why: &str) {
         self.end_those(why, |open| !open.begun);

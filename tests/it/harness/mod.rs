@@ -2,7 +2,8 @@
 //! * `setup`, `gate`: the built program on a configuration of its own, and running;
 //! * `agent`, `answer`, `stdio`: agents, from exact bytes up to calls, over HTTP and as a parent;
 //! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
-//!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit;
+//!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit; `sse_server`: the
+//!   same on the transport of 2024-11-05;
 //! * `hook_server`: a program of the operator's; `folding`: a second reader of every message;
 //! * `table`: cases as text.
 //!
@@ -18,6 +19,7 @@ pub mod http2_server;
 pub mod journal;
 pub mod scripted_server;
 pub mod setup;
+pub mod sse_server;
 pub mod stdio;
 pub mod table;
 pub mod tool_server;

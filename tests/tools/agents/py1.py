@@ -6,6 +6,7 @@ import os
 import anyio
 import mcp.types as types
 from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from operations import PERSON, WORD, Heard, all_pages, cancel_in_session, plain, run
@@ -17,7 +18,9 @@ async def connect(job):
     connected = False
     try:
         async with contextlib.AsyncExitStack() as exits:
-            if job.get("url"):
+            if job.get("url", "").endswith("/sse"):
+                transport = sse_client(job["url"])
+            elif job.get("url"):
                 transport = streamable_http_client(job["url"])
             else:
                 command, *words = job["command"]

@@ -1,6 +1,7 @@
 """A tool server on the FastMCP of the Python SDK 1.x, with all that a server can do: over stdio, or over HTTP with `--http PORT`.
 
-Its URIs begin with `--name`, so that several of it can stand behind one address. With `--stateless` there are no sessions.
+Its URIs begin with `--name`, so that several of it can stand behind one address. With `--stateless` there are no sessions, with `--sse`
+it speaks HTTP+SSE of 2024-11-05.
 """
 
 import argparse
@@ -22,6 +23,7 @@ arguments = argparse.ArgumentParser(description=__doc__)
 arguments.add_argument("--name", default="py1")
 arguments.add_argument("--http", type=int, metavar="PORT", help="listen on 127.0.0.1; 0 = any free port")
 arguments.add_argument("--stateless", action="store_true")
+arguments.add_argument("--sse", action="store_true")
 options = arguments.parse_args()
 
 server = FastMCP(
@@ -170,9 +172,10 @@ def serve_http(port: int) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen()
-    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    path, app = ("/sse", server.sse_app()) if options.sse else ("/mcp", server.streamable_http_app())
+    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
     # A connection that the server closes just when it is used again breaks a request: not what is compared here.
-    settings = uvicorn.Config(server.streamable_http_app(), log_level="warning", timeout_keep_alive=300, timeout_graceful_shutdown=1)
+    settings = uvicorn.Config(app, log_level="warning", timeout_keep_alive=300, timeout_graceful_shutdown=1)
     uvicorn.Server(settings).run(sockets=[listener])
 
 
