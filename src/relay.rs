@@ -137,6 +137,7 @@ impl Relay {
                 Message::error(id, crate::mcp::error_codes::INTERNAL_ERROR, words, None)
             }
         };
+        let answer = request.links.with_news(answer);
         let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;
     }
 

@@ -119,6 +119,7 @@ impl AgentSession {
                     if changed.is_err() { return; }
                     tell_message(Message::notification("notifications/tools/list_changed", None));
                 }
+                news = self.links.news() => news.into_iter().for_each(tell_message),
                 said = unsolicited.recv() => {
                     let Some((name, link, said)) = said else { return };
                     let message = match said {

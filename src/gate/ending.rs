@@ -159,6 +159,7 @@ impl<'a> EndedCall<'a> {
         );
         failpoint::reached("reply-to-agent");
         origin.waiting.answered();
+        let answer = origin.links.with_news(answer);
         let _ = origin.outlet.send(Outgoing::Last(Box::new(answer))).await;
     }
 

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 /// Our key in `_meta` of answers (design §2).
 pub(crate) const DECISION_META_KEY: &str = "dev.toolgate/decision";
+/// Where an answer names the servers at which the agent's session was opened anew.
+pub(crate) const SESSION_REPLACED_META_KEY: &str = "dev.toolgate/sessionReplaced";
 
 /// What a replay says to who meant a second execution (guarantees §3).
 const REPLAY_TEXT: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";

@@ -186,7 +186,13 @@ impl Relay {
             () = self.closing.cancelled(), if timeout.is_none() => return Err(RelayFailure::Gone),
         };
         match ended {
-            Ok(ExchangeOutcome::Answer(answer)) => Ok(answer),
+            Ok(ExchangeOutcome::Answer(answer)) => {
+                if !answer.is_error {
+                    let params = message.body.as_ref();
+                    request.links.granted(server, &message.method, params);
+                }
+                Ok(answer)
+            }
             Ok(ExchangeOutcome::Gone(_)) => Err(RelayFailure::Gone),
             Err(fault) => {
                 if let Some(server) = known.filter(|_| fault.is_outage()) {

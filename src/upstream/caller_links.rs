@@ -21,10 +21,12 @@ use crate::telemetry::tasks;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
 
 mod own;
 
@@ -38,6 +40,9 @@ const MAX_CALLER_SESSIONS: usize = 256;
 const MAX_LINKS_PER_AGENT: usize = 4;
 /// A link that no request has used for so long is closed.
 const LINK_IDLE_TIMEOUT: Duration = Duration::from_mins(10);
+/// Links that are remembered when they are gone. An agent whose link was forgotten is not told that
+/// its state is.
+const MAX_PAST_LINKS: usize = 1_024;
 /// Notifications that wait for a subscription to read them; it loses older ones.
 const NOTES_KEPT: usize = 256;
 
@@ -78,6 +83,10 @@ pub(crate) struct CallerLink {
     /// Resources that the server tells of, and to how many subscriptions.
     subscribed: tokio::sync::Mutex<HashMap<String, usize>>,
     used: Mutex<Duration>,
+    /// It stands in for an earlier one, and its agent has not been told.
+    is_news: AtomicBool,
+    /// Cancelled when its agent gets another.
+    given_up: CancellationToken,
 }
 
 /// A server as one agent reaches it.
@@ -115,6 +124,8 @@ pub(crate) struct CallerLinks {
     opening: Mutex<HashMap<LinkKey, Arc<tokio::sync::Mutex<()>>>>,
     /// Whose child of a modern server is the one that toolgate asks, too.
     first: Mutex<HashMap<ServerName, LinkKey>>,
+    /// Whose links there were, the latest last.
+    past: Mutex<VecDeque<LinkKey>>,
     clock: Clock,
 }
 
@@ -178,9 +189,26 @@ impl CallerLinks {
 
     /// From now on its agent gets another.
     pub(crate) fn give_up(&self, link: &Arc<Link>) {
-        self.open
-            .lock()
-            .retain(|known| !Arc::ptr_eq(&known.link, link));
+        self.open.lock().retain(|known| {
+            let is_it = Arc::ptr_eq(&known.link, link);
+            if is_it {
+                known.given_up.cancel();
+            }
+            !is_it
+        });
+    }
+
+    /// Whether there was a link of this key before; from now on there was.
+    fn had(&self, key: &LinkKey) -> bool {
+        let mut past = self.past.lock();
+        if past.contains(key) {
+            return true;
+        }
+        if past.len() >= MAX_PAST_LINKS {
+            past.pop_front();
+        }
+        past.push_back(key.clone());
+        false
     }
 
     /// Ends those that nobody uses, or all.
@@ -327,7 +355,10 @@ impl CallerLinks {
             declared,
             unsolicited,
         } = opens.await?;
+        let is_legacy = link.revision.era() == Era::Legacy;
         let own = Arc::new(CallerLink {
+            is_news: AtomicBool::new(is_legacy && self.had(&key)),
+            given_up: CancellationToken::new(),
             key,
             link,
             said,

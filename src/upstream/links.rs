@@ -24,9 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 mod catalogs;
 mod feeds;
+mod news;
 mod sending;
 
 use feeds::SessionFeed;
+use news::{SessionNews, SessionWishes};
 
 pub(crate) use sending::{Sending, SentRequest};
 
@@ -50,6 +52,7 @@ pub struct Links {
     catalogs: KnownCatalogs,
     /// What a legacy session hears of modern servers.
     feeds: Mutex<HashMap<ServerName, SessionFeed>>,
+    news: SessionNews,
 }
 
 struct LegacySession {
@@ -63,6 +66,8 @@ struct LegacySession {
     unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     /// The revision agreed on, once it is.
     revision: OnceLock<Revision>,
+    /// What legacy servers granted, each of those at which a session was opened.
+    wishes: Mutex<HashMap<ServerName, SessionWishes>>,
     /// From which level on the agent reads logs of servers that take it with each request.
     log_level: Mutex<Option<Text>>,
 }
@@ -108,6 +113,7 @@ impl Links {
             in_flight: Mutex::default(),
             catalogs: KnownCatalogs::default(),
             feeds: Mutex::default(),
+            news: SessionNews::default(),
         }
     }
 
@@ -139,6 +145,7 @@ impl Links {
             is_ready: AtomicBool::new(false),
             unsolicited,
             revision: OnceLock::new(),
+            wishes: Mutex::default(),
             log_level: Mutex::default(),
         };
         Self {
@@ -151,6 +158,7 @@ impl Links {
             in_flight: Mutex::default(),
             catalogs: KnownCatalogs::default(),
             feeds: Mutex::default(),
+            news: SessionNews::default(),
         }
     }
 
@@ -265,6 +273,7 @@ impl Links {
             return Err(Fault::unsent("the tool server refused `initialize`"));
         }
         Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
+        self.opened_again(name, &link);
         Ok(plain(link))
     }
 
@@ -295,6 +304,9 @@ impl Links {
         let opening = session.opening(&server.settings.name);
         let _opening = opening.lock().await;
         let (link, answer) = self.open(server).await?;
+        if !answer.is_error {
+            self.had_session(&server.settings.name);
+        }
         if session.unsolicited.is_closed() {
             // The session ended meanwhile.
             link.close().await;
@@ -302,17 +314,7 @@ impl Links {
             link.notify(Message::notification("notifications/initialized", None))
                 .await?;
         }
-        let is_error = answer.is_error;
-        Ok(Message {
-            body: answer.body.map(|said| {
-                if is_error {
-                    said
-                } else {
-                    initialized_for_agents(said)
-                }
-            }),
-            ..answer
-        })
+        Ok(initialized_for_agents(answer))
     }
 
     /// The agent has said that it is ready: links that open later are told at once.

@@ -12,6 +12,7 @@ mod modern_agents;
 mod old_transport;
 mod own_tools;
 mod questions;
+mod replaced_sessions;
 
 /// A server of one era behind toolgate, which lets everything through that it is asked.
 struct Bridge {

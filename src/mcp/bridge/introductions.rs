@@ -2,7 +2,7 @@
 
 use super::{CAPABILITIES_META_KEY, CLIENT_META_KEY, SERVER_META_KEY};
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::introduction;
+use crate::mcp::message::{Message, introduction};
 use crate::mcp::revision::Revision;
 use serde_json::json;
 
@@ -55,18 +55,20 @@ pub(crate) fn initialized_of(discovered: &Text, revision: Revision) -> Text {
 
 /// A server's answer to `initialize` as agents read it: they are offered nothing as old as 2024-11-05,
 /// whose messages 2025-03-26 has as well.
-pub(crate) fn initialized_for_agents(said: Text) -> Text {
-    let version = said.get("protocolVersion");
+pub(crate) fn initialized_for_agents(answer: Message) -> Message {
+    let said = answer.body.as_ref().filter(|_| !answer.is_error);
+    let version = said.and_then(|said| said.get("protocolVersion"));
     let version = version.as_ref().and_then(Text::as_str);
     let own = version.and_then(|version| Revision::of_server(&version));
-    let Some(mut older) = said
-        .object()
-        .filter(|_| own < Some(Revision::OLDEST) && own.is_some())
-    else {
-        return said;
+    let is_older = own.is_some_and(|own| own < Revision::OLDEST);
+    let Some(mut said) = said.filter(|_| is_older).and_then(Text::object) else {
+        return answer;
     };
-    older.set("protocolVersion", Text::string(Revision::OLDEST.as_str()));
-    older.text()
+    said.set("protocolVersion", Text::string(Revision::OLDEST.as_str()));
+    Message {
+        body: Some(said.text()),
+        ..answer
+    }
 }
 
 /// The parameters of `initialize` for what a modern agent says of itself in `_meta`.

@@ -59,7 +59,7 @@ impl OwnSubscription {
         loop {
             let note = tokio::select! {
                 note = self.notes.recv() => note,
-                () = self.own.link.ended() => return FeedNews::Broke { in_order: false },
+                () = self.own.replaced() => return FeedNews::Broke { in_order: false },
             };
             match note {
                 Ok(note) if self.is_wanted(&note) => return FeedNews::Said((*note).clone()),

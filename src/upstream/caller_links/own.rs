@@ -7,6 +7,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
@@ -30,6 +31,19 @@ impl CallerLink {
     /// What the server says outside requests, from now on.
     pub(crate) fn notes(&self) -> broadcast::Receiver<Arc<Message>> {
         self.notes.subscribe()
+    }
+
+    /// Whether its agent has to be told that it stands in for an earlier one; true once.
+    pub(crate) fn is_news(&self) -> bool {
+        self.is_news.load(Ordering::Relaxed) && self.is_news.swap(false, Ordering::Relaxed)
+    }
+
+    /// Resolves when it is over, or its agent gets another.
+    pub(crate) async fn replaced(&self) {
+        tokio::select! {
+            () = self.link.ended() => {}
+            () = self.given_up.cancelled() => {}
+        }
     }
 
     /// Where questions of the server arrive that belong to a request which is sent now.

@@ -72,6 +72,7 @@ impl Links {
         };
         let reached = reached.map_err(Fault::before_sending)?;
         let mut request = self.ready(name, reached, sending).await?;
+        self.notice(name, &request.reached);
         if !request.begins(&mut begins) {
             return Ok(None);
         }
@@ -105,6 +106,7 @@ impl Links {
     ) -> Result<Option<Box<SentRequest>>, Fault> {
         let reached = self.reached(name, sending).await?;
         let mut request = self.ready(name, reached, sending).await?;
+        self.notice(name, &request.reached);
         if !request.begins(&mut begins) {
             return Ok(None);
         }
