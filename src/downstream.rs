@@ -3,6 +3,7 @@
 
 pub(crate) mod accept;
 mod alike;
+mod batch;
 mod body;
 mod checks;
 pub(crate) mod connection_limit;

@@ -32,6 +32,14 @@ pub(super) fn empty(status: StatusCode) -> HttpAnswer {
     answer
 }
 
+/// JSON as it is.
+pub(super) fn json_text(status: StatusCode, text: Bytes) -> HttpAnswer {
+    let mut answer = Response::new(Full::new(text).boxed_unsync());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
+    answer
+}
+
 /// One message as `JSON_CONTENT_TYPE`.
 pub(super) fn json(status: StatusCode, message: &Message) -> HttpAnswer {
     json_on(HeaderMap::new(), status, message)

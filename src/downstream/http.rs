@@ -179,6 +179,9 @@ impl Door {
             };
         }
         let mode = known.policy.mode;
+        if let Some(answered) = self.batch(&scope, &known, &head.headers, &bytes).await {
+            return answered;
+        }
         let message = match unread::read(bytes, MessageReading { mode, limits }) {
             Ok(message) => message,
             Err(refused) => {

@@ -37,7 +37,7 @@ use tracing::Instrument;
 
 /// How long the first word of a request is waited for, so that a quick answer is plain JSON under
 /// its own status. What takes longer has its head as an event stream then, with signs of life.
-const FIRST_WORD_TIMEOUT: Duration = Duration::from_millis(200);
+pub(super) const FIRST_WORD_TIMEOUT: Duration = Duration::from_millis(200);
 /// Turns on the pool that one list may take, each about 1 s.
 const MAX_LIST_TURNS: usize = 60;
 
@@ -54,7 +54,7 @@ pub(super) struct Arrived {
 
 /// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
 /// occurs twice.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct CallHeaders {
     traceparent: Option<String>,
     key: Option<String>,

@@ -1,5 +1,6 @@
 //! stdio for agents that launch their servers: one message a line, both eras, one server behind.
 
+use super::batch::{self, BatchRefused};
 use super::handshake::{OpenedSession, arrived};
 use super::http::too_fast;
 use super::modern::is_modern;
@@ -22,6 +23,10 @@ use tokio::sync::mpsc;
 
 /// Lines that wait to be written.
 const MAX_QUEUED_LINES: usize = 256;
+
+/// What an agent reads that was taken out of the configuration.
+const UNKNOWN_AGENT_MESSAGE: &str =
+    "the configuration no longer names this agent; ask the operator of toolgate";
 
 struct StdioAgent {
     door: Arc<Door>,
@@ -99,9 +104,43 @@ impl StdioAgent {
             self.door.policy.current().mode,
             self.door.limits(&self.scope),
         );
-        match unread::read(line, MessageReading { mode, limits }) {
+        let reading = MessageReading { mode, limits };
+        let session = self.session.as_ref();
+        if let Some(parts) = session.and_then(|session| batch::parts(session, &line, reading)) {
+            return self.batch(parts).await;
+        }
+        match unread::read(line, reading) {
             Ok(message) => self.message(message).await,
             Err(refused) => self.say(&refused).await,
+        }
+    }
+
+    async fn batch(&self, parts: Result<Vec<Text>, BatchRefused>) {
+        let (Some(session), Some(known)) = (&self.session, self.authenticate()) else {
+            return self
+                .say(&Message::error(
+                    None,
+                    INVALID_REQUEST,
+                    UNKNOWN_AGENT_MESSAGE,
+                    None,
+                ))
+                .await;
+        };
+        if let Some(pace) = &known.caller.pace
+            && pace.take(self.door.clock.steady()).is_err()
+        {
+            let words = too_fast(pace.rate());
+            return self
+                .say(&Message::error(None, INVALID_REQUEST, &words, None))
+                .await;
+        }
+        match parts {
+            Err(refused) => self.say(&refused.into()).await,
+            Ok(parts) => {
+                let heads = CallHeaders::default();
+                let begun = self.door.begin_batch(session, &known, &heads, parts).await;
+                tasks::spawn("answers to a batch", begun.over_stdio(self.out.clone()));
+            }
         }
     }
 
@@ -117,10 +156,7 @@ impl StdioAgent {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         let Some(known) = self.authenticate() else {
             if message.kind == MessageKind::Request {
-                self.say(&refuse(
-                    "the configuration no longer names this agent; ask the operator of toolgate",
-                ))
-                .await;
+                self.say(&refuse(UNKNOWN_AGENT_MESSAGE)).await;
             }
             return;
         };

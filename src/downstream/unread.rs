@@ -42,6 +42,20 @@ pub(super) fn read(bytes: Bytes, reading: MessageReading) -> Result<Message, Mes
     })
 }
 
+/// The messages of a batch, each to be read on its own; none if it is no array that can be taken
+/// apart beyond doubt.
+pub(super) fn elements(bytes: &Bytes, reading: MessageReading) -> Option<Vec<Text>> {
+    // The array around them is one level more, in which nothing is named.
+    let limits = JsonLimits {
+        depth: reading.limits.depth + 1,
+        folded_depth: 0,
+        ..reading.limits
+    };
+    let whole = bytes.clone();
+    let read = heavy::aside(bytes.len(), || text(whole, reading.mode, &limits));
+    read.ok()?.0.elements()
+}
+
 /// The error of a message that is longer, or has a longer string, than its tool server takes.
 pub(super) fn fits(message: &Message, reading: MessageReading) -> Result<(), Message> {
     let MessageReading { mode, limits } = &reading;

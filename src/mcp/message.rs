@@ -63,8 +63,8 @@ pub struct Oddity {
 /// Why a JSON value is not one JSON-RPC message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAMessage {
-    /// Arrays are refused in every revision (threat-model §3A A8).
-    #[error("batches are not accepted; send one message a request")]
+    /// Arrays are taken in sessions of 2025-03-26 only (threat-model §3A A8).
+    #[error("only sessions of 2025-03-26 have batches; send one message a request")]
     Batch,
     /// Not an object.
     #[error("a message is a JSON object")]

@@ -7,6 +7,7 @@ use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, Seen, tool}
 use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 
+mod batches;
 mod legacy_agents;
 mod modern_agents;
 mod old_transport;

@@ -1,0 +1,294 @@
+//! Batches of 2025-03-26, the one revision that has them: an array is cut into its messages, each
+//! goes the ordinary way on its own, and the answers are put together again (protocol §3.7).
+
+use super::body::{HttpAnswer, empty, json, json_text};
+use super::handshake::arrived;
+use super::http::too_fast;
+use super::modern::is_modern;
+use super::route::{CallHeaders, FIRST_WORD_TIMEOUT};
+use super::session::AgentSession;
+use super::unread::{self, MessageReading};
+use super::{Authenticated, Door};
+use crate::mcp::error_codes::INVALID_REQUEST;
+use crate::mcp::headers::SESSION_HEADER;
+use crate::mcp::json::Text;
+use crate::mcp::message::{Message, MessageKind};
+use crate::mcp::revision::Revision;
+use crate::mcp::sse::SseComment;
+use crate::model::scope::Scope;
+use crate::outlet::Outgoing;
+use crate::telemetry::tasks;
+use crate::upstream::INBOX_MESSAGES_MAX;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Messages of one batch (threat-model §8).
+const MAX_BATCH_MESSAGES: usize = 100;
+/// Longest array of answers, in bytes; what goes beyond it is said on a stream, or in another array.
+const JOINED_ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// A batch under way.
+pub(super) struct MessageBatch {
+    /// What is answered at once: elements that were refused unread.
+    answers: Vec<Message>,
+    /// What its requests bring; it ends when all are answered.
+    inlet: mpsc::Receiver<Outgoing>,
+    /// Whether there is anything to answer.
+    wants_answer: bool,
+}
+
+/// Why a batch is refused as a whole: nothing of it was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BatchRefused {
+    /// There is nothing in it.
+    #[error("a batch needs at least one message")]
+    Empty,
+    /// There is too much in it.
+    #[error(
+        "a batch has at most {MAX_BATCH_MESSAGES} messages; nothing of this one was carried out"
+    )]
+    TooLong,
+}
+
+/// Whether `bytes` begin as a batch does.
+pub(super) fn is_array(bytes: &[u8]) -> bool {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    first == Some(&b'[')
+}
+
+/// The messages of a batch, if `bytes` are one in a session that may have them.
+pub(super) fn parts(
+    session: &AgentSession,
+    bytes: &Bytes,
+    reading: MessageReading,
+) -> Option<Result<Vec<Text>, BatchRefused>> {
+    if session.revision != Revision::V2025_03_26 || !is_array(bytes) {
+        return None;
+    }
+    let parts = unread::elements(bytes, reading)?;
+    Some(match parts.len() {
+        0 => Err(BatchRefused::Empty),
+        1..=MAX_BATCH_MESSAGES => Ok(parts),
+        _ => Err(BatchRefused::TooLong),
+    })
+}
+
+impl From<BatchRefused> for Message {
+    fn from(refused: BatchRefused) -> Self {
+        Self::error(None, INVALID_REQUEST, &refused.to_string(), None)
+    }
+}
+
+impl Door {
+    /// The answer to a batch; none if it is none, or in no session that may have them.
+    pub(super) async fn batch(
+        self: &Arc<Self>,
+        scope: &Scope,
+        known: &Authenticated,
+        headers: &HeaderMap,
+        bytes: &Bytes,
+    ) -> Option<HttpAnswer> {
+        if !headers.contains_key(SESSION_HEADER) || !is_array(bytes) {
+            return None;
+        }
+        let session = self.session(headers, &known.caller, scope).ok()?;
+        let (mode, limits) = (known.policy.mode, self.limits(scope));
+        let reading = MessageReading { mode, limits };
+        let messages = match parts(&session, bytes, reading)? {
+            Ok(messages) => messages,
+            Err(refused) => return Some(json(StatusCode::BAD_REQUEST, &refused.into())),
+        };
+        let heads = Self::heads(&known.policy, headers);
+        let begun = Box::pin(self.begin_batch(&session, known, &heads, messages)).await;
+        Some(Box::pin(begun.over_http(&session)).await)
+    }
+
+    /// Begins every message of a batch, in their order. One that is refused refuses no other.
+    pub(super) async fn begin_batch(
+        self: &Arc<Self>,
+        session: &Arc<AgentSession>,
+        known: &Authenticated,
+        heads: &CallHeaders,
+        parts: Vec<Text>,
+    ) -> MessageBatch {
+        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+        let (mut answers, mut requests) = (Vec::new(), 0);
+        for (index, part) in parts.into_iter().enumerate() {
+            let message = match self.batched(session, known, part, index).await {
+                Ok(Some(message)) => message,
+                Ok(None) => continue,
+                Err(refused) => {
+                    answers.push(refused);
+                    continue;
+                }
+            };
+            requests += 1;
+            let begun = self.start(arrived(session, known.clone(), message, heads.clone()));
+            tasks::spawn("message of a batch", carried(begun, outlet.clone()));
+        }
+        MessageBatch {
+            wants_answer: requests > 0 || !answers.is_empty(),
+            answers,
+            inlet,
+        }
+    }
+
+    /// A request of a batch; none for what is done already. The error is what its agent reads.
+    async fn batched(
+        &self,
+        session: &AgentSession,
+        known: &Authenticated,
+        part: Text,
+        index: usize,
+    ) -> Result<Option<Message>, Message> {
+        let (mode, limits) = (known.policy.mode, self.limits(&session.scope));
+        let message = unread::read(part.bytes(), MessageReading { mode, limits })?;
+        let (kind, id) = (message.kind, message.id.clone());
+        let refused = |words: &str| Message::error(id.clone(), INVALID_REQUEST, words, None);
+        // The first of them was counted with the batch.
+        let pace = known.caller.pace.as_ref().filter(|_| index > 0);
+        let paced = pace.filter(|pace| pace.take(self.clock.steady()).is_err());
+        let judged = match paced {
+            Some(pace) => {
+                self.metrics.refused("overloaded");
+                Err(refused(&too_fast(pace.rate())))
+            }
+            None => self.plain(known, message),
+        };
+        let message = match (judged, kind) {
+            (Ok(message), _) => message,
+            (Err(refused), MessageKind::Request) => return Err(refused),
+            (Err(_), MessageKind::Response) => {
+                self.leaves_unanswered(session, id).await;
+                return Ok(None);
+            }
+            (Err(_), MessageKind::Notification) => return Ok(None),
+        };
+        match kind {
+            MessageKind::Request if is_modern(&message) || message.method == "initialize" => {
+                Err(refused("this message cannot be part of a batch"))
+            }
+            MessageKind::Request => Ok(Some(message)),
+            MessageKind::Notification if message.method == "tools/call" => Err(refused(
+                "a tools/call needs an `id`; without one nothing is called",
+            )),
+            MessageKind::Notification | MessageKind::Response => {
+                Box::pin(self.heard(session, message)).await;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Hands on what one request of a batch brings. The stream is the whole batch's, so it does not
+/// pause for one of them.
+async fn carried(mut inlet: mpsc::Receiver<Outgoing>, outlet: mpsc::Sender<Outgoing>) {
+    while let Some(outgoing) = inlet.recv().await {
+        let is_last = matches!(outgoing, Outgoing::Last(_));
+        let pauses = matches!(outgoing, Outgoing::Interrupted(_));
+        if (!pauses && outlet.send(outgoing).await.is_err()) || is_last {
+            return;
+        }
+    }
+}
+
+impl MessageBatch {
+    /// The answer over HTTP: an array, if all answers come at once, else a stream with each of them.
+    pub(super) async fn over_http(self, session: &Arc<AgentSession>) -> HttpAnswer {
+        let Self {
+            mut answers,
+            mut inlet,
+            wants_answer,
+        } = self;
+        if !wants_answer {
+            return empty(StatusCode::ACCEPTED);
+        }
+        let mut length: usize = answers.iter().map(|answer| answer.encode().len()).sum();
+        let patience = tokio::time::sleep(FIRST_WORD_TIMEOUT);
+        tokio::pin!(patience);
+        let first = loop {
+            tokio::select! {
+                biased;
+                next = inlet.recv() => match next {
+                    Some(Outgoing::Last(answer)) => {
+                        length += answer.encode().len();
+                        answers.push(*answer);
+                        if length > JOINED_ANSWER_BYTES_MAX {
+                            break Outgoing::Comment(SseComment::default());
+                        }
+                    }
+                    Some(other) => break other,
+                    None => return json_text(StatusCode::OK, joined(&answers)),
+                },
+                () = &mut patience => break Outgoing::Comment(SseComment::default()),
+            }
+        };
+        let (written, rest) = mpsc::channel(INBOX_MESSAGES_MAX);
+        tasks::spawn("stream of a batch", async move {
+            let said = answers.into_iter().map(Box::new).map(Outgoing::Message);
+            for outgoing in said {
+                if written.send(outgoing).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(outgoing) = inlet.recv().await {
+                // The last of one request is not that of the stream.
+                let outgoing = match outgoing {
+                    Outgoing::Last(answer) => Outgoing::Message(answer),
+                    Outgoing::Message(_) | Outgoing::Comment(_) | Outgoing::Interrupted(_) => {
+                        outgoing
+                    }
+                };
+                if written.send(outgoing).await.is_err() {
+                    return;
+                }
+            }
+        });
+        session.feed(&first, rest).read(0, false)
+    }
+
+    /// The answer over stdio: what comes before the answers at once, they themselves as an array.
+    pub(super) async fn over_stdio(self, out: mpsc::Sender<Bytes>) {
+        let Self {
+            mut answers,
+            mut inlet,
+            ..
+        } = self;
+        let mut length = 0;
+        while let Some(outgoing) = inlet.recv().await {
+            match outgoing {
+                Outgoing::Last(answer) => {
+                    length += answer.encode().len();
+                    answers.push(*answer);
+                }
+                Outgoing::Message(message) if out.send(message.encode()).await.is_err() => return,
+                Outgoing::Message(_) | Outgoing::Comment(_) | Outgoing::Interrupted(_) => {}
+            }
+            if length > JOINED_ANSWER_BYTES_MAX {
+                length = 0;
+                let answers = std::mem::take(&mut answers);
+                if out.send(joined(&answers)).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if !answers.is_empty() {
+            drop(out.send(joined(&answers)).await);
+        }
+    }
+}
+
+/// The answers as an array.
+fn joined(answers: &[Message]) -> Bytes {
+    let mut text = b"[".to_vec();
+    for answer in answers {
+        if text.len() > 1 {
+            text.push(b',');
+        }
+        text.extend_from_slice(&answer.encode());
+    }
+    text.push(b']');
+    text.into()
+}
