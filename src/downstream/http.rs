@@ -111,7 +111,7 @@ impl Door {
             error(
                 StatusCode::NOT_FOUND,
                 INVALID_REQUEST,
-                "agents are served at /mcp and /mcp/{server}",
+                "agents are served at /mcp and /mcp/{server}, by Streamable HTTP; HTTP+SSE of 2024-11-05 is not served",
             )
         };
         match path.strip_prefix("/mcp").ok_or_else(unknown)? {

@@ -7,7 +7,7 @@ use super::handshake::{OpenedSession, arrived};
 use super::session::{AgentSession, STANDALONE_STREAM};
 use super::stream::parse_event_id;
 use super::{Authenticated, Door};
-use crate::mcp::error_codes::INVALID_REQUEST;
+use crate::mcp::error_codes::{INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
@@ -15,6 +15,7 @@ use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
+use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::Arc;
 
@@ -22,6 +23,21 @@ use std::sync::Arc;
 const SESSION_NOT_FOUND_CODE: i64 = -32001;
 /// Said of a stream that newer ones of its session have pushed out.
 const STREAM_GONE_MESSAGE: &str = "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
+
+/// Said to who opens an event stream before there is a session, as agents of HTTP+SSE do.
+const NO_STREAM_MESSAGE: &str = "there is no event stream without a session. toolgate serves agents by Streamable HTTP (2025-03-26 and later) and by `toolgate stdio`; HTTP+SSE of 2024-11-05 is not served. Set the agent's transport to Streamable HTTP (`http`) at this address: it begins with a POST of `initialize`, or of any request of 2026-07-28";
+
+/// To newer agents 405 says that no stream is offered, and they go on; older ones stop.
+fn no_stream() -> HttpAnswer {
+    let mut refused = error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        METHOD_NOT_FOUND,
+        NO_STREAM_MESSAGE,
+    );
+    let allow = HeaderValue::from_static("POST");
+    refused.headers_mut().insert(ALLOW, allow);
+    refused
+}
 
 impl Door {
     /// Answers a legacy POST.
@@ -70,6 +86,9 @@ impl Door {
     ) -> HttpAnswer {
         if let Err(refused) = accepts(headers, &["text/event-stream"]) {
             return refused;
+        }
+        if !headers.contains_key(SESSION_HEADER) {
+            return no_stream();
         }
         let session = match self.session(headers, caller, scope) {
             Ok(session) => session,

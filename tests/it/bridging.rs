@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 mod batches;
 mod legacy_agents;
 mod modern_agents;
+mod old_agents;
 mod old_transport;
 mod own_tools;
 mod questions;
