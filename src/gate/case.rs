@@ -84,6 +84,8 @@ pub(in crate::gate) struct KeyedCall<'p> {
     pub(in crate::gate) watched: NotRepeated,
     pub(in crate::gate) is_planned: bool,
     pub(in crate::gate) keyed: Option<Keyed>,
+    /// Whether an earlier round of it has paid for it.
+    pub(in crate::gate) is_paid: bool,
 }
 
 /// A call whose key nobody holds.

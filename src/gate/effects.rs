@@ -64,7 +64,10 @@ pub struct Effects {
 /// How a call's key stands, when the call is not refused for it.
 pub(in crate::gate) enum Stand {
     /// Nobody holds it.
-    Open,
+    Open {
+        /// What the first round of the call has taken of a budget is for this one, too.
+        is_paid: bool,
+    },
     /// The call has been made; this was its answer.
     Again(Message),
     /// The call may have run.
@@ -156,7 +159,7 @@ impl Effects {
         match held.unwrap_or(Err(Refusal::DuplicateInFlight {
             after_ms: ASK_AGAIN,
         }))? {
-            ClaimStatus::Open { .. } => Ok(Stand::Open),
+            ClaimStatus::Open { round, .. } => Ok(Stand::Open { is_paid: round > 0 }),
             ClaimStatus::Ended(stored) | ClaimStatus::Asked(stored) => {
                 self.answer(&stored).await.map(Stand::Again)
             }

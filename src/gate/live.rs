@@ -235,6 +235,7 @@ impl<'p> World for Live<'p> {
             watched,
             is_planned,
             keyed,
+            is_paid: false,
         })
     }
 
@@ -258,7 +259,9 @@ impl<'p> World for Live<'p> {
                     let resolved = probing::resolve(self.gate, &case.subject, keyed, action);
                     Box::pin(resolved).await?;
                 }
-                Stand::Open => return Ok(UnclaimedCall(case)),
+                Stand::Open { is_paid } => {
+                    return Ok(UnclaimedCall(KeyedCall { is_paid, ..case }));
+                }
             }
         }
     }
@@ -283,7 +286,9 @@ impl<'p> World for Live<'p> {
     async fn fund(&mut self, case: ConfirmedCall<'p>) -> Result<FundedCall<'p>, Stop> {
         let ConfirmedCall { case, confirmed } = case;
         let (effects, left) = (&self.gate.effects, &mut self.found.remaining);
-        effects.afford(&case.bill, left).await?;
+        if !case.is_paid {
+            effects.afford(&case.bill, left).await?;
+        }
         if case.is_planned {
             return Err(Refusal::Planned.into());
         }

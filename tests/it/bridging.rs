@@ -8,6 +8,9 @@ use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 
 mod batches;
+mod crossings;
+mod guards;
+mod holds;
 mod legacy_agents;
 mod modern_agents;
 mod old_agents;
@@ -15,6 +18,7 @@ mod old_transport;
 mod own_tools;
 mod questions;
 mod replaced_sessions;
+mod secrecy;
 
 /// A server of one era behind toolgate, which lets everything through that it is asked.
 struct Bridge {

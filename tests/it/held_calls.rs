@@ -8,7 +8,7 @@ mod restarts;
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::gate::{Gate, run};
-use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const BOUND: &str = "side_effect: { writes: bills, rollback: { tool: bank__undo 
 
 /// What is never asked for, asked for at once, asked for while the call waits, and asked for
 /// without a word of it.
-fn policy(more: &str) -> String {
+pub fn policy(more: &str) -> String {
     let at_once = "approvers: [finance], hold: 0s";
     format!(
         "contracts:
@@ -42,9 +42,9 @@ fn policy(more: &str) -> String {
     )
 }
 
-struct HoldingGate {
-    scripted: ScriptedServer,
-    gate: Gate,
+pub struct HoldingGate {
+    pub scripted: ScriptedServer,
+    pub gate: Gate,
 }
 
 impl HoldingGate {
@@ -73,8 +73,13 @@ impl HoldingGate {
     }
 
     async fn with(policy: &str, mode: &'static str) -> Self {
-        let scripted =
-            ScriptedServer::with(["pay", "slow", "free", "wipe", "send"].map(tool).to_vec()).await;
+        Self::before(Offers::default(), policy, mode).await
+    }
+
+    /// Before a server of these eras.
+    pub async fn before(eras: Offers, policy: &str, mode: &'static str) -> Self {
+        let tools = ["pay", "slow", "free", "wipe", "send"].map(tool).to_vec();
+        let scripted = ScriptedServer::start(Offers { tools, ..eras }).await;
         scripted.answers(|seen| {
             let text = seen.body["params"]["arguments"].to_string();
             Reply::Result(
@@ -91,7 +96,7 @@ impl HoldingGate {
         }
     }
 
-    fn bot(&self) -> Agent {
+    pub fn bot(&self) -> Agent {
         self.gate.agent().token("token-of-the-agent-bot")
     }
 
@@ -100,7 +105,7 @@ impl HoldingGate {
     }
 
     /// The same files, after a restart; `kill`: without a word.
-    async fn again(mut self, kill: bool) -> Self {
+    pub async fn again(mut self, kill: bool) -> Self {
         let setup = if kill {
             self.gate.kill().await;
             self.gate.setup.clone()
@@ -114,7 +119,7 @@ impl HoldingGate {
     }
 
     /// Runs `toolgate approvals …` as that operator.
-    async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
+    pub async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
         let door = self.gate.operators.to_string();
         let around = [
             "--config",
@@ -130,7 +135,7 @@ impl HoldingGate {
     }
 
     /// The holds that wait, once there are `count`.
-    async fn holds(&self, count: usize) -> Vec<Value> {
+    pub async fn holds(&self, count: usize) -> Vec<Value> {
         until("holds", || async {
             let (_, listed) = self.says(ANN, &["list", "--json"]).await;
             let holds = listed
@@ -144,7 +149,7 @@ impl HoldingGate {
         .await
     }
 
-    async fn allows(&self, id: &str) {
+    pub async fn allows(&self, id: &str) {
         let (code, words) = self.says(ANN, &["allow", id, "--why", "it is due"]).await;
         assert_eq!(code, 0, "{words}");
     }
@@ -172,7 +177,7 @@ fn decision(answer: &Value) -> &Value {
 }
 
 /// The id of the hold, of a call that is not decided yet.
-fn held(answer: &Value) -> String {
+pub fn held(answer: &Value) -> String {
     assert_eq!(
         code(answer).as_deref(),
         Some("approval_pending"),
