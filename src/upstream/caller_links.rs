@@ -29,6 +29,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 mod own;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use own::rank;
 
@@ -120,6 +122,8 @@ struct OpenedCallerLink {
 #[derive(Default)]
 pub(crate) struct CallerLinks {
     open: Mutex<Vec<Arc<CallerLink>>>,
+    /// Those that are opened now: each has its room already.
+    coming: Mutex<Vec<LinkKey>>,
     /// Held while that link is opened.
     opening: Mutex<HashMap<LinkKey, Arc<tokio::sync::Mutex<()>>>>,
     /// Whose child of a modern server is the one that toolgate asks, too.
@@ -129,7 +133,26 @@ pub(crate) struct CallerLinks {
     clock: Clock,
 }
 
+/// The room of a link that is opened, until it is open or has failed.
+struct LinkRoom {
+    all: Arc<CallerLinks>,
+    key: LinkKey,
+}
+
+impl Drop for LinkRoom {
+    fn drop(&mut self) {
+        let mut coming = self.all.coming.lock();
+        if let Some(index) = coming.iter().position(|key| *key == self.key) {
+            coming.swap_remove(index);
+        }
+    }
+}
+
 impl LinkKey {
+    fn is_same_agent(&self, other: &Self) -> bool {
+        (&self.server, &self.agent, &self.tenant) == (&other.server, &other.agent, &other.tenant)
+    }
+
     fn of(server: &UpstreamServer, caller: &Caller, initialize: Option<&Text>) -> Self {
         let capabilities = initialize.and_then(|params| params.get("capabilities"));
         Self {
@@ -152,7 +175,7 @@ impl CallerLinks {
         Some(found.clone())
     }
 
-    /// Makes room for one more: of its own links, if the agent has many, else of all, the one that was
+    /// Takes room for one more: of its own links, if the agent has many, else of all, the one that was
     /// not used for longest goes, if nobody uses it.
     fn make_room(&self, key: &LinkKey, is_child: bool) -> Result<Option<Arc<CallerLink>>, Fault> {
         let most = if is_child {
@@ -160,13 +183,16 @@ impl CallerLinks {
         } else {
             MAX_CALLER_SESSIONS
         };
-        let mut open = self.open.lock();
-        let is_here = |known: &CallerLink| known.key.server == key.server;
-        let is_own = |known: &CallerLink| {
-            is_here(known) && known.key.agent == key.agent && known.key.tenant == key.tenant
+        let (mut open, mut coming) = (self.open.lock(), self.coming.lock());
+        let is_here = |known: &LinkKey| known.server == key.server;
+        let is_own = |known: &LinkKey| known.is_same_agent(key);
+        let count = |fits: &dyn Fn(&LinkKey) -> bool| {
+            let open = open.iter().filter(|known| fits(&known.key)).count();
+            open + coming.iter().filter(|known| fits(known)).count()
         };
-        let has_many = open.iter().filter(|known| is_own(known)).count() >= MAX_LINKS_PER_AGENT;
-        if !has_many && open.iter().filter(|known| is_here(known)).count() < most {
+        let has_many = count(&is_own) >= MAX_LINKS_PER_AGENT;
+        if !has_many && count(&is_here) < most {
+            coming.push(key.clone());
             return Ok(None);
         }
         let oldest = open
@@ -174,17 +200,20 @@ impl CallerLinks {
             .enumerate()
             .filter(|(_, known)| {
                 if has_many {
-                    is_own(known)
+                    is_own(&known.key)
                 } else {
-                    is_here(known)
+                    is_here(&known.key)
                 }
             })
             .filter(|(_, known)| Arc::strong_count(known) == 1)
             .min_by_key(|(_, known)| *known.used.lock())
             .map(|(index, _)| index);
-        oldest.map(|index| Some(open.remove(index))).ok_or_else(|| {
-            Fault::unsent("too many conversations with the tool server are in use at once")
-        })
+        let Some(index) = oldest else {
+            let words = "too many conversations with the tool server are in use at once";
+            return Err(Fault::unsent(words));
+        };
+        coming.push(key.clone());
+        Ok(Some(open.remove(index)))
     }
 
     /// From now on its agent gets another.
@@ -346,7 +375,12 @@ impl CallerLinks {
         key: LinkKey,
         opens: impl Future<Output = Result<OpenedCallerLink, Fault>> + Send,
     ) -> Result<Arc<CallerLink>, Fault> {
-        if let Some(old) = self.make_room(&key, server.settings.is_child())? {
+        let old = self.make_room(&key, server.settings.is_child())?;
+        let room = LinkRoom {
+            all: self.clone(),
+            key: key.clone(),
+        };
+        if let Some(old) = old {
             tasks::spawn("closing of a link", async move { old.link.close().await });
         }
         let OpenedCallerLink {
@@ -370,7 +404,11 @@ impl CallerLinks {
             subscribed: tokio::sync::Mutex::default(),
             used: Mutex::new(self.clock.steady()),
         });
-        self.open.lock().push(own.clone());
+        {
+            let mut open = self.open.lock();
+            open.push(own.clone());
+            drop(room);
+        }
         let follows = self
             .clone()
             .follow(Arc::downgrade(&own), server.clone(), unsolicited);

@@ -23,6 +23,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 mod exchange;
+#[cfg(test)]
+mod tests;
 
 use exchange::ExchangeSource;
 pub(crate) use exchange::{Tolerance, UpstreamExchange};

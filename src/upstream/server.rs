@@ -394,4 +394,4 @@ impl UpstreamServer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::upstream) mod tests;

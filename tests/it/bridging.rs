@@ -8,6 +8,7 @@ use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 
 mod batches;
+mod children;
 mod crossings;
 mod guards;
 mod holds;

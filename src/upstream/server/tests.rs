@@ -10,14 +10,14 @@ use tokio::time::Instant;
 /// How long what is known of a server's tools counts.
 pub(super) const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 
-pub(super) fn over_http() -> ServerTransport {
+pub(in crate::upstream) fn over_http() -> ServerTransport {
     ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
     }
 }
 
-fn over_stdio() -> ServerTransport {
+pub(in crate::upstream) fn over_stdio() -> ServerTransport {
     ServerTransport::Child(ChildCommand {
         program: "none".to_owned(),
         args: Vec::new(),
@@ -29,7 +29,7 @@ fn over_stdio() -> ServerTransport {
 }
 
 /// A server that nobody has connected to.
-pub(super) fn server_over(transport: ServerTransport) -> UpstreamServer {
+pub(in crate::upstream) fn server_over(transport: ServerTransport) -> UpstreamServer {
     let timeout = Duration::from_secs(20);
     let settings = UpstreamServerSettings {
         name: ServerName::new("billing"),

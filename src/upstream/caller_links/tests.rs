@@ -1,0 +1,165 @@
+//! How many links one server has at once, of one agent and of all, and when they end. On paused
+//! time, over conversations that no process is behind.
+
+use super::*;
+use crate::model::clock::hands::TestClock;
+use crate::upstream::server::tests::{over_http, over_stdio, server_over};
+use crate::upstream::server_settings::ServerTransport;
+use crate::upstream::stdio::Conversation;
+use tokio::io::{DuplexStream, duplex};
+
+/// What is opened, to which server, and how time passes.
+struct LinkStage {
+    all: Arc<CallerLinks>,
+    server: Arc<UpstreamServer>,
+    hands: &'static TestClock,
+    /// The servers' ends, so that no link is lost.
+    lines: Arc<Mutex<Vec<DuplexStream>>>,
+}
+
+type Opened = Result<Arc<CallerLink>, Fault>;
+
+impl LinkStage {
+    fn before(transport: ServerTransport) -> Self {
+        let hands = TestClock::new();
+        let all = CallerLinks {
+            clock: hands.clock(),
+            ..CallerLinks::default()
+        };
+        Self {
+            all: Arc::new(all),
+            server: Arc::new(server_over(transport)),
+            hands,
+            lines: Arc::default(),
+        }
+    }
+
+    /// The link of this agent with these capabilities, which takes a second to be opened.
+    async fn link(&self, agent: &str, capabilities: usize) -> Opened {
+        let declared = Text::of(&json!({ "capabilities": { "x": capabilities } }));
+        let key = LinkKey::of(&self.server, &Caller::named(agent), Some(&declared));
+        let lines = self.lines.clone();
+        let opens = async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (ours, theirs) = duplex(1 << 10);
+            lines.lock().push(theirs);
+            let (input, output) = tokio::io::split(ours);
+            let name = ServerName::new("billing");
+            let (conversation, unsolicited) =
+                Conversation::start(&name, input, output, std::future::pending());
+            Ok(OpenedCallerLink {
+                link: Arc::new(Link::over(Arc::new(conversation))),
+                said: Text::of(&json!({})),
+                declared: Text::of(&json!({})),
+                unsolicited,
+            })
+        };
+        self.all.opened(&self.server, key, opens).await
+    }
+
+    async fn passes(&self, time: Duration) {
+        self.hands.pass(time);
+        tokio::time::sleep(time).await;
+    }
+}
+
+fn words(opened: &Opened) -> String {
+    opened
+        .as_ref()
+        .err()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+/// Protocol §4.3: four of one agent, one for each set of capabilities; the fifth takes the place of
+/// the one that was not used for longest, unless all are in use. Another agent has its own.
+#[tokio::test(start_paused = true)]
+async fn an_agent_has_four_links() {
+    let stage = LinkStage::before(over_http());
+    let mut used = Vec::new();
+    for set in 0..MAX_LINKS_PER_AGENT {
+        used.push(stage.link("alice", set).await.unwrap());
+        stage.passes(Duration::from_secs(1)).await;
+    }
+    let fifth = stage.link("alice", 9).await;
+    assert!(
+        words(&fifth).contains("too many conversations"),
+        "{}",
+        words(&fifth)
+    );
+    assert!(stage.link("bob", 9).await.is_ok());
+    // The oldest and the third are free now, and the oldest was asked for since.
+    let (oldest, third) = (used[0].link.clone(), used[2].link.clone());
+    used.remove(2);
+    used.remove(0);
+    assert!(Arc::ptr_eq(
+        &stage.link("alice", 0).await.unwrap().link,
+        &oldest
+    ));
+    stage.link("alice", 9).await.unwrap();
+    third.ended().await;
+    assert!(!oldest.is_over() && used.iter().all(|own| !own.link.is_over()));
+}
+
+/// Requests that arrive together have no more links than those that come one by one.
+#[tokio::test(start_paused = true)]
+async fn links_that_are_opened_at_once_are_counted() {
+    let stage = LinkStage::before(over_stdio());
+    let all: Vec<_> = (0..12).map(|set| stage.link("alice", set)).collect();
+    let opened = futures_util::future::join_all(all).await;
+    let count = opened.iter().filter(|opened| opened.is_ok()).count();
+    assert_eq!(count, MAX_LINKS_PER_AGENT);
+    assert_eq!(
+        stage.lines.lock().len(),
+        MAX_LINKS_PER_AGENT,
+        "none was opened for nothing"
+    );
+    let names: Vec<_> = (0..2 * MAX_CALLER_CHILDREN)
+        .map(|agent| format!("agent {agent}"))
+        .collect();
+    let others = names.iter().map(|agent| stage.link(agent, 0));
+    let others = futures_util::future::join_all(others).await;
+    let count = others.iter().filter(|opened| opened.is_ok()).count();
+    assert_eq!(count, MAX_CALLER_CHILDREN - MAX_LINKS_PER_AGENT);
+    // What failed holds no room.
+    drop((opened, others));
+    assert!(stage.link("late", 0).await.is_ok());
+    assert!(stage.all.coming.lock().is_empty());
+}
+
+/// 16 children, 256 sessions over HTTP: one more has room when one of them is free.
+#[tokio::test(start_paused = true)]
+async fn a_server_has_so_many_links() {
+    for (transport, most) in [
+        (over_stdio(), MAX_CALLER_CHILDREN),
+        (over_http(), MAX_CALLER_SESSIONS),
+    ] {
+        let stage = LinkStage::before(transport);
+        let mut used = Vec::new();
+        for agent in 0..most {
+            used.push(stage.link(&format!("agent {agent}"), 0).await.unwrap());
+        }
+        let late = stage.link("late", 0).await;
+        assert!(words(&late).contains("too many conversations"), "{most}");
+        let free = used.swap_remove(most / 2).link.clone();
+        stage.link("late", 0).await.unwrap();
+        free.ended().await;
+        assert!(used.iter().all(|own| !own.link.is_over()), "{most}");
+        assert_eq!(stage.all.open.lock().len(), most);
+    }
+}
+
+/// A link that nobody uses ends after ten minutes; one in use does not.
+#[tokio::test(start_paused = true)]
+async fn an_idle_link_ends() {
+    let stage = LinkStage::before(over_http());
+    let used = stage.link("alice", 0).await.unwrap();
+    let idle = stage.link("bob", 0).await.unwrap().link.clone();
+    stage
+        .passes(LINK_IDLE_TIMEOUT - Duration::from_secs(60))
+        .await;
+    assert!(!idle.is_over());
+    stage.passes(LINK_IDLE_TIMEOUT / 2).await;
+    assert!(idle.is_over() && !used.link.is_over());
+    assert_eq!(stage.all.open.lock().len(), 1);
+}

@@ -1,0 +1,267 @@
+//! Servers on stdio before agents of the other era: what becomes of a call whose child ends between
+//! two rounds, of a child that falls silent, and of an agent that comes while a child starts.
+
+use super::crossings::{ALICE, BOB, Crossing, ELICITED, Towards, call, next_round};
+use super::last;
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, event};
+use crate::harness::setup::Setup;
+use crate::harness::until;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// Notes when it starts and each call, and does then as it was told to: `era fate`.
+const CHILD: &str = r#"
+import json, os, sys, time
+era, fate = sys.argv[1], sys.argv[2]
+def note(file, word):
+    with open(file, "a") as out: out.write(word + "\n")
+note("started", str(os.getpid()))
+while fate == "starts" and not os.path.exists("go"): time.sleep(0.01)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message: continue
+    method, params, result = message["method"], message.get("params", {}), None
+    if method == "server/discover" and era == "modern":
+        result = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}, "ttlMs": 0, "cacheScope": "private"}
+    elif method == "initialize" and era == "legacy":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "child", "version": "1"}}
+    elif method == "tools/list":
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("pay", "undo", "read")]
+        result = {"tools": tools, "resultType": "complete", "ttlMs": 60000, "cacheScope": "public"}
+    elif method == "tools/call":
+        state = params.get("requestState")
+        note("came", params["name"] + " " + str(state))
+        if params.get("arguments", {}).get("hang"):
+            while True: time.sleep(60)
+        if fate == "ends" and state: os._exit(1)
+        if fate in ("ends", "gone"): result = {"resultType": "input_required", "requestState": "one"}
+        else: result = {"content": [{"type": "text", "text": str(os.getpid())}], "resultType": "complete"}
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if result is None: answer["error"] = {"code": -32601, "message": "no such method"}
+    else: answer["result"] = result
+    print(json.dumps(answer), flush=True)
+    if fate == "gone" and method == "tools/call": os._exit(1)
+"#;
+
+fn setup(era: &str, fate: &str, more: &str) -> Setup {
+    let members = format!(
+        "command: python3, args: [child.py, {era}, {fate}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}{more}"
+    );
+    let setup = Setup::new()
+        .server_with("s", &members)
+        .contracts(&[("s__pay", "write"), ("s__read", "read")])
+        .environment("PATH", &std::env::var("PATH").unwrap());
+    std::fs::write(setup.directory().join("child.py"), CHILD).unwrap();
+    setup
+}
+
+fn noted(gate: &Gate, file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(gate.path(file)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// guarantees §4: the child of a modern server ends in the second round, or before it can be sent:
+/// the first round may have done something, so the outcome is unknown, and nothing is sent again.
+#[tokio::test]
+async fn a_fault_in_a_later_round_of_a_child_proves_nothing() {
+    for (fate, rounds) in [("ends", 2), ("gone", 1)] {
+        let gate = setup("modern", fate, "").start().await;
+        let agent = gate.legacy("/mcp/s").await;
+        let answer = agent.call("pay", json!({ "n": 1 })).await;
+        let refusal = code(&answer);
+        assert_eq!(
+            refusal.as_deref(),
+            Some("outcome_unknown"),
+            "{fate}: {answer}"
+        );
+        until("the child is started again", || async {
+            (noted(&gate, "started").len() >= 2
+                && gate.metric("toolgate_upstream_up{server=\"s\"}").await > 0.0)
+                .then_some(())
+        })
+        .await;
+        let again = agent.call("pay", json!({ "n": 1 })).await;
+        assert_eq!(code(&again).as_deref(), Some("outcome_unknown"), "{again}");
+        assert_eq!(noted(&gate, "came").len(), rounds, "{fate}");
+    }
+}
+
+/// A legacy child that hangs in a read of a modern agent, and answers not even `ping`, is ended and
+/// started anew when it is wanted; the child of another agent lives on.
+#[tokio::test]
+async fn a_silent_child_is_started_anew() {
+    const CALLERS: &str = "
+  - { agent: alice, token: token-of-alice-the-agent }
+  - { agent: bob, token: token-of-bob-the-agent }
+";
+    let setup = setup("legacy", "answers", ", timeout: 1s").callers(CALLERS);
+    let gate = setup.start().await;
+    let agent = |token: &str| gate.agent().at("s").token(token);
+    let (alice, bob) = (agent(ALICE), agent(BOB));
+    let pid = async |agent: &Agent, arguments: Value| {
+        let answer = agent.call_anew("read", arguments).await;
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .and_then(|text| text.parse::<u32>().ok())
+    };
+    let (first, other) = (pid(&alice, json!({})).await, pid(&bob, json!({})).await);
+    assert!(first.is_some() && other.is_some() && first != other);
+    assert_eq!(pid(&alice, json!({ "hang": true })).await, None);
+    let second = until("a new child answers", || async {
+        pid(&alice, json!({})).await
+    })
+    .await;
+    assert_ne!(Some(second), first);
+    assert_eq!(pid(&bob, json!({})).await, other);
+}
+
+/// A child that starts slowly keeps no agent waiting: both are introduced at once, and hear when the
+/// tools are there.
+#[tokio::test]
+async fn an_agent_is_introduced_before_a_child_has_started() {
+    for era in ["legacy", "modern"] {
+        let setup = setup(era, "starts", "");
+        let gate = setup.start_at_once().await;
+        until("the child runs", || async {
+            (!noted(&gate, "started").is_empty()).then_some(())
+        })
+        .await;
+        let (legacy, mut session) = gate.agent().at("s").listens_for_tools(false).await;
+        let modern = gate.agent().at("s");
+        let discovered = modern.ask("server/discover", json!({})).await;
+        assert!(
+            discovered["result"]["capabilities"].is_object(),
+            "{era}: {discovered}"
+        );
+        let (_, mut subscription) = modern.listens_for_tools(true).await;
+        std::fs::write(gate.path("go"), "").unwrap();
+        for stream in [&mut session, &mut subscription] {
+            let heard = stream.message().await;
+            assert_eq!(
+                heard["method"], "notifications/tools/list_changed",
+                "{era}: {heard}"
+            );
+        }
+        for agent in [legacy, modern] {
+            assert_eq!(agent.tools().await, ["pay", "undo", "read"], "{era}");
+            let answer = agent.call_anew("read", json!({})).await;
+            assert_eq!(code(&answer), None, "{era}: {answer}");
+        }
+    }
+}
+
+/// A server that is down keeps no agent waiting either: it is introduced as it was known, and its
+/// tools can be called once it is back.
+#[tokio::test]
+async fn an_agent_is_introduced_while_its_server_is_down() {
+    const POLICY: &str = "contracts: { s__read: { purpose: test, actions: [read], secrets: [] } }";
+    for towards in [Towards::Legacy, Towards::Modern] {
+        let crossing = Crossing::new(towards, POLICY, "").await;
+        crossing.server.down();
+        let agent = crossing.agent(ALICE).await;
+        if !agent.is_legacy() {
+            let discovered = agent.ask("server/discover", json!({})).await;
+            let capabilities = &discovered["result"]["capabilities"];
+            assert!(capabilities["prompts"].is_object(), "{discovered}");
+        }
+        crossing.server.up().await;
+        until("it is called again", || async {
+            let answer = agent.call_anew("read", json!({})).await;
+            answer["result"]
+                .is_object()
+                .then(|| code(&answer).is_none())
+                .filter(|done| *done)
+        })
+        .await;
+    }
+}
+
+/// Protocol §4.3: an agent beyond its four sessions at a server, all in use, reads that the server
+/// cannot be reached now, and nothing is sent; when one of its calls has ended, the session that is
+/// free ends for the new one.
+#[tokio::test]
+async fn an_agent_beyond_its_sessions_is_refused() {
+    const POLICY: &str = "contracts: { s__read: { purpose: test, actions: [read], secrets: [] } }";
+    let crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
+    let agent = crossing.agent(ALICE).await;
+    let open: Arc<Mutex<Vec<tokio::sync::mpsc::Sender<String>>>> = Arc::default();
+    let keeps = open.clone();
+    crossing.server.answers(move |seen| {
+        if seen.body["params"]["arguments"]["asks"] != true {
+            return Reply::Result(json!({ "content": [] }));
+        }
+        let (says, said) = tokio::sync::mpsc::channel(8);
+        let question =
+            json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
+        let asks = json!({ "jsonrpc": "2.0", "id": "q", "method": ELICITED, "params": question });
+        says.try_send(event(&asks)).unwrap();
+        keeps.lock().unwrap().push(says);
+        Reply::Stream(said)
+    });
+    let sets = [
+        json!({ "elicitation": {} }),
+        json!({ "elicitation": {}, "sampling": {} }),
+        json!({ "elicitation": {}, "roots": {} }),
+        json!({ "elicitation": {}, "sampling": {}, "roots": {} }),
+        json!({ "elicitation": { "form": {} } }),
+    ];
+    let with_set = |set: usize, arguments: Value| {
+        let mut call = call(&agent, "read", arguments);
+        call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = sets[set].clone();
+        call
+    };
+    let before = crossing.server.sessions();
+    let mut parked = Vec::new();
+    for set in 0..4 {
+        let call = with_set(set, json!({ "asks": true, "n": set }));
+        let asked = agent.answered(&call).await;
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        parked.push((call, asked));
+    }
+    assert_eq!(crossing.server.sessions(), before + 4);
+    let refused = agent.answered(&with_set(4, json!({}))).await;
+    let refusal = code(&refused);
+    assert_eq!(
+        refusal.as_deref(),
+        Some("upstream_unavailable"),
+        "{refused}"
+    );
+    assert_eq!(crossing.server.sessions(), before + 4);
+    assert_eq!(crossing.server.executions(), 4);
+
+    let (call, asked) = &parked[1];
+    let next = next_round(&agent, call, asked, &json!({ "action": "decline" }));
+    let calls = crossing.server.seen().into_iter();
+    let fits = |seen: &super::Seen| seen.body["params"]["arguments"]["n"] == 1;
+    let id = calls
+        .filter(|seen| seen.method() == "tools/call")
+        .find(fits)
+        .unwrap()
+        .body["id"]
+        .clone();
+    let ending = async {
+        crossing
+            .server
+            .sees("the answer", |seen| seen.body["id"] == "q")
+            .await;
+        let done = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [] } });
+        let says = open.lock().unwrap()[1].clone();
+        says.send(event(&done)).await.unwrap();
+    };
+    let (done, ()) = tokio::join!(agent.answered(&next), ending);
+    assert_eq!(code(&done), None, "{done}");
+    let served = agent.answered(&with_set(4, json!({}))).await;
+    assert_eq!(code(&served), None, "{served}");
+    assert!(
+        last(&crossing.server, "tools/call")
+            .header("mcp-session-id")
+            .is_some()
+    );
+    until("the free session is ended", || async {
+        (crossing.server.deleted() == 1).then_some(())
+    })
+    .await;
+}
