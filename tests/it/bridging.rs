@@ -12,6 +12,7 @@ mod children;
 mod crossings;
 mod guards;
 mod holds;
+mod kills;
 mod legacy_agents;
 mod modern_agents;
 mod old_agents;
