@@ -4,7 +4,7 @@ use super::{SERVER_META_KEY, SUBSCRIPTION_META_KEY, without_meta};
 use crate::mcp::error_codes::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, UNSUPPORTED_VERSION,
 };
-use crate::mcp::json::{Object, Text};
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
 use serde_json::json;
@@ -93,18 +93,13 @@ pub(crate) fn to_modern_agent(method: &str, said: Message) -> Message {
         result.remove(name);
     }
     if AGEING_METHODS.contains(&method) {
-        set_if_absent(&mut result, "ttlMs", || Text::of(&0.into()));
-        set_if_absent(&mut result, "cacheScope", || Text::string("private"));
+        // In its era the names mean nothing, so nobody may keep the answer for what they say.
+        result.set("ttlMs", Text::of(&0.into()));
+        result.set("cacheScope", Text::string("private"));
     }
     Message {
         body: Some(result.text()),
         ..said
-    }
-}
-
-fn set_if_absent(result: &mut Object, name: &str, value: impl FnOnce() -> Text) {
-    if result.get(name).is_none() {
-        result.set(name, value());
     }
 }
 

@@ -60,6 +60,16 @@ pub(crate) fn to_modern_server(
         .and_then(Text::object)
         .unwrap_or_default();
     params.remove(LEGACY_TASK_PARAM);
+    // Names that mean nothing in a legacy agent's own words.
+    if !params.get("inputResponses").is_some_and(Text::is_object) {
+        params.remove("inputResponses");
+    }
+    if params
+        .get("requestState")
+        .is_some_and(|state| state.as_str().is_none())
+    {
+        params.remove("requestState");
+    }
     let mut meta = params
         .get("_meta")
         .and_then(Text::object)
@@ -67,11 +77,14 @@ pub(crate) fn to_modern_server(
     let version = Text::string(Revision::NEWEST_MODERN.as_str());
     meta.set(VERSION_META_KEY, version);
     meta.set(CAPABILITIES_META_KEY, agent.capabilities.clone());
-    if let Some(program) = &agent.program {
-        meta.set(CLIENT_META_KEY, program.clone());
-    }
-    if let Some(level) = log_level {
-        meta.set(LOG_LEVEL_META_KEY, level.clone());
+    for (key, value) in [
+        (CLIENT_META_KEY, agent.program.as_ref()),
+        (LOG_LEVEL_META_KEY, log_level),
+    ] {
+        match value {
+            Some(value) => meta.set(key, value.clone()),
+            None => drop(meta.remove(key)),
+        }
     }
     params.set("_meta", meta.text());
     Message {

@@ -6,6 +6,8 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
 use bytes::Bytes;
 
+mod eras;
+
 fn text(written: &str) -> Text {
     Text::read(
         Bytes::copy_from_slice(written.as_bytes()),
