@@ -18,6 +18,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
+#[cfg(test)]
+mod tests;
+
 /// Calls that wait at once, of one agent and of all.
 const MAX_PARKED_PER_AGENT: usize = 64;
 const MAX_PARKED: usize = 1_000;
