@@ -3,6 +3,7 @@
 
 mod cancellation;
 mod questions;
+mod spelling;
 mod streams;
 
 use crate::harness::agent::Agent;

@@ -16,6 +16,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 pub struct Seen {
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it was written.
+    pub text: String,
 }
 
 impl Seen {

@@ -111,10 +111,12 @@ pub(super) async fn request(State(kept): State<Arc<Kept>>, request: Request) -> 
         return without_body(&kept, &head, session.is_some());
     }
     let bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
-    folding::reads(&String::from_utf8_lossy(&bytes));
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    folding::reads(&text);
     let seen = Seen {
         headers: head.headers,
         body: serde_json::from_slice(&bytes).unwrap(),
+        text,
     };
     let modern = seen.header("mcp-protocol-version") == Some(MODERN);
     let method = seen.method().to_owned();
