@@ -18,6 +18,7 @@ mod modern_agents;
 mod old_agents;
 mod old_transport;
 mod own_tools;
+mod pages;
 mod questions;
 mod replaced_sessions;
 mod secrecy;

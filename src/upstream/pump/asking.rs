@@ -1,7 +1,8 @@
 //! Questions that a server of 2026-07-28 asks by its answer, put to an agent of a legacy session as
 //! the requests that it knows, in the stream of its call (protocol §4.4).
 
-use super::ExchangeContext;
+use super::{ExchangeContext, SLOW_READER_TIMEOUT};
+use crate::mcp::answer::is_tool_error;
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -13,20 +14,42 @@ use crate::upstream::link::Link;
 use crate::upstream::links::Links;
 use serde_json::json;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
+/// What a server has done with a page that the agent's person was to open (2025-11-25).
+const PAGE_DONE_METHOD: &str = "notifications/elicitation/complete";
 /// Rounds of questions of one call.
 pub(super) const MAX_ROUNDS: u32 = 10;
+/// What a legacy agent knows a page by.
+const PAGE_ID_MEMBER: &str = "elicitationId";
 /// How long toolgate waits before it asks again what asked nothing of the agent.
 const EMPTY_ROUND_PAUSE: Duration = Duration::from_millis(250);
 
 /// What comes of an answer that asks.
 pub(super) enum AskedRound {
-    /// The agent has answered: the parameters of the next round.
-    Answered(Text),
+    /// The agent has answered.
+    Answered(AnsweredRound),
     /// It ends here, with this answer.
     Over(Message),
     /// The agent has gone, or cancelled the call.
     Gone,
+}
+
+/// What an agent has answered.
+pub(super) struct AnsweredRound {
+    /// The parameters of the next round.
+    pub(super) params: Text,
+    /// The ids of pages that its person has agreed to open.
+    pub(super) pages: Vec<Text>,
+}
+
+/// A question that was put to the agent.
+struct PutQuestion {
+    /// Under which name the server reads the answer.
+    key: String,
+    /// The id of the page, if it is one to open.
+    page: Option<Text>,
+    response: oneshot::Receiver<Message>,
 }
 
 impl ExchangeContext<'_> {
@@ -67,17 +90,27 @@ impl ExchangeContext<'_> {
             let Some((question, response)) = questions.ask_for(question) else {
                 return ends("too many questions wait for the agent's answers");
             };
+            let (key, page) = (key.into_owned(), page_of(&question));
             let told = self.outlet.send(Outgoing::Message(Box::new(question)));
             if told.await.is_err() {
                 return Some(AskedRound::Gone);
             }
-            waiting.push((key.into_owned(), response));
+            waiting.push(PutQuestion {
+                key,
+                page,
+                response,
+            });
         }
         if waiting.is_empty() {
             tokio::time::sleep(EMPTY_ROUND_PAUSE).await;
         }
-        let mut answers = Object::new();
-        for (key, response) in waiting {
+        let (mut answers, mut pages) = (Object::new(), Vec::new());
+        for PutQuestion {
+            key,
+            page,
+            response,
+        } in waiting
+        {
             let response = tokio::select! {
                 response = response => response.ok(),
                 () = self.gone() => return Some(AskedRound::Gone),
@@ -85,12 +118,26 @@ impl ExchangeContext<'_> {
             match response {
                 Some(response) if !response.is_error => {
                     let said = response.body.unwrap_or_else(|| Object::new().text());
+                    pages.extend(page.filter(|_| is_accepted(&said)));
                     answers.set(&key, said);
                 }
                 _ => return ends("the agent's program did not answer what the tool server asked"),
             }
         }
-        Some(AskedRound::Answered(next(message, result, &answers)))
+        let params = next(message, result, &answers);
+        Some(AskedRound::Answered(AnsweredRound { params, pages }))
+    }
+
+    /// Tells the agent that the server goes on after these pages, if it does: a server of 2026-07-28
+    /// says so by its answer alone.
+    pub(super) async fn pages_done(&self, pages: Vec<Text>, answer: &Message) {
+        let has_failed = answer.is_error || answer.body.as_ref().is_none_or(is_tool_error);
+        for page in pages.into_iter().filter(|_| !has_failed) {
+            let params = Text::members_of(&[(PAGE_ID_MEMBER, page)]);
+            let note = Message::notification(PAGE_DONE_METHOD, Some(params));
+            let told = Outgoing::Message(Box::new(note));
+            drop(self.outlet.send_timeout(told, SLOW_READER_TIMEOUT).await);
+        }
     }
 }
 
@@ -102,9 +149,7 @@ fn as_request(links: &Links, asked: &Text, revision: Revision) -> Result<Message
         .get("params")
         .and_then(|params| params.object())
         .unwrap_or_default();
-    let is_url = params
-        .get("mode")
-        .is_some_and(|mode| mode.as_str().as_deref() == Some("url"));
+    let is_url = params.get("mode").is_some_and(is_url);
     let capability: &[&str] = match &*method {
         "elicitation/create" if is_url => &["elicitation", "url"],
         "elicitation/create" => &["elicitation"],
@@ -123,9 +168,25 @@ fn as_request(links: &Links, asked: &Text, revision: Revision) -> Result<Message
                 "the tool server asked to open a page, which the agent's revision does not know",
             );
         }
-        params.set("elicitationId", Text::string(&unguessable()));
+        params.set(PAGE_ID_MEMBER, Text::string(&unguessable()));
     }
     Ok(Message::request(0, &method, Some(params.text())))
+}
+
+fn is_url(mode: &Text) -> bool {
+    mode.as_str().as_deref() == Some("url")
+}
+
+/// The id of the page that a question is about.
+fn page_of(question: &Message) -> Option<Text> {
+    let params = question.body.as_ref()?;
+    params.get("mode").filter(is_url)?;
+    params.get(PAGE_ID_MEMBER)
+}
+
+fn is_accepted(said: &Text) -> bool {
+    let action = said.get("action");
+    action.is_some_and(|action| action.as_str().as_deref() == Some("accept"))
 }
 
 /// The parameters of the next round: those of the agent, with its answers and the server's state.

@@ -39,7 +39,7 @@ impl ExchangeContext<'_> {
         let Outbound {
             server, message, ..
         } = outbound;
-        let mut rounds = 0;
+        let (mut rounds, mut pages) = (0, Vec::new());
         loop {
             self.pass_cancellation(&leg);
             let carried = self.carry(&outbound, &mut leg).await;
@@ -55,7 +55,9 @@ impl ExchangeContext<'_> {
                     let link = leg.link().clone();
                     let Some(round) = self.asked(server, &link, message, &answer).await else {
                         let answer = self.bridged(&link, message, answer);
-                        return Ok(ExchangeOutcome::Answer(last_of(rounds, message, answer)));
+                        let answer = last_of(rounds, message, answer);
+                        Box::pin(self.pages_done(pages, &answer)).await;
+                        return Ok(ExchangeOutcome::Answer(answer));
                     };
                     rounds += 1;
                     match round {
@@ -66,7 +68,9 @@ impl ExchangeContext<'_> {
                             let over = unanswerable(message, &answer, words);
                             return Ok(ExchangeOutcome::Answer(over));
                         }
-                        AskedRound::Answered(params) => {
+                        AskedRound::Answered(answered) => {
+                            pages.extend(answered.pages);
+                            let params = answered.params;
                             let sending = self.next_round(outbound, &mut leg, params, sent);
                             sending.await.map_err(|fault| of_round(rounds, fault))?;
                         }
