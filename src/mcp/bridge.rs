@@ -4,6 +4,7 @@
 mod answers;
 mod definitions;
 mod introductions;
+mod pages;
 mod requests;
 
 pub(crate) use answers::{notification_to_legacy_agent, to_legacy_agent, to_modern_agent};
@@ -11,6 +12,7 @@ pub(crate) use definitions::definition_for;
 pub(crate) use introductions::{
     discovered_of, initialize_of, initialized_for_agents, initialized_of, unknown_server,
 };
+pub(crate) use pages::{has_opened_all, input_required, is_after_pages, pages_of, pages_state};
 pub(crate) use requests::{LegacyIntroduction, own_params, to_legacy_server, to_modern_server};
 
 use super::json::Text;

@@ -17,5 +17,7 @@ pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 /// The named revision is not served.
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// Pages have to be opened before the request is done (2025-11-25).
+pub(crate) const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// The agent cancelled the request; what SDKs' servers say then.
 pub(crate) const REQUEST_CANCELLED: i64 = -32800;

@@ -14,6 +14,7 @@ use crate::model::side::SideDoor;
 use crate::side::{MessageOutcome, Passing, capabilities, lists};
 use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::link::Tolerance;
+use crate::upstream::links::BridgeTerms;
 use crate::upstream::owners::OwnedTask;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 
@@ -180,6 +181,7 @@ impl Relay {
             params: &headers,
             timeout,
             changes,
+            terms: BridgeTerms { begins_anew: true },
         });
         let ended = tokio::select! {
             ended = exchange => ended,

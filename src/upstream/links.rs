@@ -30,7 +30,7 @@ mod sending;
 use feeds::SessionFeed;
 use news::{SessionNews, SessionWishes};
 
-pub(crate) use sending::{Sending, SentRequest};
+pub(crate) use sending::{BridgeTerms, Sending, SentRequest};
 
 /// Requests of one agent's conversation that wait for an answer (threat-model §8).
 const MAX_REQUESTS_IN_FLIGHT: usize = 256;

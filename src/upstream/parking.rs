@@ -4,14 +4,14 @@
 
 use super::caller_links::ReachedLink;
 use super::link::{Link, UpstreamExchange};
+use crate::mcp::bridge::{input_required, is_after_pages};
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
-use crate::mcp::json::{Object, Text};
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
 use crate::telemetry::tasks;
 use parking_lot::Mutex;
-use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +30,6 @@ const PARKED_TIMEOUT: Duration = Duration::from_mins(5);
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the state begins with that an agent brings back.
 const STATE_PREFIX: &str = "toolgate-parked:";
-/// What only legacy questions have.
-const LEGACY_MEMBERS: [&str; 3] = ["_meta", "elicitationId", "task"];
 
 /// What a server wants to know.
 pub(crate) struct ParkedQuestion {
@@ -95,7 +93,10 @@ impl ParkedCalls {
             })
             .collect();
         let id = unguessable();
-        let result = asks(&questions, &id);
+        let asked = questions
+            .iter()
+            .map(|question| (&*question.key, &question.question));
+        let result = input_required(asked, &format!("{STATE_PREFIX}{id}"));
         let parked = ParkedCall {
             agent: call.caller.agent.clone(),
             tenant: call.caller.tenant.clone(),
@@ -146,10 +147,10 @@ impl ParkedCalls {
     }
 
     /// Whether this is any round but the first: a legacy server knows none, so it is never sent
-    /// there.
+    /// there. A request that its server refused until pages were opened is begun anew.
     pub(crate) fn is_round(params: Option<&Text>) -> bool {
         let has = |name| params.is_some_and(|params| params.get(name).is_some());
-        has("inputResponses") || has("requestState")
+        (has("inputResponses") || has("requestState")) && !is_after_pages(params)
     }
 
     /// The call that this is the next round of, once; none if it waits no more, or is another's.
@@ -220,28 +221,4 @@ fn state_of(params: Option<&Text>) -> Option<String> {
     let state = params?.get("requestState")?;
     let id = state.as_str()?.strip_prefix(STATE_PREFIX)?.to_owned();
     Some(id)
-}
-
-/// The result that asks an agent of 2026-07-28.
-fn asks(questions: &[ParkedQuestion], id: &str) -> Text {
-    let mut requests = Object::new();
-    for ParkedQuestion { key, question } in questions {
-        let mut params = question
-            .body
-            .as_ref()
-            .and_then(Text::object)
-            .unwrap_or_default();
-        for name in LEGACY_MEMBERS {
-            params.remove(name);
-        }
-        let method = Text::string(&question.method);
-        let request = Text::members_of(&[("method", method), ("params", params.text())]);
-        requests.set(key, request);
-    }
-    let mut result = Object::new();
-    result.set("resultType", Text::of(&json!("input_required")));
-    result.set("inputRequests", requests.text());
-    let state = format!("{STATE_PREFIX}{id}");
-    result.set("requestState", Text::string(&state));
-    result.text()
 }

@@ -5,7 +5,7 @@ use super::Inbound;
 use super::departure::Departure;
 use super::keeper::{ServerMessage, Unheard, hears};
 use super::link::{Link, Tolerance};
-use super::links::{Links, Sending, WaitingRequest};
+use super::links::{BridgeTerms, Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
 use super::questions::refuse;
 use crate::mcp::error_codes::INTERNAL_ERROR;
@@ -22,6 +22,7 @@ use std::time::Duration;
 mod asking;
 mod crossing;
 mod leg;
+mod pages;
 
 use leg::{Leg, OwnLeg};
 
@@ -54,6 +55,8 @@ pub(crate) struct Outbound<'a> {
     pub timeout: Option<Duration>,
     /// It may change something: it is sent once, and only what answers it is an answer.
     pub changes: bool,
+    /// What becomes of it at a server of the other era.
+    pub terms: BridgeTerms,
 }
 
 /// The agent's side of an exchange.
@@ -189,6 +192,8 @@ impl ExchangeContext<'_> {
     ) -> Result<ExchangeOutcome, Fault> {
         let begun = if self.takes_up(outbound) {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
+        } else if let Some(answer) = self.unopened(outbound) {
+            return Ok(ExchangeOutcome::Answer(answer));
         } else {
             self.sent(outbound, departure, sent).await?
         };
@@ -229,12 +234,14 @@ impl ExchangeContext<'_> {
             params,
             timeout: _, // it limits all of this
             changes,
+            terms,
         } = *outbound;
         let sending = Sending {
             caller: self.caller,
             message,
             params,
             changes,
+            terms,
             departure,
         };
         let request = self.links.request(server, sending, |link, id| {

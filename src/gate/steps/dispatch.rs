@@ -13,6 +13,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
+use crate::mcp::error_codes::URL_ELICITATION_REQUIRED;
 use crate::mcp::headers::PARAM_HEADER_PREFIX;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -21,6 +22,7 @@ use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::side::capabilities;
 use crate::upstream::departure::Departure;
+use crate::upstream::links::BridgeTerms;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -134,6 +136,7 @@ pub(in crate::gate) async fn exchange(
         params: &parcel.headers,
         timeout,
         changes,
+        terms: bridge_terms(&shaper.rules),
     };
     failpoint::reached("before-send");
     match context.departs(outbound, departure).await {
@@ -157,6 +160,17 @@ pub(in crate::gate) async fn exchange(
             }
             Err(Broken::Fault(fault))
         }
+    }
+}
+
+/// What becomes of the call where its server speaks another era.
+fn bridge_terms(rules: &ToolRules) -> BridgeTerms {
+    let proves_nothing_done = || {
+        let rule = rules.idempotency.as_ref();
+        rule.is_some_and(|rule| rule.proves_nothing_done(None, Some(URL_ELICITATION_REQUIRED)))
+    };
+    BridgeTerms {
+        begins_anew: !rules.side_effect || proves_nothing_done(),
     }
 }
 

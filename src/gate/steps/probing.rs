@@ -24,6 +24,7 @@ use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::link::Tolerance;
+use crate::upstream::links::BridgeTerms;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -177,6 +178,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
             params: &headers,
             timeout,
             changes: false,
+            terms: BridgeTerms::default(),
         })
         .await
     {

@@ -28,8 +28,18 @@ pub(crate) struct Sending<'a> {
     pub params: &'a [(String, String)],
     /// It may change something: it is sent once, whatever the server says.
     pub changes: bool,
+    /// What becomes of it at a server of the other era.
+    pub terms: BridgeTerms,
     /// By which the gate, which waits for it, may take it back before it has left.
     pub departure: Option<&'a Departure>,
+}
+
+/// What becomes of a request whose server speaks another era than its agent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BridgeTerms {
+    /// An error that asks for pages to be opened first proves that nothing was done, or else nothing
+    /// is done twice when the request is sent again.
+    pub begins_anew: bool,
 }
 
 /// A request that was sent.
@@ -126,6 +136,7 @@ impl Links {
             message,
             params: &[],
             changes: false,
+            terms: BridgeTerms::default(),
             departure: None,
         };
         let reached = self.reached(name, sending).await?;

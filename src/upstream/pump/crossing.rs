@@ -54,7 +54,10 @@ impl ExchangeContext<'_> {
                     let answer = answer.map_err(|fault| of_round(rounds, fault))?;
                     let link = leg.link().clone();
                     let Some(round) = self.asked(server, &link, message, &answer).await else {
-                        let answer = self.bridged(&link, message, answer);
+                        let answer = match self.pages_asked(&outbound, &leg, &answer) {
+                            Some(asks) => asks,
+                            None => self.bridged(&link, message, answer),
+                        };
                         let answer = last_of(rounds, message, answer);
                         Box::pin(self.pages_done(pages, &answer)).await;
                         return Ok(ExchangeOutcome::Answer(answer));
@@ -239,6 +242,7 @@ impl ExchangeContext<'_> {
             server,
             params,
             changes,
+            terms,
             ..
         } = outbound;
         let sending = Sending {
@@ -246,6 +250,7 @@ impl ExchangeContext<'_> {
             message,
             params,
             changes,
+            terms,
             departure: None,
         };
         let link = leg.link();

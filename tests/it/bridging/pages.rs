@@ -1,9 +1,12 @@
-//! Pages on the web that a person has to open, and their end.
+//! Pages on the web that a person has to open: the end of one, for legacy agents, and the error by
+//! which a legacy server asks for them, for agents of 2026-07-28.
 
-use super::Bridge;
+use super::{Bridge, last};
 use crate::harness::agent::Agent;
 use crate::harness::answer::Reading;
-use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event};
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 
 const ELICITED: &str = "elicitation/create";
@@ -114,4 +117,151 @@ async fn a_modern_agent_hears_nothing_of_a_page_that_is_done() {
     assert_eq!(first["method"], "notifications/progress", "{first}");
     let second = answer.message().await;
     assert_eq!(second["id"], call["id"], "{second}");
+}
+
+/// The error by which a legacy server says that pages have to be opened first.
+fn error() -> Value {
+    let page = json!({ "mode": "url", "message": "Open it.", "url": PAGE, "elicitationId": "e" });
+    json!({ "code": -32042, "message": "open a page", "data": { "elicitations": [page] } })
+}
+
+/// A legacy server that does nothing until its page was opened, which is so after one request of
+/// each method and tool; one of its tools says so in its contract.
+struct Paywall {
+    server: ScriptedServer,
+    gate: Gate,
+}
+
+const POLICY: &str = "
+contracts:
+  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__write } } }
+  s__read: { purpose: test, actions: [read], secrets: [] }
+  s__write: { purpose: test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__undo } } }
+  s__pay:
+    purpose: test
+    actions: [write]
+    secrets: []
+    side_effect: { writes: test, rollback: { tool: s__undo } }
+    idempotency: { not_executed: [-32042] }
+";
+
+impl Paywall {
+    async fn start() -> Self {
+        let server = ScriptedServer::start(Offers {
+            modern: false,
+            tools: ["read", "write", "pay"].map(tool).to_vec(),
+            ..Offers::default()
+        })
+        .await;
+        let gate = Setup::new()
+            .server_with("s", &format!("url: \"{}\"", server.url()))
+            .policy(POLICY)
+            .open_sides()
+            .start()
+            .await;
+        let paywall = Self { server, gate };
+        paywall.is_shut();
+        paywall
+    }
+
+    /// Everything is answered with the error.
+    fn is_shut(&self) {
+        let error = json!({ "jsonrpc": "2.0", "error": error() });
+        self.server.answers(move |_| Reply::Message(error.clone()));
+    }
+
+    /// Somebody has opened the page.
+    fn is_open(&self) {
+        let result = json!({ "content": [], "contents": [], "messages": [] });
+        self.server.answers(move |_| Reply::Result(result.clone()));
+    }
+
+    fn count(&self, method: &str) -> usize {
+        let seen = self.server.seen();
+        seen.iter().filter(|seen| seen.method() == method).count()
+    }
+}
+
+/// A request of an agent that can have pages opened, in the round after these.
+fn round(agent: &Agent, method: &str, mut params: Value, asked: Option<(&Value, &str)>) -> Value {
+    if let Some((asked, action)) = asked {
+        params["requestState"] = asked["result"]["requestState"].clone();
+        params["inputResponses"] = json!({ "page-1": { "action": action } });
+    }
+    let mut request = agent.request(method, params);
+    request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({ "elicitation": { "url": {} } });
+    request
+}
+
+/// A read, a prompt, a resource, and a call whose contract says that the error proves that nothing
+/// was done: the agent is asked by the answer, and its request is sent again once it says that the
+/// page was opened. Without the page nothing is sent.
+#[tokio::test]
+async fn a_page_that_comes_first_is_asked_for() {
+    let paywall = Paywall::start().await;
+    let agent = paywall.gate.agent().at("s");
+    for (method, params) in [
+        ("tools/call", json!({ "name": "read", "arguments": {} })),
+        (
+            "tools/call",
+            json!({ "name": "pay", "arguments": { "n": 1 } }),
+        ),
+        ("prompts/get", json!({ "name": "p" })),
+        ("resources/read", json!({ "uri": "x:1" })),
+    ] {
+        paywall.is_shut();
+        paywall.server.forget();
+        let first = round(&agent, method, params.clone(), None);
+        let asked = agent.answered(&first).await;
+        let result = &asked["result"];
+        assert_eq!(result["resultType"], "input_required", "{method}: {asked}");
+        let expected = json!({ "page-1": { "method": ELICITED, "params": page() } });
+        assert_eq!(result["inputRequests"], expected, "{asked}");
+
+        let declined = round(&agent, method, params.clone(), Some((&asked, "decline")));
+        let mut foreign = round(&agent, method, params.clone(), Some((&asked, "accept")));
+        foreign["params"]["requestState"] = json!("toolgate-pages:mine");
+        agent.answered(&foreign).await;
+        assert_eq!(paywall.count(method), 1, "{method}");
+        paywall.is_open();
+        if params["name"] == "read" {
+            let answer = agent.answered(&declined).await;
+            assert!(answer.to_string().contains("was not opened"), "{answer}");
+            assert_eq!(paywall.count(method), 1, "{method}");
+        }
+        let accepted = round(&agent, method, params.clone(), Some((&asked, "accept")));
+        let answer = agent.answered(&accepted).await;
+        assert_eq!(
+            answer["result"]["resultType"], "complete",
+            "{method}: {answer}"
+        );
+        assert_eq!(paywall.count(method), 2, "{method}");
+        let sent = last(&paywall.server, method);
+        assert!(sent.body["params"].get("requestState").is_none());
+        assert!(sent.body["params"].get("inputResponses").is_none());
+    }
+}
+
+/// guarantees §4: an error is no proof that a tool has done nothing. Where the contract doesn't say
+/// so, the error is the answer of a call that changes something; nothing sends it again. Neither is
+/// an agent asked that cannot have pages opened.
+#[tokio::test]
+async fn a_page_is_no_reason_to_run_a_tool_twice() {
+    let paywall = Paywall::start().await;
+    let agent = paywall.gate.agent().at("s");
+    let params = json!({ "name": "write", "arguments": { "n": 1 } });
+    let first = round(&agent, "tools/call", params.clone(), None);
+    let answer = agent.answered(&first).await;
+    assert_eq!(answer["error"]["code"], -32042, "{answer}");
+    paywall.is_open();
+    let answer = agent
+        .answered(&round(&agent, "tools/call", params, None))
+        .await;
+    assert_eq!(answer["error"]["code"], -32042, "{answer}");
+    assert_eq!(paywall.server.executions(), 1);
+
+    paywall.is_shut();
+    let answer = agent.call("read", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32042, "{answer}");
 }
