@@ -6,6 +6,7 @@ mod definitions;
 mod introductions;
 mod pages;
 mod requests;
+mod tasks;
 
 pub(crate) use answers::{notification_to_legacy_agent, to_legacy_agent, to_modern_agent};
 pub(crate) use definitions::definition_for;
@@ -14,6 +15,9 @@ pub(crate) use introductions::{
 };
 pub(crate) use pages::{has_opened_all, input_required, is_after_pages, pages_of, pages_state};
 pub(crate) use requests::{LegacyIntroduction, own_params, to_legacy_server, to_modern_server};
+pub(crate) use tasks::{
+    TaskStatus, makes_tasks, modern_task_of, related_to, task_to_legacy,
+};
 
 use super::json::Text;
 

@@ -2,13 +2,22 @@
 //! §4.4).
 
 use super::{Relay, RelayFailure, RelayRequest};
+use crate::mcp::bridge::task_to_legacy;
 use crate::mcp::error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::ServerName;
 use crate::upstream::caller_links::rank;
+use futures_util::stream::{StreamExt, iter};
 use serde_json::json;
+use std::time::Duration;
+
+/// Tasks of a list that no server has: the newest that the agent holds, and how many of them are
+/// asked after at once, each for so long.
+const MAX_LISTED_TASKS: usize = 64;
+const TASKS_AT_ONCE: usize = 8;
+const TASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Relay {
     /// toolgate's own answer to a request that the server's era does not know; none if the server
@@ -46,7 +55,8 @@ impl Relay {
                     Err(fault) => Err(fault.into()),
                 }
             }
-            (method, _) if method.starts_with("tasks/") => Err(RelayFailure::Answer(
+            ("tasks/list", Era::Legacy) => Ok(held_tasks(request, server).await),
+            (method, Era::Modern) if method.starts_with("tasks/") => Err(RelayFailure::Answer(
                 METHOD_NOT_FOUND,
                 "the tool server speaks another revision, whose tasks are of another kind"
                     .to_owned(),
@@ -54,6 +64,28 @@ impl Relay {
             _ => return None,
         })
     }
+}
+
+/// The tasks that the agent holds at a server of 2026-07-28, which lists none.
+async fn held_tasks(request: &RelayRequest, server: &ServerName) -> Message {
+    let (links, caller) = (&request.links, &request.caller);
+    let mut ids = links.tasks.held(caller, server);
+    ids.truncate(MAX_LISTED_TASKS);
+    let standing = iter(ids).map(|id| async move {
+        let params = Text::members_of(&[("taskId", id)]);
+        let asked = Message::request(0, "tasks/get", Some(params));
+        let answer = links.ask(server, caller, &asked);
+        let answer = tokio::time::timeout(TASK_TIMEOUT, answer)
+            .await
+            .ok()?
+            .ok()?;
+        let task = answer.body.filter(|_| !answer.is_error)?;
+        Some(task_to_legacy(&task))
+    });
+    let standing = standing.buffered(TASKS_AT_ONCE);
+    let tasks: Vec<_> = standing.filter_map(|task| async { task }).collect().await;
+    let result = Text::members_of(&[("tasks", Text::array(tasks))]);
+    Message::response(None, result, false)
 }
 
 fn done() -> Message {

@@ -1,13 +1,14 @@
 //! Whose task a task is: the caller whose call made it, at the server that made it
 //! (threat-model §3C C4), of which tool, and what its contract makes of what the server says of it.
 
-use crate::mcp::json::Text;
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
 use crate::model::tally::FOREIGN_PROGRESS;
 use crate::model::work;
 use crate::telemetry::tasks::heavy;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -194,6 +195,24 @@ impl TaskOwners {
             .unwrap_or_default();
         let mut meant = same.into_iter().filter(may);
         meant.next().filter(|_| meant.next().is_none())
+    }
+
+    /// The ids of the caller's tasks at a server, the newest first.
+    pub(crate) fn held(&self, caller: &Caller, server: &ServerName) -> Vec<Text> {
+        let kept = self.kept.lock();
+        let own = kept
+            .order
+            .iter()
+            .rev()
+            .filter(|(agent, tenant, _)| *agent == caller.agent && *tenant == caller.tenant);
+        let here = own.filter(|key| {
+            let same = kept.owners.get(*key);
+            same.is_some_and(|same| same.iter().any(|owned| owned.server == *server))
+        });
+        here.filter_map(|(_, _, id)| {
+            Text::read(Bytes::copy_from_slice(id), &SERVER_JSON_LIMITS).ok()
+        })
+        .collect()
     }
 
     /// Whether it is progress of a task of the caller that `may` be meant.

@@ -7,7 +7,7 @@ use super::http::{ServerEndpoint, may_be_old};
 use super::link::Link;
 use super::server_settings::{EraChoice, ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
-use crate::mcp::bridge::{discovered_of, initialized_of, own_params};
+use crate::mcp::bridge::{discovered_of, initialized_of, makes_tasks, own_params};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, introduction};
 use crate::mcp::revision::{Era, Revision};
@@ -65,10 +65,11 @@ impl ServerEras {
         self.introduction()?.get("capabilities")
     }
 
-    /// Whether it declares a capability.
+    /// Whether it declares a capability, tasks in either era's way.
     pub fn has(&self, capability: &str) -> bool {
         self.capabilities()
             .is_some_and(|capabilities| capabilities.get(capability).is_some())
+            || (capability == "tasks" && self.discovered.as_ref().is_some_and(makes_tasks))
     }
 
     /// Whether it tells when its tools change.

@@ -22,6 +22,7 @@ use std::time::Duration;
 mod asking;
 mod crossing;
 mod leg;
+mod modern_tasks;
 mod pages;
 
 use leg::{Leg, OwnLeg};
@@ -190,6 +191,9 @@ impl ExchangeContext<'_> {
         departure: Option<&Departure>,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
+        if let Some(revision) = self.asks_of_bridged_task(outbound) {
+            return Box::pin(self.of_modern_task(outbound, revision)).await;
+        }
         let begun = if self.takes_up(outbound) {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
         } else if let Some(answer) = self.unopened(outbound) {

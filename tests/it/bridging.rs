@@ -22,6 +22,7 @@ mod pages;
 mod questions;
 mod replaced_sessions;
 mod secrecy;
+mod tasks;
 
 /// A server of one era behind toolgate, which lets everything through that it is asked.
 struct Bridge {

@@ -1,5 +1,6 @@
 //! What a server answers, as an agent of the other era reads it.
 
+use super::tasks::{answer_to_legacy, status_to_legacy};
 use super::{SERVER_META_KEY, SUBSCRIPTION_META_KEY, without_meta};
 use crate::mcp::error_codes::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, UNSUPPORTED_VERSION,
@@ -27,6 +28,9 @@ const AGEING_METHODS: [&str; 4] = [
 
 /// A modern server's notification as a legacy agent reads it.
 pub(crate) fn notification_to_legacy_agent(said: Message) -> Message {
+    if let Some(told) = status_to_legacy(&said) {
+        return told;
+    }
     let plain = said
         .body
         .as_ref()
@@ -47,6 +51,12 @@ pub(crate) fn to_legacy_agent(method: &str, said: Message, revision: Revision) -
         return legacy_error(method, said);
     }
     let plain = without_meta(body, &MODERN_META_KEYS).unwrap_or_else(|| body.clone());
+    if let Some(told) = answer_to_legacy(method, &plain) {
+        return Message {
+            body: Some(told),
+            ..said
+        };
+    }
     let Some(mut result) = plain.object() else {
         return said;
     };

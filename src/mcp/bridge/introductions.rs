@@ -1,5 +1,6 @@
 //! What a server or an agent says of itself: once in a handshake, or with every request.
 
+use super::tasks::{legacy_capability, makes_tasks};
 use super::{CAPABILITIES_META_KEY, CLIENT_META_KEY, SERVER_META_KEY};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, introduction};
@@ -39,6 +40,9 @@ pub(crate) fn initialized_of(discovered: &Text, revision: Revision) -> Text {
     said.set("protocolVersion", Text::string(revision.as_str()));
     let mut capabilities = member(discovered, "capabilities");
     capabilities.remove("extensions");
+    if makes_tasks(discovered) && revision >= Revision::V2025_11_25 {
+        capabilities.set("tasks", legacy_capability());
+    }
     said.set("capabilities", capabilities.text());
     let server = discovered
         .get("_meta")

@@ -1,5 +1,6 @@
 //! What an agent says, as a server of the other era reads it.
 
+use super::tasks::TASKS_EXTENSION_KEY;
 use super::{
     CAPABILITIES_META_KEY, CLIENT_META_KEY, LOG_LEVEL_META_KEY, VERSION_META_KEY, without_meta,
 };
@@ -43,6 +44,21 @@ impl LegacyIntroduction {
         Self {
             program: initialize.get("clientInfo").filter(Text::is_object),
             capabilities: capabilities.text(),
+        }
+    }
+
+    /// The same of an agent whose calls may become tasks: where it does not know them, toolgate waits
+    /// for them in its place.
+    #[must_use]
+    pub(crate) fn with_tasks(self) -> Self {
+        let mut capabilities = self.capabilities.object().unwrap_or_default();
+        let extensions = capabilities.get("extensions").and_then(Text::object);
+        let mut extensions = extensions.unwrap_or_default();
+        extensions.set(TASKS_EXTENSION_KEY, Object::new().text());
+        capabilities.set("extensions", extensions.text());
+        Self {
+            capabilities: capabilities.text(),
+            ..self
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Links;
 use crate::mcp::bridge::{
-    LOG_LEVEL_META_KEY, LegacyIntroduction, to_legacy_server, to_modern_server,
+    LOG_LEVEL_META_KEY, LegacyIntroduction, makes_tasks, to_legacy_server, to_modern_server,
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -189,11 +189,17 @@ impl Links {
             .keeper()
             .introduce(&session.caller, name, &session.initialize);
         let level = session.log_level.lock().clone();
-        to_modern_server(
-            sending.message,
-            &LegacyIntroduction::of(&told),
-            level.as_ref(),
-        )
+        let (message, mut agent) = (sending.message, LegacyIntroduction::of(&told));
+        let may_be_task = || message.method == "tools/call" && self.makes_tasks(name);
+        if message.method.starts_with("tasks/") || may_be_task() {
+            agent = agent.with_tasks();
+        }
+        to_modern_server(message, &agent, level.as_ref())
+    }
+
+    fn makes_tasks(&self, name: &ServerName) -> bool {
+        let up = self.server(name).ok().and_then(|server| server.up());
+        up.is_some_and(|up| up.verdict.discovered.as_ref().is_some_and(makes_tasks))
     }
 
     /// The link to a server for what is sent once only: where nothing was heard for long, the

@@ -3,6 +3,7 @@
 
 use super::{ExchangeContext, SLOW_READER_TIMEOUT};
 use crate::mcp::answer::is_tool_error;
+use crate::mcp::bridge::related_to;
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -43,6 +44,21 @@ pub(super) struct AnsweredRound {
     pub(super) pages: Vec<Text>,
 }
 
+/// The answers to questions, by the names of these.
+pub(super) struct QuestionAnswers {
+    pub(super) answers: Object,
+    /// The ids of pages that the agent's person has agreed to open.
+    pub(super) pages: Vec<Text>,
+}
+
+/// Why a question has no answer.
+pub(super) enum Unanswered {
+    /// The agent cannot answer it, or does not, as words.
+    Ends(&'static str),
+    /// The agent has gone, or cancelled the call.
+    Gone,
+}
+
 /// A question that was put to the agent.
 struct PutQuestion {
     /// Under which name the server reads the answer.
@@ -62,7 +78,7 @@ impl ExchangeContext<'_> {
         message: &Message,
         answer: &Message,
     ) -> Option<AskedRound> {
-        let revision = self.links.legacy_revision()?;
+        self.links.legacy_revision()?;
         // Of an answer that two readers could read differently, nothing is believed.
         let is_plain = !answer.is_error && answer.odd.is_none();
         let result = answer.body.as_ref().filter(|_| is_plain)?;
@@ -75,25 +91,40 @@ impl ExchangeContext<'_> {
         if let Some(words) = asks_too_much(keeper, self.caller, server, wire, answer) {
             return Some(AskedRound::Over(withheld(answer, words)));
         }
-        let ends = |words: &str| Some(AskedRound::Over(unanswerable(message, answer, words)));
-        let mut waiting = Vec::new();
         let requests = result.get("inputRequests");
-        for (key, question) in requests.iter().filter_map(Text::members).flatten() {
-            let question = match as_request(self.links, &question, revision) {
-                Ok(question) => question,
-                Err(words) => return ends(words),
-            };
+        let requests = requests.as_ref().and_then(Text::object).unwrap_or_default();
+        Some(match self.put(&requests, None).await {
+            Ok(QuestionAnswers { answers, pages }) => {
+                let params = next(message, result, &answers);
+                AskedRound::Answered(AnsweredRound { params, pages })
+            }
+            Err(Unanswered::Gone) => AskedRound::Gone,
+            Err(Unanswered::Ends(words)) => AskedRound::Over(unanswerable(message, answer, words)),
+        })
+    }
+
+    /// Puts questions of a server of 2026-07-28 to the agent of a legacy session, and waits for its
+    /// answers. `task`: which task asks.
+    pub(super) async fn put(
+        &self,
+        requests: &Object,
+        task: Option<&Text>,
+    ) -> Result<QuestionAnswers, Unanswered> {
+        let ends = |words| Err(Unanswered::Ends(words));
+        let mut waiting = Vec::new();
+        for (key, question) in requests.iter() {
+            let question = as_request(self.links, question, task).map_err(Unanswered::Ends)?;
             let Some(question) = self.remarked(&question).await else {
                 return ends("what the tool server asks takes too much to check and to redact");
             };
-            let questions = self.links.legacy_questions()?;
-            let Some((question, response)) = questions.ask_for(question) else {
+            let questions = self.links.legacy_questions();
+            let Some((question, response)) = questions.and_then(|all| all.ask_for(question)) else {
                 return ends("too many questions wait for the agent's answers");
             };
-            let (key, page) = (key.into_owned(), page_of(&question));
+            let (key, page) = (key.to_owned(), page_of(&question));
             let told = self.outlet.send(Outgoing::Message(Box::new(question)));
             if told.await.is_err() {
-                return Some(AskedRound::Gone);
+                return Err(Unanswered::Gone);
             }
             waiting.push(PutQuestion {
                 key,
@@ -113,7 +144,7 @@ impl ExchangeContext<'_> {
         {
             let response = tokio::select! {
                 response = response => response.ok(),
-                () = self.gone() => return Some(AskedRound::Gone),
+                () = self.gone() => return Err(Unanswered::Gone),
             };
             match response {
                 Some(response) if !response.is_error => {
@@ -124,8 +155,7 @@ impl ExchangeContext<'_> {
                 _ => return ends("the agent's program did not answer what the tool server asked"),
             }
         }
-        let params = next(message, result, &answers);
-        Some(AskedRound::Answered(AnsweredRound { params, pages }))
+        Ok(QuestionAnswers { answers, pages })
     }
 
     /// Tells the agent that the server goes on after these pages, if it does: a server of 2026-07-28
@@ -142,7 +172,7 @@ impl ExchangeContext<'_> {
 }
 
 /// A question as the agent's revision knows it, or why it cannot be asked.
-fn as_request(links: &Links, asked: &Text, revision: Revision) -> Result<Message, &'static str> {
+fn as_request(links: &Links, asked: &Text, task: Option<&Text>) -> Result<Message, &'static str> {
     let method = asked.get("method");
     let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
     let mut params = asked
@@ -163,14 +193,16 @@ fn as_request(links: &Links, asked: &Text, revision: Revision) -> Result<Message
         );
     }
     if is_url {
-        if revision < Revision::V2025_11_25 {
+        if links.legacy_revision() < Some(Revision::V2025_11_25) {
             return Err(
                 "the tool server asked to open a page, which the agent's revision does not know",
             );
         }
         params.set(PAGE_ID_MEMBER, Text::string(&unguessable()));
     }
-    Ok(Message::request(0, &method, Some(params.text())))
+    let params = params.text();
+    let params = task.map_or_else(|| params.clone(), |task| related_to(task, &params));
+    Ok(Message::request(0, &method, Some(params)))
 }
 
 fn is_url(mode: &Text) -> bool {

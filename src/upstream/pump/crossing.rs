@@ -10,7 +10,7 @@ use crate::mcp::bridge::{
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::revision::Era;
+use crate::mcp::revision::{Era, Revision};
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use crate::upstream::caller_links::{CallerLink, rank};
@@ -53,6 +53,10 @@ impl ExchangeContext<'_> {
                     let answer = proven(outbound, &leg, answer);
                     let answer = answer.map_err(|fault| of_round(rounds, fault))?;
                     let link = leg.link().clone();
+                    let waiting = self.task_waited_for(&outbound, &link, answer);
+                    let Some(answer) = Box::pin(waiting).await? else {
+                        return Ok(ExchangeOutcome::Gone(Sent::Maybe));
+                    };
                     let Some(round) = self.asked(server, &link, message, &answer).await else {
                         let answer = match self.pages_asked(&outbound, &leg, &answer) {
                             Some(asks) => asks,
@@ -188,6 +192,14 @@ impl ExchangeContext<'_> {
         };
         let parked = self.links.servers().parked().park(call, questions).await;
         parked.map_err(|crowded| Leg::of(crowded, None))
+    }
+
+    /// The revision of an agent that asks of a task at a server of 2026-07-28, without speaking it.
+    pub(super) fn asks_of_bridged_task(&self, outbound: &Outbound<'_>) -> Option<Revision> {
+        let is_of_task = outbound.message.method.starts_with("tasks/");
+        let revision = self.links.legacy_revision().filter(|_| is_of_task)?;
+        let is_modern = !self.links.is_legacy_at(outbound.server);
+        is_modern.then_some(revision)
     }
 
     /// Whether the request is no new one, but a round of a call that waits, or waited, for its agent.

@@ -1,0 +1,148 @@
+//! Tasks of 2025-11-25 and of the extension of 2026-07-28, each as the other era says it
+//! (protocol §6.3). A task has the same members in both; some have other names, and what it ended
+//! with is inside it only since 2026-07-28.
+
+use super::CAPABILITIES_META_KEY;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use serde_json::json;
+
+/// The extension by which 2026-07-28 has tasks.
+pub(crate) const TASKS_EXTENSION_KEY: &str = "io.modelcontextprotocol/tasks";
+/// Which task a message of 2025-11-25 belongs to.
+const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
+/// What a server tells of a task outside any request: up to 2025-11-25, and since.
+const LEGACY_STATUS_METHOD: &str = "notifications/tasks/status";
+const MODERN_STATUS_METHOD: &str = "notifications/tasks";
+/// What both eras call the same.
+const TASK_MEMBERS: [&str; 5] = [
+    "taskId",
+    "status",
+    "statusMessage",
+    "createdAt",
+    "lastUpdatedAt",
+];
+
+/// How a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskStatus {
+    /// Its tool works on it; also any word that no revision has.
+    Working,
+    /// Its tool waits for the agent.
+    InputRequired,
+    /// There is a result.
+    Completed,
+    /// There is an error.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl TaskStatus {
+    /// Of a task of either era.
+    pub(crate) fn of(task: &Text) -> Self {
+        let status = task.get("status");
+        match status.as_ref().and_then(Text::as_str).as_deref() {
+            Some("input_required") => Self::InputRequired,
+            Some("completed") => Self::Completed,
+            Some("failed") => Self::Failed,
+            Some("cancelled") => Self::Cancelled,
+            _ => Self::Working,
+        }
+    }
+}
+
+/// The task that a server of 2026-07-28 has made of a call, if its answer is one.
+pub(crate) fn modern_task_of(answer: &Message) -> Option<&Text> {
+    let result = answer.body.as_ref().filter(|_| !answer.is_error)?;
+    let kind = result.get("resultType")?;
+    let is_task = kind.as_str().as_deref() == Some("task") && result.get("taskId").is_some();
+    is_task.then_some(result)
+}
+
+/// A task of 2026-07-28 as an agent of 2025-11-25 reads it.
+pub(crate) fn task_to_legacy(task: &Text) -> Text {
+    let mut told = common(task);
+    let ttl = task.get("ttlMs").unwrap_or_else(|| Text::of(&json!(null)));
+    told.set("ttl", ttl);
+    if let Some(pause) = task.get("pollIntervalMs") {
+        told.set("pollInterval", pause);
+    }
+    told.text()
+}
+
+fn common(task: &Text) -> Object {
+    let mut told = Object::new();
+    for name in TASK_MEMBERS {
+        if let Some(value) = task.get(name) {
+            told.set(name, value);
+        }
+    }
+    told
+}
+
+/// What a server of 2026-07-28 answered about a task, or with one, as an agent of 2025-11-25 reads it;
+/// none if it is no task.
+pub(super) fn answer_to_legacy(method: &str, result: &Text) -> Option<Text> {
+    let is_task = |result: &Text| {
+        let kind = result.get("resultType");
+        kind.is_some_and(|kind| kind.as_str().as_deref() == Some("task"))
+    };
+    let mut told = match method {
+        "tools/call" if is_task(result) => {
+            let mut told = Object::new();
+            told.set("task", task_to_legacy(result));
+            told
+        }
+        "tasks/get" | "tasks/cancel" => task_to_legacy(result).object()?,
+        _ => return None,
+    };
+    if let Some(meta) = result.get("_meta") {
+        told.set("_meta", meta);
+    }
+    Some(told.text())
+}
+
+/// What a server of 2026-07-28 tells of a task outside any request, as an agent of 2025-11-25 reads
+/// it; none if it is something else.
+pub(super) fn status_to_legacy(said: &Message) -> Option<Message> {
+    let task = said
+        .body
+        .as_ref()
+        .filter(|_| said.method == MODERN_STATUS_METHOD)?;
+    let told = Some(task_to_legacy(task));
+    Some(Message::notification(LEGACY_STATUS_METHOD, told))
+}
+
+/// A result, or a question, with word of the task that it belongs to, as 2025-11-25 has it.
+pub(crate) fn related_to(id: &Text, body: &Text) -> Text {
+    let Some(mut members) = body.object() else {
+        return body.clone();
+    };
+    let meta = members.get("_meta").and_then(Text::object);
+    let mut meta = meta.unwrap_or_default();
+    meta.set(
+        RELATED_TASK_KEY,
+        Text::members_of(&[("taskId", id.clone())]),
+    );
+    members.set("_meta", meta.text());
+    members.text()
+}
+
+/// Whether a server of 2026-07-28 says in this introduction that it makes tasks.
+pub(crate) fn makes_tasks(discovered: &Text) -> bool {
+    let path = ["capabilities", "extensions", TASKS_EXTENSION_KEY];
+    discovered.at(&path).is_some()
+}
+
+/// Whether an agent has declared on a request with this `_meta` that it knows tasks of 2026-07-28.
+pub(crate) fn knows_tasks(meta: &Text) -> bool {
+    let path = [CAPABILITIES_META_KEY, "extensions", TASKS_EXTENSION_KEY];
+    meta.at(&path).is_some()
+}
+
+/// The tasks of a server of 2026-07-28, as one of 2025-11-25 would declare them.
+pub(super) fn legacy_capability() -> Text {
+    let calls = json!({ "tools": { "call": {} } });
+    Text::of(&json!({ "list": {}, "cancel": {}, "requests": calls }))
+}
