@@ -13,10 +13,14 @@ pub(crate) use definitions::definition_for;
 pub(crate) use introductions::{
     discovered_of, initialize_of, initialized_for_agents, initialized_of, unknown_server,
 };
-pub(crate) use pages::{has_opened_all, input_required, is_after_pages, pages_of, pages_state};
+pub(crate) use pages::{
+    has_opened_all, input_requests, input_required, is_after_pages, pages_of, pages_state,
+};
 pub(crate) use requests::{LegacyIntroduction, own_params, to_legacy_server, to_modern_server};
 pub(crate) use tasks::{
-    TaskStatus, makes_tasks, modern_task_of, related_to, task_to_legacy,
+    TaskStatus, TaskSupport, as_legacy_task, knows_tasks, legacy_task_of, makes_legacy_tasks,
+    makes_tasks, modern_task_of, related_to, status_of, status_to_modern, task_to_legacy,
+    task_to_modern, with_ending,
 };
 
 use super::json::Text;

@@ -3,7 +3,7 @@
 
 use super::{Relay, RelayFailure, RelayRequest};
 use crate::mcp::bridge::task_to_legacy;
-use crate::mcp::error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::mcp::error_codes::INVALID_PARAMS;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
@@ -56,11 +56,6 @@ impl Relay {
                 }
             }
             ("tasks/list", Era::Legacy) => Ok(held_tasks(request, server).await),
-            (method, Era::Modern) if method.starts_with("tasks/") => Err(RelayFailure::Answer(
-                METHOD_NOT_FOUND,
-                "the tool server speaks another revision, whose tasks are of another kind"
-                    .to_owned(),
-            )),
             _ => return None,
         })
     }

@@ -181,7 +181,10 @@ impl Relay {
             params: &headers,
             timeout,
             changes,
-            terms: BridgeTerms { begins_anew: true },
+            terms: BridgeTerms {
+                begins_anew: true,
+                ..BridgeTerms::default()
+            },
         });
         let ended = tokio::select! {
             ended = exchange => ended,

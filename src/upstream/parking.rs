@@ -210,7 +210,8 @@ impl ParkedCall {
     }
 }
 
-async fn tell(link: &Arc<Link>, answer: Message) {
+/// Hands an answer to the server that asked.
+pub(super) async fn tell(link: &Arc<Link>, answer: Message) {
     let told = tokio::time::timeout(TELL_TIMEOUT, link.notify(answer)).await;
     if !matches!(told, Ok(Ok(()))) {
         tracing::debug!(?told, "an answer did not reach the tool server");

@@ -6,7 +6,7 @@ use super::departure::Departure;
 use super::keeper::{ServerMessage, Unheard, hears};
 use super::link::{Link, Tolerance};
 use super::links::{BridgeTerms, Links, Sending, WaitingRequest};
-use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
+use super::owners::{Shaping, is_of_task, remarked};
 use super::questions::refuse;
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
@@ -14,7 +14,6 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
-use crate::model::tally::FOREIGN_PROGRESS;
 use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,7 @@ use std::time::Duration;
 mod asking;
 mod crossing;
 mod leg;
+mod legacy_tasks;
 mod modern_tasks;
 mod pages;
 
@@ -191,8 +191,15 @@ impl ExchangeContext<'_> {
         departure: Option<&Departure>,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
-        if let Some(revision) = self.asks_of_bridged_task(outbound) {
-            return Box::pin(self.of_modern_task(outbound, revision)).await;
+        if outbound.message.method.starts_with("tasks/") {
+            let is_legacy = self.links.is_legacy_at(outbound.server);
+            match self.links.legacy_revision() {
+                Some(revision) if !is_legacy => {
+                    return Box::pin(self.of_modern_task(outbound, revision)).await;
+                }
+                None if is_legacy => return Box::pin(self.of_legacy_task(outbound)).await,
+                Some(_) | None => {}
+            }
         }
         let begun = if self.takes_up(outbound) {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
@@ -468,25 +475,5 @@ impl ExchangeContext<'_> {
             Some(shaping) => remarked(shaping, said).await,
             None => Some(said.clone()),
         }
-    }
-
-    /// Whether it is progress of another request than the one with these parameters
-    /// (threat-model §3A A12).
-    fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
-        if said.kind != MessageKind::Notification || said.method != PROGRESS_METHOD {
-            return false;
-        }
-        let token = asked.and_then(|params| params.at(&["_meta", "progressToken"]));
-        let told = said
-            .body
-            .as_ref()
-            .and_then(|params| params.get("progressToken"))
-            .map(|told| told.value());
-        let mut own = token.iter().chain(self.task_token);
-        let is_own = told.is_some_and(|told| own.any(|own| own.value() == told));
-        if !is_own {
-            FOREIGN_PROGRESS.add(1);
-        }
-        !is_own
     }
 }

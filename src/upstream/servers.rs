@@ -2,6 +2,7 @@
 
 use super::caller_links::CallerLinks;
 use super::keeper::ServerMessagePolicy;
+use super::legacy_tasks::LegacyTasks;
 use super::parking::ParkedCalls;
 use super::server::UpstreamServer;
 use super::server_settings::{Surroundings, UpstreamServerSettings};
@@ -20,6 +21,7 @@ pub struct Servers {
     keeper: Arc<dyn ServerMessagePolicy>,
     callers: Arc<CallerLinks>,
     parked: Arc<ParkedCalls>,
+    tasks: Arc<LegacyTasks>,
 }
 
 impl Servers {
@@ -35,6 +37,7 @@ impl Servers {
             keeper: Arc::new(()),
             callers: Arc::default(),
             parked: Arc::default(),
+            tasks: Arc::default(),
         }
     }
 
@@ -59,12 +62,18 @@ impl Servers {
         &self.parked
     }
 
+    /// Tasks that agents of 2026-07-28 hold at legacy servers.
+    pub(crate) fn tasks(&self) -> &LegacyTasks {
+        &self.tasks
+    }
+
     /// Connects every server, and keeps them connected until `stop`.
     pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
         let (callers, parked) = (self.callers.clone(), self.parked.clone());
-        let stopped = stop.clone();
+        let (stopped, held) = (stop.clone(), self.tasks.clone());
         let closes = async move {
             stopped.cancelled().await;
+            held.close();
             tokio::join!(parked.close(), callers.close());
         };
         tasks::spawn("links of agents", tracker.track_future(closes));

@@ -124,7 +124,7 @@ fn unfit(
 /// What is lost where an agent up to 2025-11-25 uses a server of 2026-07-28 only.
 const LEGACY_AGENTS_LOSE: &str = "agents up to 2025-11-25 hear of their tasks only when they ask, and have no structured content that is no object";
 /// What is lost where an agent of 2026-07-28 uses a server up to 2025-11-25 only.
-const MODERN_AGENTS_LOSE: &str = "agents of 2026-07-28 share one session an agent there, have no tasks, and are not asked outside their requests";
+const MODERN_AGENTS_LOSE: &str = "agents of 2026-07-28 share one session an agent there, and are not asked outside their requests";
 
 /// What `/mcp` offers, and what agents lose at servers that speak the other era.
 fn offered(servers: &Servers) -> String {

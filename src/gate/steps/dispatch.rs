@@ -13,6 +13,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
+use crate::mcp::bridge::TaskSupport;
 use crate::mcp::error_codes::URL_ELICITATION_REQUIRED;
 use crate::mcp::headers::PARAM_HEADER_PREFIX;
 use crate::mcp::json::{Object, Text};
@@ -136,7 +137,7 @@ pub(in crate::gate) async fn exchange(
         params: &parcel.headers,
         timeout,
         changes,
-        terms: bridge_terms(&shaper.rules),
+        terms: bridge_terms(call, shaper),
     };
     failpoint::reached("before-send");
     match context.departs(outbound, departure).await {
@@ -164,13 +165,21 @@ pub(in crate::gate) async fn exchange(
 }
 
 /// What becomes of the call where its server speaks another era.
-fn bridge_terms(rules: &ToolRules) -> BridgeTerms {
+fn bridge_terms(call: &Call, Shaper { tool, rules, .. }: &Shaper) -> BridgeTerms {
     let proves_nothing_done = || {
         let rule = rules.idempotency.as_ref();
         rule.is_some_and(|rule| rule.proves_nothing_done(None, Some(URL_ELICITATION_REQUIRED)))
     };
+    let is_bridged =
+        call.origin.era == Era::Modern && call.origin.links.wire(&tool.server) == Era::Legacy;
+    let task = if is_bridged {
+        TaskSupport::of(&tool.definition.text)
+    } else {
+        TaskSupport::Forbidden
+    };
     BridgeTerms {
         begins_anew: !rules.side_effect || proves_nothing_done(),
+        task,
     }
 }
 

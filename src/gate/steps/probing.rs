@@ -156,9 +156,8 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
     let (links, waiting) = (&call.origin.links, &call.origin.waiting);
-    let caller = &call.origin.caller;
     let passage = ExchangeContext {
-        caller,
+        caller: &call.origin.caller,
         outlet: &outlet,
         links,
         waiting,

@@ -1,6 +1,6 @@
 //! What a server answers, as an agent of the other era reads it.
 
-use super::tasks::{answer_to_legacy, status_to_legacy};
+use super::tasks::{answer_to_legacy, answer_to_modern, status_to_legacy};
 use super::{SERVER_META_KEY, SUBSCRIPTION_META_KEY, without_meta};
 use crate::mcp::error_codes::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, UNSUPPORTED_VERSION,
@@ -92,6 +92,12 @@ pub(crate) fn to_modern_agent(method: &str, said: Message) -> Message {
                 with_code(&said, INVALID_PARAMS)
             }
             _ => said,
+        };
+    }
+    if let Some(told) = answer_to_modern(method, &said) {
+        return Message {
+            body: Some(told),
+            ..said
         };
     }
     let Some(mut result) = body.object() else {

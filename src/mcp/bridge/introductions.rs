@@ -1,6 +1,6 @@
 //! What a server or an agent says of itself: once in a handshake, or with every request.
 
-use super::tasks::{legacy_capability, makes_tasks};
+use super::tasks::{TASKS_EXTENSION_KEY, legacy_capability, makes_legacy_tasks, makes_tasks};
 use super::{CAPABILITIES_META_KEY, CLIENT_META_KEY, SERVER_META_KEY};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, introduction};
@@ -14,6 +14,10 @@ pub(crate) fn discovered_of(initialized: &Text) -> Text {
     let mut capabilities = member(initialized, "capabilities");
     // Tasks of 2025-11-25 are another protocol than the extension.
     capabilities.remove("tasks");
+    if makes_legacy_tasks(initialized.get("capabilities").as_ref()) {
+        let tasks = Text::members_of(&[(TASKS_EXTENSION_KEY, Object::new().text())]);
+        capabilities.set("extensions", tasks);
+    }
     said.set("capabilities", capabilities.text());
     if let Some(instructions) = initialized.get("instructions") {
         said.set("instructions", instructions);

@@ -1,6 +1,6 @@
 //! What an agent says, as a server of the other era reads it.
 
-use super::tasks::TASKS_EXTENSION_KEY;
+use super::tasks::{LEGACY_TASK_PARAM, TASKS_EXTENSION_KEY};
 use super::{
     CAPABILITIES_META_KEY, CLIENT_META_KEY, LOG_LEVEL_META_KEY, VERSION_META_KEY, without_meta,
 };
@@ -16,10 +16,9 @@ const MODERN_META_KEYS: [&str; 4] = [
     CLIENT_META_KEY,
     LOG_LEVEL_META_KEY,
 ];
-/// What only 2026-07-28 has in `params` of a request: answers to a server's questions.
-const MODERN_PARAMS: [&str; 2] = ["inputResponses", "requestState"];
-/// What only 2025-11-25 has in `params` of a call.
-const LEGACY_TASK_PARAM: &str = "task";
+/// What a legacy server reads in no request of an agent of 2026-07-28: answers to questions, which
+/// only that revision has there, and `task`, which says nothing in it.
+const MODERN_PARAMS: [&str; 3] = ["inputResponses", "requestState", LEGACY_TASK_PARAM];
 
 /// What a legacy agent said of itself when it opened its session, as each modern request says it.
 #[derive(Debug, Clone)]

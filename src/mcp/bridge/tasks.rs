@@ -9,6 +9,10 @@ use serde_json::json;
 
 /// The extension by which 2026-07-28 has tasks.
 pub(crate) const TASKS_EXTENSION_KEY: &str = "io.modelcontextprotocol/tasks";
+/// By which an agent of 2025-11-25 asks for a task.
+pub(super) const LEGACY_TASK_PARAM: &str = "task";
+/// For how long a legacy server is asked to keep a task that an agent of 2026-07-28 has.
+const TASK_TTL_MS: u64 = 3_600_000;
 /// Which task a message of 2025-11-25 belongs to.
 const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
 /// What a server tells of a task outside any request: up to 2025-11-25, and since.
@@ -22,6 +26,39 @@ const TASK_MEMBERS: [&str; 5] = [
     "createdAt",
     "lastUpdatedAt",
 ];
+
+/// Whether calls of a tool become tasks, as its server says up to 2025-11-25.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TaskSupport {
+    /// They do not.
+    #[default]
+    Forbidden,
+    /// They may.
+    Optional,
+    /// They have to.
+    Required,
+}
+
+impl TaskSupport {
+    /// Of the tool with this definition.
+    pub(crate) fn of(definition: &Text) -> Self {
+        let support = definition.at(&["execution", "taskSupport"]);
+        match support.as_ref().and_then(Text::as_str).as_deref() {
+            Some("optional") => Self::Optional,
+            Some("required") => Self::Required,
+            _ => Self::Forbidden,
+        }
+    }
+
+    /// Whether a call is sent as a task, to a server that makes some, for an agent that knows them.
+    pub(crate) fn is_wanted(self, is_known: bool) -> bool {
+        match self {
+            Self::Forbidden => false,
+            Self::Optional => is_known,
+            Self::Required => true,
+        }
+    }
+}
 
 /// How a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +99,7 @@ pub(crate) fn modern_task_of(answer: &Message) -> Option<&Text> {
 
 /// A task of 2026-07-28 as an agent of 2025-11-25 reads it.
 pub(crate) fn task_to_legacy(task: &Text) -> Text {
-    let mut told = common(task);
+    let mut told = same_members(task);
     let ttl = task.get("ttlMs").unwrap_or_else(|| Text::of(&json!(null)));
     told.set("ttl", ttl);
     if let Some(pause) = task.get("pollIntervalMs") {
@@ -71,7 +108,7 @@ pub(crate) fn task_to_legacy(task: &Text) -> Text {
     told.text()
 }
 
-fn common(task: &Text) -> Object {
+fn same_members(task: &Text) -> Object {
     let mut told = Object::new();
     for name in TASK_MEMBERS {
         if let Some(value) = task.get(name) {
@@ -79,6 +116,61 @@ fn common(task: &Text) -> Object {
         }
     }
     told
+}
+
+/// A task of 2025-11-25 as an agent of 2026-07-28 reads it, without what it ended with.
+pub(crate) fn task_to_modern(task: &Text) -> Object {
+    let mut told = same_members(task);
+    let ttl = task.get("ttl").unwrap_or_else(|| Text::of(&json!(null)));
+    told.set("ttlMs", ttl);
+    if let Some(pause) = task.get("pollInterval") {
+        told.set("pollIntervalMs", pause);
+    }
+    told
+}
+
+/// Puts what a task of 2025-11-25 ended with into it: `ended` is the answer to `tasks/result`. A
+/// result that says `isError` is one all the same.
+pub(crate) fn with_ending(task: &mut Object, ended: &Message) {
+    let (status, member) = if ended.is_error {
+        ("failed", "error")
+    } else {
+        ("completed", "result")
+    };
+    task.set("status", Text::string(status));
+    let body = ended.body.clone();
+    task.set(member, body.unwrap_or_else(|| Object::new().text()));
+}
+
+/// The id of the task that a legacy server has made of a call, if its answer is one.
+pub(crate) fn legacy_task_of(answer: &Message) -> Option<Text> {
+    let result = answer.body.as_ref().filter(|_| !answer.is_error)?;
+    let id = result.at(&["task", "taskId"])?;
+    result.get("content").is_none().then_some(id)
+}
+
+/// What a legacy server answered with a task as an agent of 2026-07-28 reads it; none if it is none.
+pub(super) fn answer_to_modern(method: &str, answer: &Message) -> Option<Text> {
+    legacy_task_of(answer).filter(|_| method == "tools/call")?;
+    let result = answer.body.as_ref()?;
+    let mut told = task_to_modern(&result.get("task")?);
+    told.set("resultType", Text::string("task"));
+    if let Some(meta) = result.get("_meta") {
+        told.set("_meta", meta);
+    }
+    Some(told.text())
+}
+
+/// The task of which a legacy server tells outside any request how it stands; none if it tells
+/// something else.
+pub(crate) fn status_of(said: &Message) -> Option<&Text> {
+    let task = said.body.as_ref();
+    task.filter(|_| said.method == LEGACY_STATUS_METHOD)
+}
+
+/// Word of how a task stands, as an agent of 2026-07-28 reads it.
+pub(crate) fn status_to_modern(task: &Object) -> Message {
+    Message::notification(MODERN_STATUS_METHOD, Some(task.text()))
 }
 
 /// What a server of 2026-07-28 answered about a task, or with one, as an agent of 2025-11-25 reads it;
@@ -139,6 +231,23 @@ pub(crate) fn makes_tasks(discovered: &Text) -> bool {
 pub(crate) fn knows_tasks(meta: &Text) -> bool {
     let path = [CAPABILITIES_META_KEY, "extensions", TASKS_EXTENSION_KEY];
     meta.at(&path).is_some()
+}
+
+/// Whether a legacy server with these capabilities makes tasks of calls.
+pub(crate) fn makes_legacy_tasks(capabilities: Option<&Text>) -> bool {
+    let path = ["tasks", "requests", "tools", "call"];
+    capabilities.is_some_and(|declared| declared.at(&path).is_some())
+}
+
+/// A modern agent's call as a legacy server makes a task of it.
+pub(crate) fn as_legacy_task(call: Message) -> Message {
+    let params = call.body.as_ref().and_then(Text::object);
+    let mut params = params.unwrap_or_default();
+    params.set(LEGACY_TASK_PARAM, Text::of(&json!({ "ttl": TASK_TTL_MS })));
+    Message {
+        body: Some(params.text()),
+        ..call
+    }
 }
 
 /// The tasks of a server of 2026-07-28, as one of 2025-11-25 would declare them.

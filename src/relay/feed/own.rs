@@ -1,13 +1,20 @@
 //! A subscription of an agent of 2026-07-28 at a server that knows none: what the server says in the
 //! agent's own session, as far as it is asked for (protocol §4.3).
 
-use super::{FeedNews, LIST_CHANGES, RESOURCES_KEY};
+use super::{FeedNews, LIST_CHANGES, RESOURCES_KEY, TASK_IDS_KEY};
+use crate::mcp::bridge::{
+    TaskStatus, status_of, status_to_modern, task_to_modern, to_modern_agent, with_ending,
+};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::telemetry::tasks;
 use crate::upstream::caller_links::CallerLink;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+/// How long a server may take to give the result of a task that it says has ended.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What an agent hears on its own link. Dropping it takes back what it asked the server for.
 pub(super) struct OwnSubscription {
@@ -34,6 +41,8 @@ impl OwnSubscription {
                 if value.is_true() && open.own.tells(list_of(method)) {
                     open.told.set(key, value.clone());
                 }
+            } else if key == TASK_IDS_KEY && open.own.makes_tasks() {
+                open.told.set(key, value.clone());
             } else if key == RESOURCES_KEY {
                 let mut taken = Vec::new();
                 for uri in value.elements().unwrap_or_default() {
@@ -62,6 +71,11 @@ impl OwnSubscription {
                 () = self.own.replaced() => return FeedNews::Broke { in_order: false },
             };
             match note {
+                Ok(note) if status_of(&note).is_some() => {
+                    if let Some(told) = self.of_task(&note).await {
+                        return FeedNews::Said(told);
+                    }
+                }
                 Ok(note) if self.is_wanted(&note) => return FeedNews::Said((*note).clone()),
                 Ok(_) => {}
                 // The agent reads slower than the server talks: it is told to look again.
@@ -69,6 +83,29 @@ impl OwnSubscription {
                 Err(RecvError::Closed) => return FeedNews::Broke { in_order: false },
             }
         }
+    }
+
+    /// Word of how a task stands that was asked for, as the agent reads it. One that has ended comes
+    /// with its end, or not at all: the agent can ask.
+    async fn of_task(&self, note: &Message) -> Option<Message> {
+        let task = status_of(note)?;
+        let id = task.get("taskId")?;
+        let wanted = self.told.get(TASK_IDS_KEY)?.elements()?;
+        if !wanted.iter().any(|known| known.as_bytes() == id.as_bytes()) {
+            return None;
+        }
+        let mut told = task_to_modern(task);
+        let status = TaskStatus::of(task);
+        if matches!(status, TaskStatus::Completed | TaskStatus::Failed) {
+            let params = Text::members_of(&[("taskId", id)]);
+            let asked = self.own.link.ask("tasks/result", Some(params));
+            let ended = tokio::time::timeout(RESULT_TIMEOUT, asked)
+                .await
+                .ok()?
+                .ok()?;
+            with_ending(&mut told, &to_modern_agent("tools/call", ended));
+        }
+        Some(status_to_modern(&told))
     }
 
     fn is_wanted(&self, note: &Message) -> bool {

@@ -2,6 +2,7 @@
 //! of its log.
 
 use super::CallerLink;
+use crate::mcp::bridge::makes_legacy_tasks;
 use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -104,6 +105,11 @@ impl CallerLink {
         if let Err(fault) = self.link.notify(answer).await {
             tracing::debug!(%fault, "an answer did not reach the tool server");
         }
+    }
+
+    /// Whether the server says that it makes tasks of calls.
+    pub(crate) fn makes_tasks(&self) -> bool {
+        makes_legacy_tasks(self.said.get("capabilities").as_ref())
     }
 
     /// Whether the server says that it tells when this list changes.

@@ -3,7 +3,8 @@
 
 use super::Links;
 use crate::mcp::bridge::{
-    LOG_LEVEL_META_KEY, LegacyIntroduction, makes_tasks, to_legacy_server, to_modern_server,
+    LOG_LEVEL_META_KEY, LegacyIntroduction, TaskSupport, as_legacy_task, knows_tasks, makes_tasks,
+    to_legacy_server, to_modern_server,
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -40,6 +41,8 @@ pub(crate) struct BridgeTerms {
     /// An error that asks for pages to be opened first proves that nothing was done, or else nothing
     /// is done twice when the request is sent again.
     pub begins_anew: bool,
+    /// Whether the called tool's server makes tasks of its calls.
+    pub task: TaskSupport,
 }
 
 /// A request that was sent.
@@ -247,7 +250,13 @@ async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<Upstream
     if let Some(level) = &level {
         own.logs_from(level).await;
     }
-    let (message, params) = (to_legacy_server(sending.message), sending.params.to_vec());
+    let (mut message, params) = (to_legacy_server(sending.message), sending.params.to_vec());
+    let meta = sending.meta();
+    let is_known = || meta.as_ref().is_some_and(knows_tasks);
+    let support = sending.terms.task;
+    if support != TaskSupport::Forbidden && own.makes_tasks() && support.is_wanted(is_known()) {
+        message = as_legacy_task(message);
+    }
     own.link
         .request_logged(message, params, level.is_some())
         .await

@@ -1,6 +1,8 @@
 //! What an exchange does where agent and server speak different eras (protocol §4.3, §4.4).
 
 use super::asking::{AskedRound, MAX_ROUNDS, unanswerable};
+use super::modern_tasks::AbandonedTask;
+use super::pages::pages_asked;
 use super::{
     ASKED_METHODS, BegunLeg, CarriedLeg, ExchangeContext, ExchangeOutcome, Heard, Leg, Outbound,
     QUESTIONS_WINDOW, UNREADABLE_QUESTION, proven,
@@ -10,7 +12,7 @@ use crate::mcp::bridge::{
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::revision::{Era, Revision};
+use crate::mcp::revision::Era;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use crate::upstream::caller_links::{CallerLink, rank};
@@ -22,6 +24,35 @@ use crate::upstream::owners::PROGRESS_METHOD;
 use crate::upstream::parking::{AskingCall, ParkedCalls};
 use crate::upstream::questions::refuse;
 use std::sync::Arc;
+
+/// How far a request has come.
+pub(super) struct Course<'a> {
+    /// Where it waits for its answer.
+    pub(super) sent: &'a mut Option<(Arc<Link>, Text)>,
+    /// Requests that were sent for it after the first.
+    pub(super) rounds: u32,
+    /// Pages that its agent's person has agreed to open.
+    pages: Vec<Text>,
+    /// The task that it became, and that toolgate waits for.
+    pub(super) followed: Option<FollowedTask>,
+}
+
+/// A task of a legacy server that is waited for in its agent's place.
+pub(super) struct FollowedTask {
+    pub(super) id: Text,
+    /// How often its result was asked for in vain.
+    pub(super) breaks: u32,
+    abandons: AbandonedTask,
+}
+
+impl Course<'_> {
+    /// Nothing is taken back any more.
+    fn disarm(&mut self) {
+        if let Some(task) = &mut self.followed {
+            task.abandons.0 = None;
+        }
+    }
+}
 
 impl ExchangeContext<'_> {
     /// Whether agent and server speak different eras.
@@ -36,53 +67,106 @@ impl ExchangeContext<'_> {
         mut leg: Leg,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
-        let Outbound {
-            server, message, ..
-        } = outbound;
-        let (mut rounds, mut pages) = (0, Vec::new());
+        let mut course = Course {
+            sent,
+            rounds: 0,
+            pages: Vec::new(),
+            followed: None,
+        };
         loop {
             self.pass_cancellation(&leg);
-            let carried = self.carry(&outbound, &mut leg).await;
-            match carried.map_err(|fault| of_round(rounds, fault))? {
+            let carried = match self.carry(&outbound, &mut leg).await {
+                Err(fault) if course.followed.is_some() => {
+                    Box::pin(self.followed_again(&outbound, &mut leg, &mut course, fault)).await?;
+                    continue;
+                }
+                carried => carried.map_err(|fault| of_round(course.rounds, fault))?,
+            };
+            match carried {
                 CarriedLeg::Gone(sent) => return Ok(ExchangeOutcome::Gone(sent)),
-                CarriedLeg::Asked(questions) => match self.parked(server, leg, questions).await {
-                    Ok(result) => return Ok(ExchangeOutcome::Answer(result)),
-                    Err(crowded) => leg = crowded,
-                },
-                CarriedLeg::Answer(answer) => {
-                    let answer = proven(outbound, &leg, answer);
-                    let answer = answer.map_err(|fault| of_round(rounds, fault))?;
-                    let link = leg.link().clone();
-                    let waiting = self.task_waited_for(&outbound, &link, answer);
-                    let Some(answer) = Box::pin(waiting).await? else {
-                        return Ok(ExchangeOutcome::Gone(Sent::Maybe));
-                    };
-                    let Some(round) = self.asked(server, &link, message, &answer).await else {
-                        let answer = match self.pages_asked(&outbound, &leg, &answer) {
-                            Some(asks) => asks,
-                            None => self.bridged(&link, message, answer),
-                        };
-                        let answer = last_of(rounds, message, answer);
-                        Box::pin(self.pages_done(pages, &answer)).await;
-                        return Ok(ExchangeOutcome::Answer(answer));
-                    };
-                    rounds += 1;
-                    match round {
-                        AskedRound::Gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
-                        AskedRound::Over(answer) => return Ok(ExchangeOutcome::Answer(answer)),
-                        AskedRound::Answered(_) if rounds >= MAX_ROUNDS => {
-                            let words = "the tool server asked more often than a call may";
-                            let over = unanswerable(message, &answer, words);
-                            return Ok(ExchangeOutcome::Answer(over));
+                CarriedLeg::Asked(questions) => {
+                    match self.parked(outbound.server, leg, questions).await {
+                        Ok(result) => {
+                            course.disarm();
+                            return Ok(ExchangeOutcome::Answer(result));
                         }
-                        AskedRound::Answered(answered) => {
-                            pages.extend(answered.pages);
-                            let params = answered.params;
-                            let sending = self.next_round(outbound, &mut leg, params, sent);
-                            sending.await.map_err(|fault| of_round(rounds, fault))?;
-                        }
+                        Err(crowded) => leg = crowded,
                     }
                 }
+                CarriedLeg::Answer(answer) => {
+                    let answered = self.answered(&outbound, &mut leg, &mut course, answer);
+                    if let Some(over) = answered.await? {
+                        return Ok(over);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an answer is to the agent; none if the request goes on.
+    async fn answered(
+        &self,
+        outbound: &Outbound<'_>,
+        leg: &mut Leg,
+        course: &mut Course<'_>,
+        answer: Message,
+    ) -> Result<Option<ExchangeOutcome>, Fault> {
+        let message = outbound.message;
+        let answer = proven(*outbound, leg, answer);
+        let answer = answer.map_err(|fault| of_round(course.rounds, fault))?;
+        let over = |answer| Ok(Some(ExchangeOutcome::Answer(answer)));
+        let gone = Ok(Some(ExchangeOutcome::Gone(Sent::Maybe)));
+        let task = course
+            .followed
+            .is_none()
+            .then(|| self.task_to_follow(outbound, leg, &answer));
+        if let Some(id) = task.flatten() {
+            course.rounds += 1;
+            // What changes something is not taken back because nobody waits for it.
+            let abandons = match outbound.changes {
+                true => AbandonedTask::default(),
+                false => AbandonedTask::at(leg.link(), &id),
+            };
+            course.followed = Some(FollowedTask {
+                id,
+                breaks: 0,
+                abandons,
+            });
+            Box::pin(self.followed(outbound, leg, course)).await?;
+            return Ok(None);
+        }
+        let link = leg.link().clone();
+        let waiting = self.task_waited_for(outbound, &link, answer);
+        let Some(answer) = Box::pin(waiting).await? else {
+            return gone;
+        };
+        let Some(round) = self.asked(outbound.server, &link, message, &answer).await else {
+            let is_first = course.rounds == 0 || !outbound.changes;
+            let asks = is_first
+                .then(|| pages_asked(outbound, leg, &answer))
+                .flatten();
+            let answer = asks.unwrap_or_else(|| self.bridged(&link, message, answer));
+            let answer = last_of(course.rounds, message, answer);
+            course.disarm();
+            let pages = std::mem::take(&mut course.pages);
+            Box::pin(self.pages_done(pages, &answer)).await;
+            return over(answer);
+        };
+        course.rounds += 1;
+        match round {
+            AskedRound::Gone => gone,
+            AskedRound::Over(answer) => over(answer),
+            AskedRound::Answered(_) if course.rounds >= MAX_ROUNDS => {
+                let words = "the tool server asked more often than a call may";
+                over(unanswerable(message, &answer, words))
+            }
+            AskedRound::Answered(answered) => {
+                course.pages.extend(answered.pages);
+                let sending = self.next_round(*outbound, leg, answered.params, course.sent);
+                sending
+                    .await
+                    .map_err(|fault| of_round(course.rounds, fault))?;
+                Ok(None)
             }
         }
     }
@@ -127,8 +211,10 @@ impl ExchangeContext<'_> {
             });
         }
         match said.method.as_str() {
-            // No request of the agent's waits for it.
-            "notifications/elicitation/complete" | "notifications/cancelled" => None,
+            // No request of the agent's waits for it; of tasks it hears on subscriptions.
+            "notifications/elicitation/complete"
+            | "notifications/cancelled"
+            | "notifications/tasks/status" => None,
             "notifications/message" => is_wanted(leg.asked(), &said).then_some(said),
             PROGRESS_METHOD => match leg.own.as_ref().filter(|own| own.is_taken_up) {
                 None => Some(said),
@@ -147,7 +233,8 @@ impl ExchangeContext<'_> {
         question: Message,
     ) -> Option<Message> {
         let server = outbound.server;
-        let asks = ASKED_METHODS.contains(&outbound.message.method.as_str());
+        let method = outbound.message.method.as_str();
+        let asks = ASKED_METHODS.contains(&method) || method.starts_with("tasks/");
         if !asks || !own.may_ask(&question) {
             own.decline(&question).await;
             return None;
@@ -192,14 +279,6 @@ impl ExchangeContext<'_> {
         };
         let parked = self.links.servers().parked().park(call, questions).await;
         parked.map_err(|crowded| Leg::of(crowded, None))
-    }
-
-    /// The revision of an agent that asks of a task at a server of 2026-07-28, without speaking it.
-    pub(super) fn asks_of_bridged_task(&self, outbound: &Outbound<'_>) -> Option<Revision> {
-        let is_of_task = outbound.message.method.starts_with("tasks/");
-        let revision = self.links.legacy_revision().filter(|_| is_of_task)?;
-        let is_modern = !self.links.is_legacy_at(outbound.server);
-        is_modern.then_some(revision)
     }
 
     /// Whether the request is no new one, but a round of a call that waits, or waited, for its agent.
@@ -284,7 +363,7 @@ impl ExchangeContext<'_> {
 
 /// A fault after so many rounds: of the call itself something has left, whatever became of the last
 /// round, and no status of that says that the tool did nothing.
-fn of_round(rounds: u32, fault: Fault) -> Fault {
+pub(super) fn of_round(rounds: u32, fault: Fault) -> Fault {
     if rounds == 0 {
         return fault;
     }

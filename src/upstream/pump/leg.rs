@@ -1,10 +1,13 @@
 //! One request that waits for its answer, and what belongs to it while it does.
 
+use super::ExchangeContext;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
+use crate::model::tally::FOREIGN_PROGRESS;
 use crate::upstream::caller_links::CallerLink;
 use crate::upstream::link::Link;
 use crate::upstream::links::SentRequest;
+use crate::upstream::owners::PROGRESS_METHOD;
 use crate::upstream::parking::ParkedCall;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -28,6 +31,28 @@ pub(super) struct OwnLeg {
     pub(super) token: Option<Text>,
     /// What the server asks, and the agent was not asked yet.
     pub(super) questions: Vec<Message>,
+}
+
+impl ExchangeContext<'_> {
+    /// Whether it is progress of another request than the one with these parameters
+    /// (threat-model §3A A12).
+    pub(super) fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
+        if said.kind != MessageKind::Notification || said.method != PROGRESS_METHOD {
+            return false;
+        }
+        let token = asked.and_then(|params| params.at(&["_meta", "progressToken"]));
+        let told = said
+            .body
+            .as_ref()
+            .and_then(|params| params.get("progressToken"))
+            .map(|told| told.value());
+        let mut own = token.iter().chain(self.task_token);
+        let is_own = told.is_some_and(|told| own.any(|own| own.value() == told));
+        if !is_own {
+            FOREIGN_PROGRESS.add(1);
+        }
+        !is_own
+    }
 }
 
 impl Leg {

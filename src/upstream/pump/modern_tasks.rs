@@ -60,7 +60,17 @@ enum TaskTurn {
 }
 
 /// Cancels a task that its agent does not wait for any more, unless it is disarmed.
-struct AbandonedTask(Option<(Arc<Link>, Message)>);
+#[derive(Default)]
+pub(super) struct AbandonedTask(pub(super) Option<(Arc<Link>, Message)>);
+
+impl AbandonedTask {
+    /// Of a legacy server's.
+    pub(super) fn at(link: &Arc<Link>, id: &Text) -> Self {
+        let params = Text::members_of(&[("taskId", id.clone())]);
+        let message = Message::request(0, "tasks/cancel", Some(params));
+        Self(Some((link.clone(), message)))
+    }
+}
 
 impl Drop for AbandonedTask {
     fn drop(&mut self) {
@@ -226,7 +236,9 @@ impl ExchangeContext<'_> {
                     TaskTurn::Ended(answer) => return Ok(Some(answer)),
                     TaskTurn::Gone => return Ok(None),
                 },
-                ended => return ended_with(ended, task).map(Some),
+                ended @ (TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => {
+                    return ended_with(ended, task).map(Some);
+                }
             }
         }
     }

@@ -10,34 +10,29 @@ use crate::mcp::bridge::{
 use crate::mcp::message::Message;
 use crate::model::ids::unguessable;
 
-impl ExchangeContext<'_> {
-    /// The result that asks the agent to have pages opened, in place of the error by which its
-    /// server asks; none if the answer asks for none, the agent cannot have them opened, or the
-    /// request may not be sent again.
-    pub(super) fn pages_asked(
-        &self,
-        outbound: &Outbound<'_>,
-        leg: &Leg,
-        answer: &Message,
-    ) -> Option<Message> {
-        let own = leg.request.reached.legacy()?;
-        let method = outbound.message.method.as_str();
-        // A call that waited for its agent has done something, whatever its error says.
-        let is_first = leg.own.as_ref().is_some_and(|own| !own.is_taken_up);
-        let may = outbound.terms.begins_anew && (is_first || !outbound.changes);
-        if !may || !answer.is_error || answer.odd.is_some() || !ASKED_METHODS.contains(&method) {
-            return None;
-        }
-        let pages = pages_of(answer.body.as_ref()?)?;
-        if !pages.iter().all(|page| own.may_ask(page)) {
-            return None;
-        }
-        let keys: Vec<_> = (1..=pages.len()).map(|n| format!("page-{n}")).collect();
-        let asked = keys.iter().map(String::as_str).zip(&pages);
-        let result = input_required(asked, &pages_state(&unguessable()));
-        Some(Message::response(answer.id.clone(), result, false))
+/// The result that asks the agent to have pages opened, in place of the error by which its
+/// server asks; none if the answer asks for none, the agent cannot have them opened, or the
+/// request may not be sent again.
+pub(super) fn pages_asked(outbound: &Outbound<'_>, leg: &Leg, answer: &Message) -> Option<Message> {
+    let own = leg.request.reached.legacy()?;
+    let method = outbound.message.method.as_str();
+    // A call that waited for its agent has done something, whatever its error says.
+    let is_first = leg.own.as_ref().is_some_and(|own| !own.is_taken_up);
+    let may = outbound.terms.begins_anew && (is_first || !outbound.changes);
+    if !may || !answer.is_error || answer.odd.is_some() || !ASKED_METHODS.contains(&method) {
+        return None;
     }
+    let pages = pages_of(answer.body.as_ref()?)?;
+    if !pages.iter().all(|page| own.may_ask(page)) {
+        return None;
+    }
+    let keys: Vec<_> = (1..=pages.len()).map(|n| format!("page-{n}")).collect();
+    let asked = keys.iter().map(String::as_str).zip(&pages);
+    let result = input_required(asked, &pages_state(&unguessable()));
+    Some(Message::response(answer.id.clone(), result, false))
+}
 
+impl ExchangeContext<'_> {
     /// What an agent reads whose person has not opened the pages without which its server does
     /// nothing: nothing is sent.
     pub(super) fn unopened(&self, outbound: &Outbound<'_>) -> Option<Message> {

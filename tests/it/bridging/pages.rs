@@ -170,7 +170,7 @@ impl Paywall {
         self.server.answers(move |_| Reply::Message(error.clone()));
     }
 
-    /// Somebody has opened the page.
+    /// The page was opened: everything is answered.
     fn is_open(&self) {
         let result = json!({ "content": [], "contents": [], "messages": [] });
         self.server.answers(move |_| Reply::Result(result.clone()));

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+mod of_legacy_servers;
 mod of_modern_servers;
 
 pub const ELICITED: &str = "elicitation/create";
@@ -45,7 +46,12 @@ impl Stage {
         let server = ScriptedServer::start(offers).await;
         let gate = Setup::new()
             .server_with("s", &format!("url: \"{}\"", server.url()))
-            .contracts(&[("s__read", "read"), ("s__write", "write")])
+            .contracts(&[
+                ("s__write", "write"),
+                ("s__read", "read"),
+                ("s__may", "read"),
+                ("s__plain", "read"),
+            ])
             .open_sides()
             .start()
             .await;

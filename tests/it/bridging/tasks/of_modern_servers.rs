@@ -39,7 +39,7 @@ async fn stage() -> Stage {
             "tasks/get" => {
                 polls.fetch_add(1, Ordering::SeqCst);
                 let mut told = standing.lock().unwrap().clone();
-                if told.get("error").is_some_and(|error| error.is_string()) {
+                if told.get("error").is_some_and(Value::is_string) {
                     let error = json!({ "code": -32602, "message": "no such task" });
                     return Reply::Message(json!({ "jsonrpc": "2.0", "error": error }));
                 }

@@ -1,0 +1,167 @@
+//! Tasks that agents of 2026-07-28 hold at legacy servers (protocol §6.3): on which link each was
+//! made, which is kept for it, and what it asks. In memory, and bounded.
+
+use super::caller_links::ReachedLink;
+use super::link::UpstreamExchange;
+use super::parking::tell;
+use crate::mcp::error_codes::METHOD_NOT_FOUND;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::model::caller::Caller;
+use crate::model::clock::Clock;
+use crate::model::ids::{AgentId, ServerName, TenantId};
+use crate::telemetry::tasks;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Tasks that are kept, of one agent and of all; beyond it the one that nobody asked after for
+/// longest is let go.
+const MAX_HELD_PER_AGENT: usize = 64;
+const MAX_HELD: usize = 1_000;
+/// A task that nobody asks after for so long is let go: its link may end then.
+const HELD_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// Whose task it is, where, and its id.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct HeldTaskKey {
+    agent: AgentId,
+    tenant: Option<TenantId>,
+    server: ServerName,
+    id: Vec<u8>,
+}
+
+impl HeldTaskKey {
+    /// Of this caller's task of that id.
+    pub(crate) fn of(caller: &Caller, server: &ServerName, id: &Text) -> Self {
+        Self {
+            agent: caller.agent.clone(),
+            tenant: caller.tenant.clone(),
+            server: server.clone(),
+            id: id.as_bytes().to_vec(),
+        }
+    }
+}
+
+/// A question of a task.
+pub(crate) struct TaskQuestion {
+    /// Under which name the agent reads it: no other question of the task has it.
+    pub key: String,
+    /// The request of the server.
+    pub question: Message,
+}
+
+/// A request for the result of a task, which is open at its server: what the task asks comes there.
+pub(crate) struct OpenResult {
+    /// The request.
+    pub exchange: UpstreamExchange,
+    /// Where questions arrive that name no request.
+    pub asides: Option<mpsc::Receiver<Message>>,
+    /// What is asked and not answered.
+    pub questions: Vec<TaskQuestion>,
+}
+
+struct HeldTask {
+    reached: ReachedLink,
+    open: Option<OpenResult>,
+    used: Duration,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct LegacyTasks {
+    held: Mutex<HashMap<HeldTaskKey, HeldTask>>,
+    clock: Clock,
+}
+
+impl LegacyTasks {
+    /// Keeps the link on which a task was made.
+    pub(crate) fn hold(&self, key: HeldTaskKey, reached: ReachedLink) {
+        let (mut held, used) = (self.held.lock(), self.clock.steady());
+        let old = held.extract_if(|_, task| used.saturating_sub(task.used) >= HELD_TIMEOUT);
+        let mut old: Vec<_> = old.map(|(_, task)| task).collect();
+        let own = held.keys().filter(|known| known.agent == key.agent).count();
+        if own >= MAX_HELD_PER_AGENT || held.len() >= MAX_HELD {
+            let may_go = held
+                .iter()
+                .filter(|(known, _)| held.len() >= MAX_HELD || known.agent == key.agent);
+            let oldest = may_go.min_by_key(|(_, task)| task.used);
+            let oldest = oldest.map(|(known, _)| known.clone());
+            old.extend(oldest.and_then(|known| held.remove(&known)));
+        }
+        let task = HeldTask {
+            reached,
+            open: None,
+            used,
+        };
+        old.extend(held.insert(key, task));
+        drop(held);
+        old.into_iter().for_each(HeldTask::let_go);
+    }
+
+    /// The link on which the task was made, if it is kept.
+    pub(crate) fn link(&self, key: &HeldTaskKey) -> Option<ReachedLink> {
+        let (mut held, used) = (self.held.lock(), self.clock.steady());
+        let task = held.get_mut(key)?;
+        task.used = used;
+        Some(task.reached.clone())
+    }
+
+    /// The request for its result that is open, to be waited for by one at a time.
+    pub(crate) fn take(&self, key: &HeldTaskKey) -> Option<OpenResult> {
+        self.held.lock().get_mut(key)?.open.take()
+    }
+
+    /// Keeps a request for its result. Where there is one already, what this one asks is refused.
+    pub(crate) fn keep(&self, key: &HeldTaskKey, reached: &ReachedLink, open: OpenResult) {
+        let mut held = self.held.lock();
+        let refused = match held.get_mut(key) {
+            Some(task) if task.open.is_none() => {
+                task.open = Some(open);
+                None
+            }
+            Some(_) | None => Some(open),
+        };
+        drop(held);
+        if let Some(open) = refused {
+            open.refuse(reached.clone());
+        }
+    }
+
+    /// The task has ended.
+    pub(crate) fn end(&self, key: &HeldTaskKey) {
+        let ended = self.held.lock().remove(key);
+        ended.into_iter().for_each(HeldTask::let_go);
+    }
+
+    /// Lets all go: toolgate ends.
+    pub(crate) fn close(&self) {
+        let all: Vec<_> = self.held.lock().drain().map(|(_, task)| task).collect();
+        all.into_iter().for_each(HeldTask::let_go);
+    }
+}
+
+impl HeldTask {
+    fn let_go(self) {
+        if let Some(open) = self.open {
+            open.refuse(self.reached);
+        }
+    }
+}
+
+impl OpenResult {
+    /// Says to the server that nobody answers.
+    fn refuse(self, reached: ReachedLink) {
+        if self.questions.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        tasks::spawn("questions of a task", async move {
+            for TaskQuestion { question, .. } in self.questions {
+                let words = "the agent did not come back with an answer";
+                let refused = Message::error(question.id, METHOD_NOT_FOUND, words, None);
+                tell(&reached.link, refused).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,308 @@
+//! Tasks of a legacy server, for an agent of 2026-07-28 (protocol §6.3): a call that has to become
+//! one is sent so, what the agent asks of one that it holds is asked in the words of the other
+//! era, and for an agent that knows no tasks the result is waited for in its place.
+
+use super::crossing::{Course, of_round};
+use super::leg::{Leg, OwnLeg};
+use super::{CarriedLeg, ExchangeContext, ExchangeOutcome, Outbound};
+use crate::mcp::bridge::{
+    TaskStatus, TaskSupport, input_requests, knows_tasks, legacy_task_of, task_to_modern,
+    to_modern_agent, with_ending,
+};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::model::ids::unguessable;
+use crate::model::reply::{Fault, Sent};
+use crate::upstream::caller_links::{Asker, ReachedLink};
+use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion};
+use crate::upstream::links::SentRequest;
+use crate::upstream::parking::tell;
+use serde_json::json;
+use std::time::Duration;
+
+/// How long the server may take to say what a task asks that waits for its agent.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it may take to give the result of a task that has ended.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the result of a task that is waited for is asked for again after a broken connection,
+/// and how long after.
+const MAX_RESULT_BREAKS: u32 = 30;
+const RESULT_PAUSE: Duration = Duration::from_secs(1);
+
+/// What came of asking for the result of a task.
+enum AskedResult {
+    Answer(Message),
+    /// It is not there; what the task asks meanwhile.
+    Waits(Text),
+    Gone,
+}
+
+impl ExchangeContext<'_> {
+    /// The task that a legacy server has made of a call, if toolgate has to wait for it: it had to
+    /// become one, and its agent knows no tasks. One that the agent is to hold is kept for it.
+    pub(super) fn task_to_follow(
+        &self,
+        outbound: &Outbound<'_>,
+        leg: &Leg,
+        answer: &Message,
+    ) -> Option<Text> {
+        let own = leg.request.reached.legacy()?;
+        let message = outbound.message;
+        let is_call = message.method == "tools/call" && answer.odd.is_none();
+        let id = legacy_task_of(answer).filter(|_| is_call)?;
+        let meta = leg.asked().or(message.body.as_ref());
+        let meta = meta.and_then(|params| params.get("_meta"));
+        if meta.as_ref().is_some_and(knows_tasks) {
+            let key = HeldTaskKey::of(self.caller, outbound.server, &id);
+            let held = self.links.servers().tasks();
+            held.hold(key, leg.request.reached.clone());
+            return None;
+        }
+        let is_needed = outbound.terms.task == TaskSupport::Required && own.makes_tasks();
+        is_needed.then_some(id)
+    }
+
+    /// Waits for the result of a task from now on, in place of the answer to the call that made it.
+    /// The call itself is not sent again.
+    pub(super) async fn followed(
+        &self,
+        outbound: &Outbound<'_>,
+        leg: &mut Leg,
+        course: &mut Course<'_>,
+    ) -> Result<(), Fault> {
+        let link = leg.link().clone();
+        let Some(task) = &course.followed else {
+            return Ok(());
+        };
+        let asked = link.request(about(&task.id, "tasks/result"), Vec::new());
+        let mut exchange = asked
+            .await
+            .map_err(|fault| Fault::after_sending(fault.what))?;
+        exchange.tolerates(self.tolerance);
+        *course.sent = Some((link.clone(), exchange.id.clone()));
+        if !self.waiting.on(&link, &exchange.id) {
+            return Err(Fault::after_sending("the agent cancelled the request"));
+        }
+        if outbound.changes {
+            exchange.keeps(&link);
+        }
+        exchange.read_aside();
+        leg.request.exchange = exchange;
+        Ok(())
+    }
+
+    /// The same once more, after `fault`: a result may be asked for often.
+    pub(super) async fn followed_again(
+        &self,
+        outbound: &Outbound<'_>,
+        leg: &mut Leg,
+        course: &mut Course<'_>,
+        fault: Fault,
+    ) -> Result<(), Fault> {
+        let Some(task) = &mut course.followed else {
+            return Err(fault);
+        };
+        task.breaks += 1;
+        let is_answered = fault.sent == Sent::Answered;
+        if is_answered || task.breaks > MAX_RESULT_BREAKS || leg.link().is_over() {
+            return Err(of_round(course.rounds, fault));
+        }
+        tracing::info!(server = %outbound.server, %fault, "the result of a task is asked for again");
+        tokio::time::sleep(RESULT_PAUSE).await;
+        self.followed(outbound, leg, course).await
+    }
+
+    /// What an agent of 2026-07-28 asks of a task that it holds at a legacy server.
+    pub(super) async fn of_legacy_task(
+        &self,
+        outbound: &Outbound<'_>,
+    ) -> Result<ExchangeOutcome, Fault> {
+        let Outbound {
+            server, message, ..
+        } = *outbound;
+        let params = message.body.as_ref();
+        let id = params.and_then(|params| params.get("taskId"));
+        let id = id.ok_or_else(|| Fault::unsent("the request names no task"))?;
+        let key = HeldTaskKey::of(self.caller, server, &id);
+        let held = self.links.servers().tasks();
+        let reached = match held.link(&key) {
+            Some(reached) if !reached.link.is_over() => reached,
+            Some(_) | None => {
+                let meta = params.and_then(|params| params.get("_meta"));
+                let (caller, meta) = (self.caller, meta.as_ref());
+                self.links.link(server, Asker { caller, meta }).await?
+            }
+        };
+        if message.method == "tasks/update" {
+            self.answer_task(&key, &reached, params).await;
+            return Ok(ExchangeOutcome::Answer(acknowledged()));
+        }
+        let asked = about(&id, &message.method);
+        let answer = reached
+            .link
+            .request(asked, Vec::new())
+            .await?
+            .answer()
+            .await?;
+        if answer.is_error {
+            return Ok(ExchangeOutcome::Answer(answer));
+        }
+        if message.method == "tasks/cancel" {
+            held.end(&key);
+            return Ok(ExchangeOutcome::Answer(acknowledged()));
+        }
+        let standing = answer.body.unwrap_or_else(|| Object::new().text());
+        self.standing_of(outbound, &key, reached, &standing).await
+    }
+
+    /// How a task stands, with what it asks or has ended with.
+    async fn standing_of(
+        &self,
+        outbound: &Outbound<'_>,
+        key: &HeldTaskKey,
+        reached: ReachedLink,
+        standing: &Text,
+    ) -> Result<ExchangeOutcome, Fault> {
+        let mut told = task_to_modern(standing);
+        let status = TaskStatus::of(standing);
+        let patience = match status {
+            TaskStatus::Completed | TaskStatus::Failed => RESULT_TIMEOUT,
+            TaskStatus::InputRequired => QUESTION_TIMEOUT,
+            TaskStatus::Working | TaskStatus::Cancelled => Duration::ZERO,
+        };
+        if !patience.is_zero() {
+            match self.result_of(outbound, key, reached, patience).await? {
+                AskedResult::Gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
+                AskedResult::Answer(ended) => {
+                    self.links.servers().tasks().end(key);
+                    with_ending(&mut told, &to_modern_agent("tools/call", ended));
+                }
+                AskedResult::Waits(requests) if status == TaskStatus::InputRequired => {
+                    told.set("inputRequests", requests);
+                }
+                AskedResult::Waits(_) => {
+                    return Err(Fault::after_sending("the result of the task did not come"));
+                }
+            }
+        }
+        told.set("resultType", Text::string("complete"));
+        let told = Message::response(None, told.text(), false);
+        Ok(ExchangeOutcome::Answer(told))
+    }
+
+    /// The result of a task, or what it asks first. The request for it stays open for the next who
+    /// wants to know.
+    async fn result_of(
+        &self,
+        outbound: &Outbound<'_>,
+        key: &HeldTaskKey,
+        reached: ReachedLink,
+        patience: Duration,
+    ) -> Result<AskedResult, Fault> {
+        let held = self.links.servers().tasks();
+        if held.link(key).is_none() {
+            held.hold(key.clone(), reached.clone());
+        }
+        let open = match held.take(key) {
+            Some(open) => open,
+            None => opened(outbound, &reached).await?,
+        };
+        let mut questions = open.questions;
+        let own = OwnLeg {
+            asides: open.asides,
+            asked: outbound.message.body.clone(),
+            is_taken_up: false,
+            token: None,
+            questions: Vec::new(),
+        };
+        let request = SentRequest {
+            reached: reached.clone(),
+            exchange: open.exchange,
+        };
+        let mut leg = Leg {
+            request: Box::new(request),
+            own: Some(Box::new(own)),
+        };
+        let carried = if questions.is_empty() {
+            tokio::time::timeout(patience, self.carry(outbound, &mut leg)).await
+        } else {
+            Ok(Ok(CarriedLeg::Asked(Vec::new())))
+        };
+        let asked = match carried {
+            Ok(carried) => match carried? {
+                CarriedLeg::Answer(answer) => return Ok(AskedResult::Answer(answer)),
+                CarriedLeg::Gone(_) => None,
+                CarriedLeg::Asked(asked) => Some(asked),
+            },
+            Err(_) => Some(leg.take_questions()),
+        };
+        let is_gone = asked.is_none();
+        let fresh = asked.into_iter().flatten().map(|question| TaskQuestion {
+            key: format!("question-{}", unguessable()),
+            question,
+        });
+        questions.extend(fresh);
+        let shown = questions.iter().map(|asked| (&*asked.key, &asked.question));
+        let requests = input_requests(shown);
+        let Leg { request, own } = leg;
+        let open = OpenResult {
+            exchange: request.exchange,
+            asides: own.and_then(|own| own.asides),
+            questions,
+        };
+        held.keep(key, &reached, open);
+        Ok(if is_gone {
+            AskedResult::Gone
+        } else {
+            AskedResult::Waits(requests)
+        })
+    }
+
+    /// Hands the agent's answers to the server; questions without one go on waiting.
+    async fn answer_task(&self, key: &HeldTaskKey, reached: &ReachedLink, params: Option<&Text>) {
+        let held = self.links.servers().tasks();
+        let Some(mut open) = held.take(key) else {
+            return;
+        };
+        let answers = params.and_then(|params| params.get("inputResponses"));
+        let mut waiting = Vec::new();
+        for asked in open.questions {
+            let answer = answers.as_ref().and_then(|answers| answers.get(&asked.key));
+            match answer {
+                Some(answer) => {
+                    let answer = Message::response(asked.question.id, answer, false);
+                    tell(&reached.link, answer).await;
+                }
+                None => waiting.push(asked),
+            }
+        }
+        open.questions = waiting;
+        held.keep(key, reached, open);
+    }
+}
+
+/// Asks for the result of a task, which the server may leave open until there is one.
+async fn opened(outbound: &Outbound<'_>, reached: &ReachedLink) -> Result<OpenResult, Fault> {
+    let params = outbound.message.body.as_ref();
+    let id = params.and_then(|params| params.get("taskId"));
+    let id = id.unwrap_or_else(|| Object::new().text());
+    let asked = about(&id, "tasks/result");
+    let mut exchange = reached.link.request(asked, Vec::new()).await?;
+    exchange.read_aside();
+    Ok(OpenResult {
+        exchange,
+        asides: reached.legacy().map(|own| own.questions()),
+        questions: Vec::new(),
+    })
+}
+
+fn about(id: &Text, method: &str) -> Message {
+    let params = Text::members_of(&[("taskId", id.clone())]);
+    Message::request(0, method, Some(params))
+}
+
+fn acknowledged() -> Message {
+    let result = Text::of(&json!({ "resultType": "complete" }));
+    Message::response(None, result, false)
+}
