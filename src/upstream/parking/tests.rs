@@ -8,7 +8,7 @@ use crate::model::reply::Fault;
 use crate::store::tests::same::SplitMixRng;
 use crate::upstream::lines::Lines;
 use crate::upstream::stdio::Conversation;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::io::duplex;
 use tokio::time::Instant;

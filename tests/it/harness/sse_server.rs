@@ -154,8 +154,13 @@ async fn message(
     let Some(stream) = stream else {
         return bare(StatusCode::NOT_FOUND);
     };
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let seen = Seen { headers, body };
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let body: Value = serde_json::from_str(&text).unwrap();
+    let seen = Seen {
+        headers,
+        body,
+        text,
+    };
     let method = seen.method().to_owned();
     // A session that is made anew is known.
     if method == "initialize" {
