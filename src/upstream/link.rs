@@ -381,10 +381,8 @@ impl Link {
         // A short deadline of one call says nothing of how busy a child may be.
         let patience = patience.clamp(MIN_SIGN_OF_LIFE_TIMEOUT, SIGN_OF_LIFE_TIMEOUT);
         tasks::spawn("sign of life", async move {
-            let method = match link.revision.era() {
-                Era::Legacy => "ping",
-                Era::Modern => "server/discover",
-            };
+            let legacy = link.revision.era() == Era::Legacy;
+            let method = if legacy { "ping" } else { "server/discover" };
             for silent in 1..=SIGNS_OF_LIFE_ASKED {
                 let before = conversation.lines_heard();
                 let params = Some(own_params(link.revision.era(), None));

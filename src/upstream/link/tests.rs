@@ -22,7 +22,7 @@ impl SilentChild {
         let (says, mut said) = mpsc::unbounded_channel::<&str>();
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
-        tokio::spawn(async move {
+        tasks::spawn("played child", async move {
             let (input, mut output) = tokio::io::split(theirs);
             let mut lines = Lines::new(input);
             loop {

@@ -36,7 +36,7 @@ impl NotingServer {
             CancellationToken::new(),
         );
         let (notes, end) = (heard.clone(), ends.clone());
-        tokio::spawn(async move {
+        tasks::spawn("played server", async move {
             let mut lines = Lines::new(theirs);
             while let Some(Ok(Some(line))) = end.run_until_cancelled(lines.next()).await {
                 let message = Text::read(line, &AGENT_JSON_LIMITS).unwrap().value();
@@ -156,6 +156,28 @@ impl ParkingStage {
         self.ended.answered += 1;
     }
 
+    /// What happens between two calls.
+    async fn passes_time(&mut self, gone: &mut Vec<NotingServer>) {
+        loop {
+            match self.dice.roll(100) {
+                0 => gone.push(self.loses_a_server()),
+                1 => tokio::time::sleep(Duration::from_secs(self.dice.roll(20))).await,
+                2..15 => self.comes_back().await,
+                _ => return,
+            }
+        }
+    }
+
+    fn is_bounded(&self) {
+        let waiting = self.all.0.lock();
+        assert!(waiting.len() <= MAX_PARKED);
+        let mut own = HashMap::<&AgentId, usize>::new();
+        waiting
+            .values()
+            .for_each(|call| *own.entry(&call.agent).or_default() += 1);
+        assert!(own.values().all(|count| *count <= MAX_PARKED_PER_AGENT));
+    }
+
     /// A server ends, and another takes its place; its calls wait on, for nothing.
     fn loses_a_server(&mut self) -> NotingServer {
         let index = usize::try_from(self.dice.roll(AGENTS)).unwrap();
@@ -194,26 +216,11 @@ async fn whatever_ends_a_parked_call_ends_it_once() {
         waiting: Vec::new(),
         ended: Endings::default(),
     };
-    let (mut gone, mut refused, mut number) = (Vec::new(), 0, 0);
-    while number < CALLS {
-        match stage.dice.roll(100) {
-            0 => gone.push(stage.loses_a_server()),
-            1 => tokio::time::sleep(Duration::from_secs(stage.dice.roll(20))).await,
-            2..15 => stage.comes_back().await,
-            _ => {
-                refused += u64::from(stage.begins(number).await.is_err());
-                number += 1;
-            }
-        }
-        let waiting = stage.all.0.lock();
-        assert!(waiting.len() <= MAX_PARKED);
-        if number % 50 == 0 {
-            let mut own = HashMap::<&AgentId, usize>::new();
-            waiting
-                .values()
-                .for_each(|call| *own.entry(&call.agent).or_default() += 1);
-            assert!(own.values().all(|count| *count <= MAX_PARKED_PER_AGENT));
-        }
+    let (mut gone, mut refused) = (Vec::new(), 0);
+    for number in 0..CALLS {
+        stage.passes_time(&mut gone).await;
+        refused += u64::from(stage.begins(number).await.is_err());
+        stage.is_bounded();
     }
     // Some come back, some are late, and for the rest toolgate ends.
     for _ in 0..200 {

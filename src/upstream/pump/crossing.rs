@@ -123,9 +123,10 @@ impl ExchangeContext<'_> {
         if let Some(id) = task.flatten() {
             course.rounds += 1;
             // What changes something is not taken back because nobody waits for it.
-            let abandons = match outbound.changes {
-                true => AbandonedTask::default(),
-                false => AbandonedTask::at(leg.link(), &id),
+            let abandons = if outbound.changes {
+                AbandonedTask::default()
+            } else {
+                AbandonedTask::at(leg.link(), &id)
             };
             course.followed = Some(FollowedTask {
                 id,

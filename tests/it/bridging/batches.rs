@@ -28,7 +28,8 @@ async fn batch(agent: &Agent, messages: &Value) -> Answer {
         .await
 }
 
-fn call(id: Value, tool: &str, arguments: Value) -> Value {
+fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value {
+    let id: Value = id.into();
     let params = json!({ "name": tool, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
 }
@@ -55,12 +56,12 @@ async fn each_message_goes_its_own_way() {
     let agent = of(&bridge.modern_agent(), "2025-03-26").await;
     let messages = json!([
         { "jsonrpc": "2.0", "method": "notifications/initialized" },
-        call(json!(1), "write", json!({ "n": 1 })),
-        call(json!("two"), "no_such_tool", json!({})),
+        call(1, "write", &json!({ "n": 1 })),
+        call("two", "no_such_tool", &json!({})),
         { "jsonrpc": "2.0", "id": 3, "method": "initialize", "params": { "protocolVersion": "2025-03-26" } },
         { "jsonrpc": "1.0", "id": 4, "method": "ping" },
-        call(json!(5), "read", json!({})),
-        call(json!(1), "write", json!({ "n": 2 })),
+        call(5, "read", &json!({})),
+        call(1, "write", &json!({ "n": 2 })),
         { "jsonrpc": "2.0", "method": "tools/call", "params": { "name": "write", "arguments": { "n": 3 } } },
         [],
     ]);
@@ -115,7 +116,7 @@ async fn a_write_that_stands_twice_runs_once() {
     answers(&bridge.server, json!({ "content": [] }));
     let agent = of(&bridge.modern_agent(), "2025-03-26").await;
     let write = |id: u64| {
-        let mut write = call(json!(id), "write", json!({ "n": 1 }));
+        let mut write = call(id, "write", &json!({ "n": 1 }));
         write["params"]["_meta"] = json!({ "dev.toolgate/idempotencyKey": "one" });
         write
     };
@@ -143,10 +144,7 @@ async fn a_slow_batch_is_a_stream() {
         }
     });
     let agent = of(&bridge.modern_agent(), "2025-03-26").await;
-    let messages = json!([
-        call(json!(1), "write", json!({})),
-        call(json!(2), "read", json!({}))
-    ]);
+    let messages = json!([call(1, "write", &json!({})), call(2, "read", &json!({}))]);
     let text = messages.to_string();
     let mut stream = agent.stream(&agent.headers(), text.as_bytes()).await;
     assert!(stream.is_stream(), "{:?}", stream.head);
@@ -172,12 +170,12 @@ async fn batches_have_their_bounds() {
     let empty = batch(&agent, &json!([])).await;
     assert_eq!((empty.status, empty.error()), (400, -32600));
     let many: Vec<_> = (0..101)
-        .map(|id| call(json!(id), "write", json!({ "n": id })))
+        .map(|id| call(id, "write", &json!({ "n": id })))
         .collect();
     let many = batch(&agent, &json!(many)).await;
     assert_eq!((many.status, many.error()), (400, -32600));
     assert!(many.words().contains("at most 100"), "{many:?}");
-    let one = json!([call(json!(1), "write", json!({}))]);
+    let one = json!([call(1, "write", &json!({}))]);
     let newer = of(&bridge.modern_agent(), "2025-06-18").await;
     for agent in [&newer, &bridge.modern_agent()] {
         let refused = batch(agent, &one).await;
@@ -208,7 +206,7 @@ async fn a_batch_over_stdio_is_answered_by_one_line() {
     let messages = json!([
         { "jsonrpc": "2.0", "method": "notifications/initialized" },
         { "jsonrpc": "2.0", "id": 1, "method": "ping" },
-        call(json!(2), "no_such_tool", json!({})),
+        call(2, "no_such_tool", &json!({})),
     ]);
     agent.write(messages.to_string().as_bytes()).await;
     let said = agent.read().await.unwrap();

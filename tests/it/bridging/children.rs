@@ -179,15 +179,11 @@ async fn an_agent_is_introduced_while_its_server_is_down() {
     }
 }
 
-/// Protocol §4.3: an agent beyond its four sessions at a server, all in use, reads that the server
-/// cannot be reached now, and nothing is sent; when one of its calls has ended, the session that is
-/// free ends for the new one.
-#[tokio::test]
-async fn an_agent_beyond_its_sessions_is_refused() {
-    const POLICY: &str = "contracts: { s__read: { purpose: test, actions: [read], secrets: [] } }";
-    let crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
-    let agent = crossing.agent(ALICE).await;
-    let open: Arc<Mutex<Vec<tokio::sync::mpsc::Sender<String>>>> = Arc::default();
+type OpenCalls = Arc<Mutex<Vec<tokio::sync::mpsc::Sender<String>>>>;
+
+/// The server asks in a call whose arguments say so, and keeps it open.
+fn asks_where_told_to(crossing: &Crossing) -> OpenCalls {
+    let open = OpenCalls::default();
     let keeps = open.clone();
     crossing.server.answers(move |seen| {
         if seen.body["params"]["arguments"]["asks"] != true {
@@ -201,6 +197,40 @@ async fn an_agent_beyond_its_sessions_is_refused() {
         keeps.lock().unwrap().push(says);
         Reply::Stream(said)
     });
+    open
+}
+
+/// The agent answers in the second call that was asked in, and the call ends.
+async fn is_taken_up(
+    crossing: &Crossing,
+    agent: &Agent,
+    (call, asked): &(Value, Value),
+    open: &OpenCalls,
+) -> Value {
+    let next = next_round(agent, call, asked, &json!({ "action": "decline" }));
+    let fits = |seen: &super::Seen| {
+        seen.method() == "tools/call" && seen.body["params"]["arguments"]["n"] == 1
+    };
+    let sent = crossing.server.sees("the call", fits).await;
+    let ending = async {
+        let is_answer = |seen: &super::Seen| seen.body["id"] == "q";
+        crossing.server.sees("the answer", is_answer).await;
+        let done = json!({ "jsonrpc": "2.0", "id": sent.body["id"], "result": { "content": [] } });
+        let says = open.lock().unwrap()[1].clone();
+        says.send(event(&done)).await.unwrap();
+    };
+    tokio::join!(agent.answered(&next), ending).0
+}
+
+/// Protocol §4.3: an agent beyond its four sessions at a server, all in use, reads that the server
+/// cannot be reached now, and nothing is sent; when one of its calls has ended, the session that is
+/// free ends for the new one.
+#[tokio::test]
+async fn an_agent_beyond_its_sessions_is_refused() {
+    const POLICY: &str = "contracts: { s__read: { purpose: test, actions: [read], secrets: [] } }";
+    let crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
+    let agent = crossing.agent(ALICE).await;
+    let open = asks_where_told_to(&crossing);
     let sets = [
         json!({ "elicitation": {} }),
         json!({ "elicitation": {}, "sampling": {} }),
@@ -232,26 +262,7 @@ async fn an_agent_beyond_its_sessions_is_refused() {
     assert_eq!(crossing.server.sessions(), before + 4);
     assert_eq!(crossing.server.executions(), 4);
 
-    let (call, asked) = &parked[1];
-    let next = next_round(&agent, call, asked, &json!({ "action": "decline" }));
-    let calls = crossing.server.seen().into_iter();
-    let fits = |seen: &super::Seen| seen.body["params"]["arguments"]["n"] == 1;
-    let id = calls
-        .filter(|seen| seen.method() == "tools/call")
-        .find(fits)
-        .unwrap()
-        .body["id"]
-        .clone();
-    let ending = async {
-        crossing
-            .server
-            .sees("the answer", |seen| seen.body["id"] == "q")
-            .await;
-        let done = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [] } });
-        let says = open.lock().unwrap()[1].clone();
-        says.send(event(&done)).await.unwrap();
-    };
-    let (done, ()) = tokio::join!(agent.answered(&next), ending);
+    let done = is_taken_up(&crossing, &agent, &parked[1], &open).await;
     assert_eq!(code(&done), None, "{done}");
     let served = agent.answered(&with_set(4, json!({}))).await;
     assert_eq!(code(&served), None, "{served}");

@@ -67,11 +67,9 @@ async fn f11_half_bodies_of_one_caller_have_their_share() {
             let _ = connection.write_all(&bytes).await;
             connections.push(connection);
         }
-        let now = resident(&gate);
-        tell(&format!(
-            "{many} bodies of {declared}, {sent} sent: {now} MiB"
-        ));
-        growth = growth.max(now.saturating_sub(quiet));
+        let taken = resident(&gate).saturating_sub(quiet);
+        tell(&format!("{many} bodies of {declared}, {sent} sent: {taken} MiB"));
+        growth = growth.max(taken);
         good.ask(2).await;
         let long = gate
             .agent()

@@ -1,5 +1,5 @@
 //! A tool server of HTTP+SSE of 2024-11-05 in the scenario's hands: one stream is one session, and a
-//! message that is POSTed to it is answered on it.
+//! message to it is answered on it.
 
 use super::scripted_server::{Seen, event, tool};
 use super::until;

@@ -62,7 +62,7 @@ const SPELLINGS: [&str; 20] = [
     r#""""#,
     r#"{"b":1,"a":2,"c":{"z":[],"y":null}}"#,
     r#"{"":{},"0":[1.50,true]}"#,
-    r#"[1.50,null,true,[[]],{}]"#,
+    "[1.50,null,true,[[]],{}]",
     r#"{ "z" : [ 1 ,2 ] , "a":	0 }"#,
     r#"{"$ref":"x","__proto__":1,"x-y/z":"a"}"#,
 ];
@@ -186,7 +186,7 @@ enum Speaks {
     /// It lives as long as toolgate does.
     Http {
         agent: Box<Agent>,
-        _gate: Gate,
+        _gate: Box<Gate>,
     },
     Stdio(Box<StdioGate>),
 }
@@ -248,7 +248,7 @@ impl Conversation {
             };
             Speaks::Http {
                 agent: Box::new(agent),
-                _gate: gate,
+                _gate: Box::new(gate),
             }
         };
         let mut started = Self {

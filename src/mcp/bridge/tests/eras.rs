@@ -101,14 +101,14 @@ fn object(members: &[(&str, &str)], meta: Option<&[(&str, &str)]>) -> Text {
 
 /// What is neither one's alone comes out as it was written, in its order.
 fn keeps(before: &Text, after: &Text, but: &[&str]) {
-    let common = |text: &Text| -> Vec<String> {
+    let written = |text: &Text| -> Vec<String> {
         let members = text.members().unwrap();
         members
             .filter(|(name, _)| !but.contains(&&**name))
             .map(|(name, value)| format!("{name}: {}", shown(&value)))
             .collect()
     };
-    let (before, after) = (common(before), common(after));
+    let (before, after) = (written(before), written(after));
     assert_eq!(before, after);
 }
 
@@ -210,7 +210,7 @@ proptest! {
         let message = Message::request(1, "tools/call", Some(before.clone()));
         let after = to_legacy_server(&message).body.unwrap();
         is_legacy_request(&after);
-        keeps(&before, &after, &["_meta", "inputResponses", "requestState"]);
+        keeps(&before, &after, &["_meta", "task", "inputResponses", "requestState"]);
     }
 
     /// Protocol §4.3: a legacy server's result; what only the other era has means nothing in it.
