@@ -21,6 +21,7 @@ mod own_tools;
 mod pages;
 mod questions;
 mod replaced_sessions;
+mod reissues;
 mod secrecy;
 mod tasks;
 
