@@ -20,8 +20,8 @@ mod old_transport;
 mod own_tools;
 mod pages;
 mod questions;
-mod replaced_sessions;
 mod reissues;
+mod replaced_sessions;
 mod secrecy;
 mod tasks;
 

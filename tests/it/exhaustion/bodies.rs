@@ -68,7 +68,9 @@ async fn f11_half_bodies_of_one_caller_have_their_share() {
             connections.push(connection);
         }
         let taken = resident(&gate).saturating_sub(quiet);
-        tell(&format!("{many} bodies of {declared}, {sent} sent: {taken} MiB"));
+        tell(&format!(
+            "{many} bodies of {declared}, {sent} sent: {taken} MiB"
+        ));
         growth = growth.max(taken);
         good.ask(2).await;
         let long = gate
