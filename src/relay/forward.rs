@@ -137,6 +137,14 @@ impl Relay {
         )
     }
 
+    /// What is let pass of what the strict reader refuses: of a list every entry is read here.
+    fn tolerance(&self, method: &str) -> Tolerance {
+        match self.policy.current().mode {
+            Mode::Observe if !LIST_METHODS.contains(&method) => Tolerance::Everything,
+            Mode::Observe | Mode::Enforce => Tolerance::None,
+        }
+    }
+
     /// The answer of the server, as it is.
     async fn exchanged(
         &self,
@@ -151,12 +159,6 @@ impl Relay {
         let (shaping, task_token) = task
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();
-        // Of a list every entry is read here.
-        let is_list = LIST_METHODS.contains(&message.method.as_str());
-        let tolerance = match self.policy.current().mode {
-            Mode::Observe if !is_list => Tolerance::Everything,
-            Mode::Observe | Mode::Enforce => Tolerance::None,
-        };
         let passage = ExchangeContext {
             caller: &request.caller,
             outlet: &request.outlet,
@@ -164,7 +166,7 @@ impl Relay {
             waiting: &request.waiting,
             stop_when_gone: true,
             shaping,
-            tolerance,
+            tolerance: self.tolerance(&message.method),
             task_token: task_token.flatten(),
         };
         let known = self.servers.get(server.as_str());

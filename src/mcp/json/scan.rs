@@ -135,12 +135,7 @@ impl Scanner<'_> {
         }
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
-            Some(b'[') => {
-                self.index.arrays += 1;
-                self.array(depth + 1)?;
-                self.index.arrays -= 1;
-                Ok(())
-            }
+            Some(b'[') => self.array(depth + 1),
             Some(b'"') => self.string(self.limits.string).map(|_| ()),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true"),
@@ -161,9 +156,11 @@ impl Scanner<'_> {
 
     fn array(&mut self, depth: usize) -> Result<(), Malformed> {
         self.deeper(depth)?;
+        self.index.arrays += 1;
         self.at += 1;
         self.space();
         if self.peek() == Some(b']') {
+            self.index.arrays -= 1;
             self.at += 1;
             return Ok(());
         }
@@ -174,6 +171,7 @@ impl Scanner<'_> {
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
+                    self.index.arrays -= 1;
                     self.at += 1;
                     return Ok(());
                 }

@@ -90,10 +90,7 @@ async fn f11_half_bodies_of_one_caller_have_their_share() {
         cases += 1;
     }
     assert!(refused > 0, "more than the share is refused in words");
-    assert!(
-        growth < GROWTH,
-        "{before} MiB before, one attack took {growth} MiB"
-    );
+    assert!(growth < GROWTH, "one attack took {growth} MiB");
     until("the memory comes back", || async {
         (resident(&gate) <= before + LEFT).then_some(())
     })

@@ -91,7 +91,7 @@ pub async fn serve_only(era: OnlyEra, address: &str) -> Result<(), Failure> {
 async fn answered(era: OnlyEra, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let bytes = to_bytes(body, LONGEST).await.unwrap_or_default();
-    let message = serde_json::from_slice(&bytes).unwrap_or_default();
+    let message = serde_json::from_str(&String::from_utf8_lossy(&bytes)).unwrap_or_default();
     let Some((status, refusal)) = era.refusal(&head.method, &message) else {
         return next.run(Request::from_parts(head, Body::from(bytes))).await;
     };
