@@ -303,6 +303,7 @@ fn door(config: &Config, gate: Arc<Gate>, relay: Arc<Relay>, servers: Arc<Server
         room: MessageRoom::default(),
         clock: Clock,
         running: TaskTracker::new(),
+        patience: Arc::default(),
         hosts: admin::hosts(config.listen, &config.allowed_hosts),
         origins: config.allowed_origins.clone(),
     }

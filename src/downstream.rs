@@ -13,6 +13,7 @@ pub(crate) mod http;
 mod legacy;
 mod modern;
 mod neighbour;
+mod patience;
 mod peers;
 mod replay_budget;
 pub(crate) mod room;
@@ -66,6 +67,8 @@ pub(crate) struct Door {
     pub clock: Clock,
     /// Calls and requests that must end before the process does.
     pub running: TaskTracker,
+    /// How long requests wait for their first word.
+    pub patience: Arc<patience::SharedPatience>,
     /// Host values that are accepted, with ports.
     pub hosts: Vec<String>,
     /// Origins that are accepted.

@@ -1,5 +1,6 @@
 //! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
 
+mod begun_request;
 mod call_params;
 mod passed_headers;
 
@@ -14,7 +15,6 @@ use crate::mcp::json::{JsonLimits, Text};
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
-use crate::mcp::sse::SseComment;
 use crate::model::call::ToolCall;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
@@ -27,17 +27,14 @@ use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::{Links, WaitingRequest};
+use begun_request::BegunRequest;
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
 use passed_headers::passed;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-/// How long the first word of a request is waited for, so that a quick answer is plain JSON under
-/// its own status. What takes longer has its head as an event stream then, with signs of life.
-pub(super) const FIRST_WORD_TIMEOUT: Duration = Duration::from_millis(200);
 /// Turns on the pool that one list may take, each about 1 s.
 const MAX_LIST_TURNS: usize = 60;
 
@@ -85,34 +82,6 @@ fn shown_id(request: &Message) -> String {
         .unwrap_or_default()
 }
 
-/// A request under way.
-pub(super) struct BegunRequest {
-    /// What the agent reads. Dropping it says that the agent left.
-    pub(super) inlet: mpsc::Receiver<Outgoing>,
-    /// What is left to do; none when the answer is there already.
-    pub(super) work: Option<DetachOnDrop>,
-}
-
-impl BegunRequest {
-    /// The first that the agent reads: within 200 ms the answer, or what comes before it, else a
-    /// sign that it is waited for. When it is not the answer, or the agent leaves, the work goes on
-    /// in a task.
-    pub(super) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
-        let Self { mut inlet, work } = self;
-        let silent = || Some(Outgoing::Comment(SseComment::default()));
-        let first = match work {
-            None => inlet.recv().await,
-            Some(mut work) => tokio::select! {
-                biased;
-                () = &mut work => inlet.recv().await,
-                first = inlet.recv() => first,
-                () = tokio::time::sleep(FIRST_WORD_TIMEOUT) => silent(),
-            },
-        };
-        (first, inlet)
-    }
-}
-
 impl Door {
     /// What a message may be that comes to this address.
     pub(super) fn limits(&self, scope: &Scope) -> JsonLimits {
@@ -149,7 +118,7 @@ impl Door {
 
     /// Starts a request on its own.
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
-        let BegunRequest { inlet, work } = self.begin(arrived);
+        let BegunRequest { inlet, work, .. } = self.begin(arrived);
         drop(work);
         inlet
     }
@@ -170,7 +139,7 @@ impl Door {
             Err(cannot) => {
                 let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
                 drop(outlet.try_send(Outgoing::Last(Box::new(refused))));
-                return BegunRequest { inlet, work: None };
+                return self.begun(inlet, None);
             }
         };
         let work = match treatment(&arrived.message.method, era) {
@@ -191,7 +160,15 @@ impl Door {
             | Treatment::Removed
             | Treatment::Unknown => Some(self.begin_relayed(arrived, outlet, waiting)),
         };
-        BegunRequest { inlet, work }
+        self.begun(inlet, work)
+    }
+
+    fn begun(&self, inlet: mpsc::Receiver<Outgoing>, work: Option<DetachOnDrop>) -> BegunRequest {
+        BegunRequest {
+            inlet,
+            work,
+            patience: self.patience.clone(),
+        }
     }
 
     fn begin_call(
@@ -445,87 +422,5 @@ impl Door {
                 }),
             },
         ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A request that panics where nothing of the gate catches it has no answer, and the connection
-    /// that waits goes on.
-    #[tokio::test]
-    async fn a_request_that_panics_has_no_answer() {
-        let (outlet, inlet) = mpsc::channel(1);
-        let work = DetachOnDrop::new("request", async move {
-            let _outlet: Outlet = outlet;
-            tokio::task::yield_now().await;
-            assert!(std::hint::black_box(false), "it panics");
-        });
-        assert!(
-            BegunRequest {
-                inlet,
-                work: Some(work)
-            }
-            .first()
-            .await
-            .0
-            .is_none()
-        );
-    }
-
-    /// An agent of a tool server that says nothing has its head after 200 ms, and the answer when
-    /// it comes.
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_server_leaves_nobody_without_a_head() {
-        for (silent_ms, is_answer) in [(199, true), (201, false), (3_600_000, false)] {
-            let (outlet, inlet) = mpsc::channel(1);
-            let work = DetachOnDrop::new("request", async move {
-                tokio::time::sleep(Duration::from_millis(silent_ms)).await;
-                let answer = Message::response(None, Text::bool(true), false);
-                outlet.send(Outgoing::Last(Box::new(answer))).await.unwrap();
-            });
-            let began = tokio::time::Instant::now();
-            let work = Some(work);
-            let (first, mut inlet) = BegunRequest { inlet, work }.first().await;
-            assert!(began.elapsed() <= FIRST_WORD_TIMEOUT + Duration::from_millis(1));
-            assert_eq!(matches!(first, Some(Outgoing::Last(_))), is_answer);
-            let last = if is_answer { first } else { inlet.recv().await };
-            assert!(matches!(last, Some(Outgoing::Last(_))), "{silent_ms}");
-        }
-    }
-
-    /// What an agent has not read yet when the work ends is still there, in order; when more
-    /// follows, the work goes on.
-    #[tokio::test]
-    async fn the_first_word_is_read_first() {
-        for room in [1, 8] {
-            let (outlet, inlet) = mpsc::channel(room);
-            let work = DetachOnDrop::new("request", async move {
-                for retry in 0..3 {
-                    outlet.send(Outgoing::Interrupted(retry)).await.unwrap();
-                }
-            });
-            let (first, mut inlet) = BegunRequest {
-                inlet,
-                work: Some(work),
-            }
-            .first()
-            .await;
-            let mut read = vec![first];
-            while let Some(next) = inlet.recv().await {
-                read.push(Some(next));
-            }
-            let read: Vec<_> = read.into_iter().map(|read| format!("{read:?}")).collect();
-            assert_eq!(
-                read,
-                [
-                    "Some(Interrupted(0))",
-                    "Some(Interrupted(1))",
-                    "Some(Interrupted(2))"
-                ],
-                "{room}"
-            );
-        }
     }
 }
