@@ -14,7 +14,6 @@ use crate::gate::steps::shaper::Shaper;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
 use crate::mcp::bridge::TaskSupport;
-use crate::mcp::error_codes::URL_ELICITATION_REQUIRED;
 use crate::mcp::headers::PARAM_HEADER_PREFIX;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -166,10 +165,6 @@ pub(in crate::gate) async fn exchange(
 
 /// What becomes of the call where its server speaks another era.
 fn bridge_terms(call: &Call, Shaper { tool, rules, .. }: &Shaper) -> BridgeTerms {
-    let proves_nothing_done = || {
-        let rule = rules.idempotency.as_ref();
-        rule.is_some_and(|rule| rule.proves_nothing_done(None, Some(URL_ELICITATION_REQUIRED)))
-    };
     let is_bridged =
         call.origin.era == Era::Modern && call.origin.links.wire(&tool.server) == Era::Legacy;
     let task = if is_bridged {
@@ -178,7 +173,7 @@ fn bridge_terms(call: &Call, Shaper { tool, rules, .. }: &Shaper) -> BridgeTerms
         TaskSupport::Forbidden
     };
     BridgeTerms {
-        begins_anew: !rules.side_effect || proves_nothing_done(),
+        begins_anew: !rules.side_effect,
         task,
     }
 }

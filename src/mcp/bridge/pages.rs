@@ -8,6 +8,8 @@ use crate::mcp::message::Message;
 
 /// What the state begins with that such an agent brings back.
 const PAGES_STATE_PREFIX: &str = "toolgate-pages:";
+/// Pages that a person is asked to open at once; an error that names more stays an error.
+const MAX_PAGES: usize = 64;
 /// What only legacy questions have.
 const LEGACY_QUESTION_MEMBERS: [&str; 3] = ["_meta", "elicitationId", "task"];
 
@@ -20,7 +22,9 @@ pub(crate) fn pages_of(error: &Text) -> Option<Vec<Message>> {
         let is_url = |mode: Text| mode.as_str().as_deref() == Some("url");
         page.get("mode").is_some_and(is_url) && page.get("url").is_some()
     };
-    let asks = code == URL_ELICITATION_REQUIRED && !pages.is_empty() && pages.iter().all(is_page);
+    let asks = code == URL_ELICITATION_REQUIRED
+        && (1..=MAX_PAGES).contains(&pages.len())
+        && pages.iter().all(is_page);
     let request = |page| Message::request(0, "elicitation/create", Some(page));
     asks.then(|| pages.into_iter().map(request).collect())
 }
@@ -70,13 +74,18 @@ pub(crate) fn is_after_pages(params: Option<&Text>) -> bool {
     })
 }
 
-/// Whether the person has agreed to open all pages that were asked for.
+/// Whether the person has agreed to open pages, and to all that are answered for.
 pub(crate) fn has_opened_all(params: Option<&Text>) -> bool {
     let answers = params.and_then(|params| params.get("inputResponses"));
-    let mut answers = answers.iter().filter_map(Text::members).flatten();
-    answers.all(|(_, answer)| {
-        answer
-            .get("action")
-            .is_some_and(|action| action.as_str().as_deref() == Some("accept"))
-    })
+    let mut answers = answers
+        .iter()
+        .filter_map(Text::members)
+        .flatten()
+        .peekable();
+    answers.peek().is_some()
+        && answers.all(|(_, answer)| {
+            answer
+                .get("action")
+                .is_some_and(|action| action.as_str().as_deref() == Some("accept"))
+        })
 }

@@ -3,8 +3,8 @@
 
 use super::Links;
 use crate::mcp::bridge::{
-    LOG_LEVEL_META_KEY, LegacyIntroduction, TaskSupport, as_legacy_task, knows_tasks, makes_tasks,
-    to_legacy_server, to_modern_server,
+    LOG_LEVEL_META_KEY, LegacyIntroduction, TaskSupport, as_legacy_task, is_after_pages,
+    knows_tasks, makes_tasks, to_legacy_server, to_modern_server,
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -38,8 +38,8 @@ pub(crate) struct Sending<'a> {
 /// What becomes of a request whose server speaks another era than its agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BridgeTerms {
-    /// An error that asks for pages to be opened first proves that nothing was done, or else nothing
-    /// is done twice when the request is sent again.
+    /// It may be sent again once pages were opened for which its server's error asks: it changes
+    /// nothing.
     pub begins_anew: bool,
     /// Whether the called tool's server makes tasks of its calls.
     pub task: TaskSupport,
@@ -242,7 +242,8 @@ impl Links {
 
 /// A modern agent's request on its own link to a legacy server.
 async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<UpstreamExchange, Fault> {
-    if ParkedCalls::is_round(sending.message.body.as_ref()) {
+    let body = sending.message.body.as_ref();
+    if ParkedCalls::is_round(body) || (sending.changes && is_after_pages(body)) {
         return Err(Fault::after_sending("a round of a call is never sent anew"));
     }
     let level = sending.message.meta(LOG_LEVEL_META_KEY);

@@ -142,10 +142,7 @@ impl ExchangeContext<'_> {
             return gone;
         };
         let Some(round) = self.asked(outbound.server, &link, message, &answer).await else {
-            let is_first = course.rounds == 0 || !outbound.changes;
-            let asks = is_first
-                .then(|| pages_asked(outbound, leg, &answer))
-                .flatten();
+            let asks = pages_asked(outbound, leg, &answer);
             let answer = asks.unwrap_or_else(|| self.bridged(&link, message, answer));
             let answer = last_of(course.rounds, message, answer);
             course.disarm();

@@ -251,7 +251,8 @@ impl ExchangeContext<'_> {
     ) -> Result<TaskTurn, Fault> {
         let mut fresh = Object::new();
         let requests = task.get("inputRequests");
-        for (key, question) in requests.iter().filter_map(Text::members).flatten() {
+        let requests = requests.iter().filter_map(Text::members).flatten();
+        for (key, question) in requests.take(MAX_TASK_QUESTIONS + 1) {
             if !waited.asked.iter().any(|asked| *asked == key) {
                 waited.asked.push(key.to_string());
                 fresh.set(&key, question);

@@ -16,9 +16,9 @@ use crate::model::ids::unguessable;
 pub(super) fn pages_asked(outbound: &Outbound<'_>, leg: &Leg, answer: &Message) -> Option<Message> {
     let own = leg.request.reached.legacy()?;
     let method = outbound.message.method.as_str();
-    // A call that waited for its agent has done something, whatever its error says.
-    let is_first = leg.own.as_ref().is_some_and(|own| !own.is_taken_up);
-    let may = outbound.terms.begins_anew && (is_first || !outbound.changes);
+    // What changes something is not begun anew: the state that this takes is kept nowhere, and would
+    // do so whenever it came.
+    let may = outbound.terms.begins_anew && !outbound.changes;
     if !may || !answer.is_error || answer.odd.is_some() || !ASKED_METHODS.contains(&method) {
         return None;
     }

@@ -194,8 +194,7 @@ fn round(agent: &Agent, method: &str, mut params: Value, asked: Option<(&Value, 
     request
 }
 
-/// A read, a prompt, a resource, and a call whose contract says that the error proves that nothing
-/// was done: the agent is asked by the answer, and its request is sent again once it says that the
+/// A read, a prompt and a resource: the agent is asked by the answer, and its request is sent again once it says that the
 /// page was opened. Without the page nothing is sent.
 #[tokio::test]
 async fn a_page_that_comes_first_is_asked_for() {
@@ -203,10 +202,6 @@ async fn a_page_that_comes_first_is_asked_for() {
     let agent = paywall.gate.agent().at("s");
     for (method, params) in [
         ("tools/call", json!({ "name": "read", "arguments": {} })),
-        (
-            "tools/call",
-            json!({ "name": "pay", "arguments": { "n": 1 } }),
-        ),
         ("prompts/get", json!({ "name": "p" })),
         ("resources/read", json!({ "uri": "x:1" })),
     ] {
@@ -226,9 +221,13 @@ async fn a_page_that_comes_first_is_asked_for() {
         assert_eq!(paywall.count(method), 1, "{method}");
         paywall.is_open();
         if params["name"] == "read" {
-            let answer = agent.answered(&declined).await;
-            assert!(answer.to_string().contains("was not opened"), "{answer}");
-            assert_eq!(paywall.count(method), 1, "{method}");
+            let mut silent = declined.clone();
+            silent["params"]["inputResponses"] = json!({});
+            for without in [declined, silent] {
+                let answer = agent.answered(&without).await;
+                assert!(answer.to_string().contains("was not opened"), "{answer}");
+                assert_eq!(paywall.count(method), 1, "{method}");
+            }
         }
         let accepted = round(&agent, method, params.clone(), Some((&asked, "accept")));
         let answer = agent.answered(&accepted).await;
@@ -261,7 +260,16 @@ async fn a_page_is_no_reason_to_run_a_tool_twice() {
     assert_eq!(answer["error"]["code"], -32042, "{answer}");
     assert_eq!(paywall.server.executions(), 1);
 
+    // Also where the contract says that the error proves it: the agent may call again, and nothing
+    // is given that would call for it.
     paywall.is_shut();
+    let pay = json!({ "name": "pay", "arguments": { "n": 1 } });
+    let answer = agent
+        .answered(&round(&agent, "tools/call", pay, None))
+        .await;
+    assert_eq!(answer["error"]["code"], -32042, "{answer}");
+    assert!(!answer.to_string().contains("requestState"), "{answer}");
+
     let answer = agent.call("read", json!({})).await;
     assert_eq!(answer["error"]["code"], -32042, "{answer}");
 }
