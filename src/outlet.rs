@@ -1,8 +1,19 @@
 //! Floor 1: the way back to the agent for one request.
+//!
+//! Most requests have one answer and nothing before it: that takes one place. A queue is made when
+//! something is said on the way.
 
 use crate::mcp::message::Message;
 use crate::mcp::sse::SseComment;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, Waker};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+
+/// Messages that wait for the agent to read them; who says more waits.
+pub const OUTLET_MESSAGES_MAX: usize = 64;
 
 /// What an agent reads for one request. Messages are boxed: a queue makes room for dozens at once.
 #[derive(Debug)]
@@ -17,5 +28,192 @@ pub enum Outgoing {
     Last(Box<Message>),
 }
 
-/// Where it is written. A closed outlet means that the agent has gone.
-pub type Outlet = mpsc::Sender<Outgoing>;
+/// The agent has gone: what was said reaches nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the agent has gone")]
+pub struct AgentLeft;
+
+/// Where it is written. When the last of its clones is dropped, nothing more comes.
+pub struct Outlet(Arc<WayBack>);
+
+/// Where it is read. Dropped, it says that the agent has gone.
+pub struct Inlet {
+    way: Arc<WayBack>,
+    /// What is said before the answer, once there is any.
+    said: Option<mpsc::Receiver<Outgoing>>,
+}
+
+struct WayBack {
+    state: Mutex<WayState>,
+    left: Notify,
+}
+
+struct WayState {
+    outlets: usize,
+    has_left: bool,
+    answer: Option<Box<Message>>,
+    says: Option<mpsc::Sender<Outgoing>>,
+    /// Until the inlet has taken it.
+    said: Option<mpsc::Receiver<Outgoing>>,
+    reader: Option<Waker>,
+}
+
+/// The way back for one request.
+pub fn way_back() -> (Outlet, Inlet) {
+    let way = Arc::new(WayBack {
+        state: Mutex::new(WayState {
+            outlets: 1,
+            has_left: false,
+            answer: None,
+            says: None,
+            said: None,
+            reader: None,
+        }),
+        left: Notify::new(),
+    });
+    let inlet = Inlet {
+        way: way.clone(),
+        said: None,
+    };
+    (Outlet(way), inlet)
+}
+
+impl Outlet {
+    /// Says the response, after all that was said on the way. Never waits: there is one. Where the
+    /// agent has gone, it goes nowhere.
+    pub fn answer(&self, answer: Message) {
+        let reader = {
+            let mut state = self.0.state.lock();
+            if state.has_left {
+                return;
+            }
+            state.answer.get_or_insert_with(|| Box::new(answer));
+            state.reader.take()
+        };
+        wake(reader);
+    }
+
+    /// Says something before the response. Waits while the agent has as much to read as it may.
+    pub async fn say(&self, outgoing: Outgoing) -> Result<(), AgentLeft> {
+        let says = self.says()?;
+        says.send(outgoing).await.map_err(|_| AgentLeft)
+    }
+
+    /// The same for so long at most; an agent that reads nothing for so long counts as gone.
+    pub async fn say_within(&self, outgoing: Outgoing, longest: Duration) -> Result<(), AgentLeft> {
+        let says = self.says()?;
+        let said = says.send_timeout(outgoing, longest).await;
+        said.map_err(|_| AgentLeft)
+    }
+
+    /// Ends when the agent has gone.
+    pub async fn closed(&self) {
+        let left = self.0.left.notified();
+        tokio::pin!(left);
+        left.as_mut().enable();
+        if !self.0.state.lock().has_left {
+            left.await;
+        }
+    }
+
+    /// The queue, made on first use.
+    fn says(&self) -> Result<mpsc::Sender<Outgoing>, AgentLeft> {
+        let (says, reader) = {
+            let mut state = self.0.state.lock();
+            if state.has_left {
+                return Err(AgentLeft);
+            }
+            if let Some(says) = &state.says {
+                return Ok(says.clone());
+            }
+            let (says, said) = mpsc::channel(OUTLET_MESSAGES_MAX);
+            (state.says, state.said) = (Some(says.clone()), Some(said));
+            (says, state.reader.take())
+        };
+        wake(reader);
+        Ok(says)
+    }
+}
+
+impl Clone for Outlet {
+    fn clone(&self) -> Self {
+        self.0.state.lock().outlets += 1;
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let reader = {
+            let mut state = self.0.state.lock();
+            state.outlets -= 1;
+            let is_last = state.outlets == 0;
+            is_last.then(|| state.reader.take()).flatten()
+        };
+        wake(reader);
+    }
+}
+
+impl Inlet {
+    /// What comes next; none when nothing more does.
+    pub async fn recv(&mut self) -> Option<Outgoing> {
+        poll_fn(|task| self.poll_recv(task)).await
+    }
+
+    fn poll_recv(&mut self, task: &mut Task<'_>) -> Poll<Option<Outgoing>> {
+        let (answer, is_over) = {
+            let mut state = self.way.state.lock();
+            if let Some(said) = state.said.take() {
+                self.said = Some(said);
+            }
+            let answer = state.answer.take();
+            let is_over = answer.is_none() && state.outlets == 0;
+            if answer.is_none() && !is_over {
+                keep(&mut state.reader, task.waker());
+            }
+            (answer, is_over)
+        };
+        // What was said before the answer, or before the last outlet went, was said before the look.
+        let said = self.said.as_mut().map(|said| said.poll_recv(task));
+        if let Some(Poll::Ready(Some(outgoing))) = said {
+            if answer.is_some() {
+                self.way.state.lock().answer = answer;
+            }
+            return Poll::Ready(Some(outgoing));
+        }
+        match answer {
+            Some(answer) => Poll::Ready(Some(Outgoing::Last(answer))),
+            None if is_over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Inlet {
+    fn drop(&mut self) {
+        let dropped = {
+            let mut state = self.way.state.lock();
+            state.has_left = true;
+            (state.answer.take(), state.says.take(), state.said.take())
+        };
+        drop(dropped);
+        self.way.left.notify_waiters();
+    }
+}
+
+/// Keeps the waker of the task that reads.
+fn keep(reader: &mut Option<Waker>, waker: &Waker) {
+    match reader {
+        Some(reader) => reader.clone_from(waker),
+        None => *reader = Some(waker.clone()),
+    }
+}
+
+fn wake(reader: Option<Waker>) {
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;

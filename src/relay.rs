@@ -22,7 +22,7 @@ use crate::mcp::round::RoundSeal;
 use crate::model::caller::Caller;
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
-use crate::outlet::{Outgoing, Outlet};
+use crate::outlet::Outlet;
 use crate::policy::live::LivePolicy;
 use crate::side::Sides;
 use crate::upstream::links::{Links, WaitingRequest};
@@ -138,7 +138,7 @@ impl Relay {
             }
         };
         let answer = request.links.with_news(answer);
-        let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;
+        request.outlet.answer(answer);
     }
 
     /// Known methods travel unless the configuration denies them; unknown ones only in observe mode

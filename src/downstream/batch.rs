@@ -17,7 +17,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Revision;
 use crate::mcp::sse::SseComment;
 use crate::model::scope::Scope;
-use crate::outlet::Outgoing;
+use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::telemetry::tasks;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use bytes::Bytes;
@@ -185,7 +185,7 @@ impl Door {
 
 /// Hands on what one request of a batch brings. The stream is the whole batch's, so it does not
 /// pause for one of them.
-async fn carried(mut inlet: mpsc::Receiver<Outgoing>, outlet: mpsc::Sender<Outgoing>) {
+async fn carried(mut inlet: Inlet, outlet: mpsc::Sender<Outgoing>) {
     while let Some(outgoing) = inlet.recv().await {
         let is_last = matches!(outgoing, Outgoing::Last(_));
         let pauses = matches!(outgoing, Outgoing::Interrupted(_));
@@ -226,11 +226,11 @@ impl MessageBatch {
                 () = &mut patience => break Outgoing::Comment(SseComment::default()),
             }
         };
-        let (written, rest) = mpsc::channel(INBOX_MESSAGES_MAX);
+        let (written, rest) = way_back();
         tasks::spawn("stream of a batch", async move {
             let said = answers.into_iter().map(Box::new).map(Outgoing::Message);
             for outgoing in said {
-                if written.send(outgoing).await.is_err() {
+                if written.say(outgoing).await.is_err() {
                     return;
                 }
             }
@@ -242,7 +242,7 @@ impl MessageBatch {
                         outgoing
                     }
                 };
-                if written.send(outgoing).await.is_err() {
+                if written.say(outgoing).await.is_err() {
                     return;
                 }
             }

@@ -3,7 +3,7 @@
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE_COMMENT, encode};
-use crate::outlet::Outgoing;
+use crate::outlet::{Inlet, Outgoing};
 use bytes::Bytes;
 use futures_util::stream::Stream;
 use http::header::{
@@ -15,7 +15,6 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// Any body of ours.
 pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -87,7 +86,7 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Http
 
 /// What a modern agent reads: each message and comment as it comes, and signs of life in between.
 /// When the agent goes away the receiver is dropped, which tells the request that is under way.
-pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> HttpAnswer {
+pub(super) fn modern_events(first: Outgoing, rest: Inlet) -> HttpAnswer {
     let state = (Some(first), rest, false);
     events(futures_util::stream::unfold(
         state,
@@ -124,7 +123,7 @@ mod tests {
     /// A tool server that says nothing for a minute is alive to its agent every ten seconds.
     #[tokio::test(start_paused = true)]
     async fn a_stream_gives_signs_of_life_until_the_answer() {
-        let (outlet, inlet) = mpsc::channel(1);
+        let (outlet, inlet) = crate::outlet::way_back();
         let began = Instant::now();
         let first = Outgoing::Comment(crate::mcp::sse::SseComment::default());
         let mut body = modern_events(first, inlet).into_body();
@@ -136,7 +135,7 @@ mod tests {
         let comment = |nth: u64| (nth * 10, Bytes::from_static(KEEP_ALIVE_COMMENT));
         assert_eq!(said, (0..6).map(comment).collect::<Vec<_>>());
         let answer = Message::response(Some(Text::string("a")), Text::bool(true), false);
-        outlet.send(Outgoing::Last(Box::new(answer))).await.unwrap();
+        outlet.answer(answer);
         let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(last.starts_with(b"data: {"), "{last:?}");
         assert!(body.frame().await.is_none(), "the answer ends the stream");

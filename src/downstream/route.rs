@@ -19,20 +19,18 @@ use crate::model::call::ToolCall;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
 use crate::model::work;
-use crate::outlet::{Outgoing, Outlet};
+use crate::outlet::{Inlet, Outlet, way_back};
 use crate::policy::Policy;
 use crate::relay;
 use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
 use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
-use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::{Links, WaitingRequest};
 use begun_request::BegunRequest;
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
 use passed_headers::passed;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tracing::Instrument;
 
 /// Turns on the pool that one list may take, each about 1 s.
@@ -117,7 +115,7 @@ impl Door {
     }
 
     /// Starts a request on its own.
-    pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
+    pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> Inlet {
         let BegunRequest { inlet, work, .. } = self.begin(arrived);
         drop(work);
         inlet
@@ -127,7 +125,7 @@ impl Door {
     /// it into one of its own.
     pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> BegunRequest {
         failpoint::reached("after-parse");
-        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+        let (outlet, inlet) = way_back();
         let era = arrived.revision.era();
         let id = arrived
             .message
@@ -138,7 +136,7 @@ impl Door {
             Ok(waiting) => waiting,
             Err(cannot) => {
                 let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
-                drop(outlet.try_send(Outgoing::Last(Box::new(refused))));
+                outlet.answer(refused);
                 return self.begun(inlet, None);
             }
         };
@@ -163,7 +161,7 @@ impl Door {
         self.begun(inlet, work)
     }
 
-    fn begun(&self, inlet: mpsc::Receiver<Outgoing>, work: Option<DetachOnDrop>) -> BegunRequest {
+    fn begun(&self, inlet: Inlet, work: Option<DetachOnDrop>) -> BegunRequest {
         BegunRequest {
             inlet,
             work,
@@ -190,14 +188,14 @@ impl Door {
                 else {
                     let words = "toolgate itself broke before anything was sent";
                     let answer = Message::error(id, INTERNAL_ERROR, words, None);
-                    drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                    outlet.answer(answer);
                     return None;
                 };
                 let work = work.instrument(span);
                 Some(DetachOnDrop::new("call", self.running.track_future(work)))
             }
             Err(answer) => {
-                drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                outlet.answer(answer);
                 None
             }
         }
@@ -326,7 +324,7 @@ impl Door {
 
     fn begin_list_made(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<DetachOnDrop> {
         if let Ok(listed) = work::within(work::INLINE_WORK_UNITS, || self.list(&arrived)) {
-            drop(outlet.try_send(Outgoing::Last(Box::new(listed))));
+            outlet.answer(listed);
             return None;
         }
         let work = self.clone().list_slowly(arrived, outlet);
@@ -352,9 +350,7 @@ impl Door {
                 None,
             )
         };
-        let _ = outlet
-            .send(Outgoing::Last(Box::new(listed.unwrap_or_else(busy))))
-            .await;
+        outlet.answer(listed.unwrap_or_else(busy));
     }
 
     /// Reads a call from a closed list of fields; nothing else of it can travel.

@@ -9,7 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, ServerName, unguessable};
 use crate::model::scope::Scope;
-use crate::outlet::Outgoing;
+use crate::outlet::{Inlet, Outgoing};
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
 use crate::upstream::keeper::{ServerMessage, Unheard, hears};
@@ -72,11 +72,7 @@ impl AgentSession {
     }
 
     /// A new stream, fed from `first` and `rest` until the request is answered.
-    pub(super) fn feed(
-        self: &Arc<Self>,
-        first: &Outgoing,
-        mut rest: mpsc::Receiver<Outgoing>,
-    ) -> Arc<EventStream> {
+    pub(super) fn feed(self: &Arc<Self>, first: &Outgoing, mut rest: Inlet) -> Arc<EventStream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;

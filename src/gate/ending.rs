@@ -35,7 +35,6 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::refusal::Refusal;
-use crate::outlet::Outgoing;
 use crate::store::claims::StoreError;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
@@ -160,7 +159,7 @@ impl<'a> EndedCall<'a> {
         failpoint::reached("reply-to-agent");
         origin.waiting.answered();
         let answer = origin.links.with_news(answer);
-        let _ = origin.outlet.send(Outgoing::Last(Box::new(answer))).await;
+        origin.outlet.answer(answer);
     }
 
     /// Tells after-hooks. Never waits.

@@ -47,7 +47,7 @@ impl Relay {
                     let server = &feed.server.settings.name;
                     let (notes, goes_on) = match news {
                         FeedNews::Breath(comment) => {
-                            if request.outlet.send(Outgoing::Comment(comment)).await.is_err() { break; }
+                            if request.outlet.say(Outgoing::Comment(comment)).await.is_err() { break; }
                             (Vec::new(), true)
                         }
                         FeedNews::Said(note) => (self.heard(request, server, note).await.into_iter().collect(), true),
@@ -166,7 +166,7 @@ impl Relay {
         );
         request
             .outlet
-            .send(Outgoing::Message(Box::new(labelled(ack, request))))
+            .say(Outgoing::Message(Box::new(labelled(ack, request))))
             .await
             .is_ok()
     }
@@ -177,7 +177,7 @@ async fn tell(request: &RelayRequest, notes: Vec<Message>) -> bool {
     for note in notes {
         if request
             .outlet
-            .send(Outgoing::Message(Box::new(labelled(note, request))))
+            .say(Outgoing::Message(Box::new(labelled(note, request))))
             .await
             .is_err()
         {

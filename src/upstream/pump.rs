@@ -362,7 +362,7 @@ impl ExchangeContext<'_> {
             let told = !lost
                 && self
                     .outlet
-                    .send_timeout(outgoing, SLOW_READER_TIMEOUT)
+                    .say_within(outgoing, SLOW_READER_TIMEOUT)
                     .await
                     .is_ok();
             lost |= !told;

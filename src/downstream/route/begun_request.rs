@@ -2,15 +2,14 @@
 
 use crate::downstream::patience::SharedPatience;
 use crate::mcp::sse::SseComment;
-use crate::outlet::Outgoing;
+use crate::outlet::{Inlet, Outgoing};
 use crate::telemetry::tasks::DetachOnDrop;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// A request under way.
 pub(in crate::downstream) struct BegunRequest {
     /// What the agent reads. Dropping it says that the agent left.
-    pub(in crate::downstream) inlet: mpsc::Receiver<Outgoing>,
+    pub(in crate::downstream) inlet: Inlet,
     /// What is left to do; none when the answer is there already.
     pub(in crate::downstream) work: Option<DetachOnDrop>,
     pub(super) patience: Arc<SharedPatience>,
@@ -20,7 +19,7 @@ impl BegunRequest {
     /// The first that the agent reads: within 200 ms the answer, or what comes before it, so that a
     /// quick answer is plain JSON under its own status; else a sign that it is waited for. When it is not the answer, or the agent leaves, the work goes on
     /// in a task.
-    pub(in crate::downstream) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
+    pub(in crate::downstream) async fn first(self) -> (Option<Outgoing>, Inlet) {
         let Self {
             mut inlet,
             work,
@@ -46,14 +45,14 @@ mod tests {
     use crate::downstream::patience::FIRST_WORD_TIMEOUT;
     use crate::mcp::json::Text;
     use crate::mcp::message::Message;
-    use crate::outlet::Outlet;
+    use crate::outlet::{Outlet, way_back};
     use std::time::Duration;
 
     /// A request that panics where nothing of the gate catches it has no answer, and the connection
     /// that waits goes on.
     #[tokio::test]
     async fn a_request_that_panics_has_no_answer() {
-        let (outlet, inlet) = mpsc::channel(1);
+        let (outlet, inlet) = way_back();
         let work = DetachOnDrop::new("request", async move {
             let _outlet: Outlet = outlet;
             tokio::task::yield_now().await;
@@ -77,11 +76,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_leaves_nobody_without_a_head() {
         for (silent_ms, is_answer) in [(199, true), (201, false), (3_600_000, false)] {
-            let (outlet, inlet) = mpsc::channel(1);
+            let (outlet, inlet) = way_back();
             let work = DetachOnDrop::new("request", async move {
                 tokio::time::sleep(Duration::from_millis(silent_ms)).await;
                 let answer = Message::response(None, Text::bool(true), false);
-                outlet.send(Outgoing::Last(Box::new(answer))).await.unwrap();
+                outlet.answer(answer);
             });
             let began = tokio::time::Instant::now();
             let request = BegunRequest {
@@ -101,11 +100,14 @@ mod tests {
     /// follows, the work goes on.
     #[tokio::test]
     async fn the_first_word_is_read_first() {
-        for room in [1, 8] {
-            let (outlet, inlet) = mpsc::channel(room);
+        for pauses in [true, false] {
+            let (outlet, inlet) = way_back();
             let work = DetachOnDrop::new("request", async move {
                 for retry in 0..3 {
-                    outlet.send(Outgoing::Interrupted(retry)).await.unwrap();
+                    outlet.say(Outgoing::Interrupted(retry)).await.unwrap();
+                    if pauses {
+                        tokio::task::yield_now().await;
+                    }
                 }
             });
             let (first, mut inlet) = BegunRequest {
@@ -127,7 +129,7 @@ mod tests {
                     "Some(Interrupted(1))",
                     "Some(Interrupted(2))"
                 ],
-                "{room}"
+                "{pauses}"
             );
         }
     }

@@ -4,6 +4,7 @@ use super::super::body::HttpAnswer;
 use super::super::replay_budget::ReplayBudget;
 use super::*;
 use crate::mcp::json::Text;
+use crate::outlet::way_back;
 use crate::upstream::http::connections;
 use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
@@ -64,7 +65,7 @@ async fn h10_one_session_cannot_make_another_keep_more() {
         ..AgentSessions::default()
     };
     let (patient, greedy) = (open(&sessions, "patient"), open(&sessions, "greedy"));
-    let feed = |session: &Arc<AgentSession>, id| session.feed(&answer(id), mpsc::channel(1).1);
+    let feed = |session: &Arc<AgentSession>, id| session.feed(&answer(id), way_back().1);
     let stream = feed(&patient, 1);
     assert_eq!(last(stream.read(0, false)).await["id"], 1);
     for id in 2..50 {

@@ -18,17 +18,16 @@ use crate::mcp::own::without_ours;
 use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
+use crate::outlet::way_back;
 use crate::side::capabilities;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
-use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::link::Tolerance;
 use crate::upstream::links::BridgeTerms;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// How long the read may take.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -154,7 +153,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     };
     let message = Message::request(0, "tools/call", Some(params.text()));
     // The agent did not ask, so it hears nothing of it.
-    let (outlet, _inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+    let (outlet, _inlet) = way_back();
     let (links, waiting) = (&call.origin.links, &call.origin.waiting);
     let passage = ExchangeContext {
         caller: &call.origin.caller,

@@ -122,7 +122,7 @@ impl ExchangeContext<'_> {
                 return ends("too many questions wait for the agent's answers");
             };
             let (key, page) = (key.to_owned(), page_of(&question));
-            let told = self.outlet.send(Outgoing::Message(Box::new(question)));
+            let told = self.outlet.say(Outgoing::Message(Box::new(question)));
             if told.await.is_err() {
                 return Err(Unanswered::Gone);
             }
@@ -166,7 +166,7 @@ impl ExchangeContext<'_> {
             let params = Text::members_of(&[(PAGE_ID_MEMBER, page)]);
             let note = Message::notification(PAGE_DONE_METHOD, Some(params));
             let told = Outgoing::Message(Box::new(note));
-            drop(self.outlet.send_timeout(told, SLOW_READER_TIMEOUT).await);
+            let _ = self.outlet.say_within(told, SLOW_READER_TIMEOUT).await;
         }
     }
 }

@@ -13,14 +13,12 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::call::{CallMeta, ToolCall};
 use crate::model::ids::{ActionId, ToolName};
-use crate::outlet::Outgoing;
-use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::upstream::links::Links;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes of the future that runs a call.
@@ -91,7 +89,7 @@ pub(super) struct Request {
     action: ActionId,
     id: Text,
     links: Arc<Links>,
-    inlet: mpsc::Receiver<Outgoing>,
+    inlet: Inlet,
 }
 
 impl Request {
@@ -226,7 +224,7 @@ impl SimulatedWorld {
     /// Sends a request, if there is anybody to send it to.
     pub(super) fn ask(self: &Rc<Self>, asked: &Asked) -> Option<Request> {
         let process = self.process.borrow().clone()?;
-        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+        let (outlet, inlet) = way_back();
         let links = Arc::new(Links::shared(self.ground.servers.clone()));
         let action = self.action(asked.deed);
         let message = self.message(asked);

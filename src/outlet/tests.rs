@@ -1,0 +1,110 @@
+use super::*;
+use crate::mcp::json::Text;
+use futures_util::FutureExt as _;
+use std::future::Future;
+
+fn answer() -> Message {
+    Message::response(Some(Text::string("a")), Text::bool(true), false)
+}
+
+/// What is ready at once.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    future.now_or_never()
+}
+
+/// An answer alone needs no queue, whether its reader waits already or not.
+#[tokio::test]
+async fn an_answer_alone_needs_no_queue() {
+    let (outlet, mut inlet) = way_back();
+    let waits = tokio::spawn(async move {
+        let read = inlet.recv().await;
+        assert!(inlet.said.is_none() && inlet.way.state.lock().says.is_none());
+        (read, inlet.recv().await.is_some())
+    });
+    tokio::task::yield_now().await;
+    outlet.answer(answer());
+    drop(outlet);
+    let (read, more) = waits.await.unwrap();
+    assert!(matches!(read, Some(Outgoing::Last(_))) && !more, "{read:?}");
+}
+
+/// What is said on the way is read first, in order, also where the answer is there already.
+#[tokio::test]
+async fn what_is_said_first_is_read_first() {
+    for waits_first in [true, false] {
+        let (outlet, mut inlet) = way_back();
+        if waits_first {
+            assert!(now(inlet.recv()).is_none());
+        }
+        for retry in 0..3 {
+            outlet.say(Outgoing::Interrupted(retry)).await.unwrap();
+        }
+        outlet.answer(answer());
+        outlet.answer(Message::response(None, Text::bool(false), false));
+        drop(outlet);
+        for retry in 0..3 {
+            let next = inlet.recv().await;
+            assert!(
+                matches!(next, Some(Outgoing::Interrupted(at)) if at == retry),
+                "{next:?}"
+            );
+        }
+        let last = inlet.recv().await;
+        assert!(
+            matches!(&last, Some(Outgoing::Last(last)) if last.id.is_some()),
+            "{last:?}"
+        );
+        assert!(inlet.recv().await.is_none());
+    }
+}
+
+/// An answer waits for no agent that doesn't read; what comes before it does, and an agent that
+/// leaves ends the wait.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_holds_up_no_answer() {
+    let (outlet, inlet) = way_back();
+    for retry in 0..OUTLET_MESSAGES_MAX as u64 {
+        outlet.say(Outgoing::Interrupted(retry)).await.unwrap();
+    }
+    let longest = Duration::from_secs(1);
+    assert_eq!(
+        outlet.say_within(Outgoing::Interrupted(0), longest).await,
+        Err(AgentLeft)
+    );
+    outlet.answer(answer());
+    let waits = outlet.clone();
+    let waits = tokio::spawn(async move { waits.say(Outgoing::Interrupted(0)).await });
+    tokio::task::yield_now().await;
+    drop(inlet);
+    assert_eq!(waits.await.unwrap(), Err(AgentLeft));
+}
+
+/// Each who writes learns that the agent has gone, before and after.
+#[tokio::test]
+async fn an_agent_that_leaves_is_noticed() {
+    let (outlet, inlet) = way_back();
+    let (first, second) = (outlet.clone(), outlet.clone());
+    let waits = [first, second].map(|outlet| tokio::spawn(async move { outlet.closed().await }));
+    tokio::task::yield_now().await;
+    assert!(now(outlet.closed()).is_none(), "it is there");
+    drop(inlet);
+    for waits in waits {
+        waits.await.unwrap();
+    }
+    assert!(now(outlet.closed()).is_some());
+    outlet.answer(answer());
+    assert_eq!(outlet.say(Outgoing::Interrupted(0)).await, Err(AgentLeft));
+}
+
+/// Work that breaks without an answer leaves its agent waiting for nothing.
+#[tokio::test]
+async fn a_way_back_that_nobody_writes_to_ends() {
+    let (outlet, mut inlet) = way_back();
+    let other = outlet.clone();
+    drop(outlet);
+    assert!(now(inlet.recv()).is_none(), "one may still write");
+    let waits = tokio::spawn(async move { inlet.recv().await.is_none() });
+    tokio::task::yield_now().await;
+    drop(other);
+    assert!(waits.await.unwrap());
+}
