@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Objects of this level are the innermost whose members are noted: a message, its `params` or
 /// `result`, and the objects in that.
-const INDEXED_DEPTH: usize = 3;
+const INDEXED_DEPTH: u8 = 3;
 /// Members that are noted of one text. Of a text with more none are, and it is walked.
 const INDEXED_MEMBERS_MAX: usize = 128;
 
@@ -26,7 +26,18 @@ struct IndexedMember {
     key: [u32; 2],
     value: [u32; 2],
     /// Of the object it is a member of; 1 for the text itself.
-    depth: usize,
+    depth: u8,
+    /// Whether the key is written as it is read.
+    is_plain: bool,
+}
+
+/// Where a key, with its quotes, and its value stand in an object.
+#[derive(Debug)]
+pub(super) struct MemberPlace {
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+    /// Whether the key is known to be written as it is read.
+    pub(super) is_plain: bool,
 }
 
 impl IndexedMember {
@@ -40,7 +51,7 @@ impl IndexedMember {
 pub(super) struct KnownMembers<'a> {
     /// They, and what is in them.
     members: &'a [IndexedMember],
-    depth: usize,
+    depth: u8,
     /// Where the object stands in the text of the index.
     offset: usize,
 }
@@ -71,18 +82,36 @@ impl MemberIndex {
 }
 
 impl KnownMembers<'_> {
-    /// Where the next key, with its quotes, and its value stand in the object.
-    pub(super) fn step(&mut self) -> Option<[Range<usize>; 2]> {
+    /// Where the next member stands in the object.
+    pub(super) fn step(&mut self) -> Option<MemberPlace> {
         let at = self
             .members
             .iter()
             .position(|member| member.depth == self.depth)?;
-        let IndexedMember { key, value, .. } = self.members[at];
+        let IndexedMember {
+            key,
+            value,
+            is_plain,
+            ..
+        } = self.members[at];
         self.members = &self.members[at + 1..];
         let range =
             |[start, end]: [u32; 2]| start as usize - self.offset..end as usize - self.offset;
-        Some([range(key), range(value)])
+        Some(MemberPlace {
+            key: range(key),
+            value: range(value),
+            is_plain,
+        })
     }
+}
+
+/// A key that the reader has passed.
+#[derive(Debug)]
+pub(super) struct PassedKey {
+    /// Where it stands, with its quotes.
+    pub(super) place: Range<usize>,
+    /// Whether it is written as it is read.
+    pub(super) is_plain: bool,
 }
 
 /// Notes members while a text is read.
@@ -100,10 +129,16 @@ pub(super) struct OpenMember(Option<usize>);
 
 impl IndexBuilder {
     /// A member of an object of that depth begins, with this key; its value stands at `at`.
-    pub(super) fn begins(&mut self, depth: usize, key: Range<usize>, at: usize) -> OpenMember {
-        if self.arrays > 0 || depth > INDEXED_DEPTH || self.is_over {
+    pub(super) fn begins(&mut self, depth: usize, key: &PassedKey, at: usize) -> OpenMember {
+        let noted = u8::try_from(depth).ok();
+        let noted = noted.filter(|depth| *depth <= INDEXED_DEPTH);
+        let Some(depth) = noted.filter(|_| self.arrays == 0 && !self.is_over) else {
             return OpenMember(None);
-        }
+        };
+        let PassedKey {
+            place: key,
+            is_plain,
+        } = key;
         let place = |at| u32::try_from(at).ok();
         let (Some(start), Some(end), Some(at)) = (place(key.start), place(key.end), place(at))
         else {
@@ -118,6 +153,7 @@ impl IndexBuilder {
             key: [start, end],
             value: [at, at],
             depth,
+            is_plain: *is_plain,
         });
         OpenMember(Some(self.members.len() - 1))
     }

@@ -3,7 +3,7 @@
 
 use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
 use super::fold::folded;
-use super::index::{IndexBuilder, MemberIndex};
+use super::index::{IndexBuilder, MemberIndex, PassedKey};
 use super::ordinary::ordinary;
 use super::{JsonLimits, Malformed, decode};
 use std::collections::HashSet;
@@ -192,16 +192,14 @@ impl Scanner<'_> {
         let mut many: Option<HashSet<u64>> = None;
         loop {
             self.space();
-            let start = self.at;
-            self.key(depth, first, &mut many)?;
-            let key = start..self.at;
+            let key = self.key(depth, first, &mut many)?;
             self.space();
             if self.peek() != Some(b':') {
                 return self.refuse("expected `:`");
             }
             self.at += 1;
             self.space();
-            let member = self.index.begins(depth, key, self.at);
+            let member = self.index.begins(depth, &key, self.at);
             self.value(depth)?;
             self.index.ends(member, self.at);
             self.space();
@@ -222,12 +220,16 @@ impl Scanner<'_> {
         depth: usize,
         first: usize,
         many: &mut Option<HashSet<u64>>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<PassedKey, Malformed> {
         let start = self.at;
         if self.peek() != Some(b'"') {
             return self.refuse("expected a key");
         }
         let plain = self.string(self.limits.key)?;
+        let passed = PassedKey {
+            place: start..self.at,
+            is_plain: plain,
+        };
         let folds = depth <= self.limits.folded_depth;
         let digest = self.digest(start..self.at, plain, folds)?;
         let known = match many {
@@ -235,7 +237,8 @@ impl Scanner<'_> {
             None => self.keys[first..].contains(&digest),
         };
         if known {
-            return self.odd("duplicate key, or keys that differ in case only", start);
+            self.odd("duplicate key, or keys that differ in case only", start)?;
+            return Ok(passed);
         }
         if many.is_none() {
             self.keys.push(digest);
@@ -243,7 +246,7 @@ impl Scanner<'_> {
                 *many = Some(self.keys[first..].iter().copied().collect());
             }
         }
-        Ok(())
+        Ok(passed)
     }
 
     /// Two keys are the same when their digests are: a collision refuses, it never lets anything

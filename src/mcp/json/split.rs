@@ -1,13 +1,12 @@
 //! Takes one level of a strictly read text apart, without copying and without judging it again.
 
-use super::index::KnownMembers;
+use super::index::{KnownMembers, MemberPlace};
 use super::ordinary::soon;
 use super::{Text, decode, push_string};
 use bytes::Bytes;
 use memchr::memchr2;
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ops::Range;
 
 /// The members of one object, in order, one level deep. Edits keep every other member as it was
 /// written.
@@ -39,7 +38,7 @@ impl Object {
     pub(super) fn split(text: &Text) -> Self {
         let mut walk = JsonMembers::new(text);
         let mut members = Vec::new();
-        while let Some([key, value]) = walk.step() {
+        while let Some(MemberPlace { key, value, .. }) = walk.step() {
             let Some(name) = decode(&text.bytes[key.clone()]) else {
                 break;
             };
@@ -162,8 +161,8 @@ impl<'a> JsonMembers<'a> {
 }
 
 impl JsonMembers<'_> {
-    /// Where the next key, with its quotes, and its value stand.
-    fn step(&mut self) -> Option<[Range<usize>; 2]> {
+    /// Where the next member stands.
+    fn step(&mut self) -> Option<MemberPlace> {
         if let Some(known) = &mut self.known {
             return known.step();
         }
@@ -175,18 +174,22 @@ impl JsonMembers<'_> {
         let key = start..skip(text, start);
         let start = skip_any(text, key.end, b": \t\n\r");
         self.at = skip(text, start);
-        Some([key, start..self.at])
+        Some(MemberPlace {
+            key,
+            value: start..self.at,
+            is_plain: false,
+        })
     }
 
     /// The value of `key`. Nothing is copied on the way: on the path of a call most members are
     /// passed over.
     pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
-        while let Some([name, value]) = self.step() {
-            let name = &self.text.bytes[name];
+        while let Some(member) = self.step() {
+            let name = &self.text.bytes[member.key];
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
-                || (name.contains(&b'\\') && decode(name)? == key)
+                || (!member.is_plain && name.contains(&b'\\') && decode(name)? == key)
             {
-                return Some(self.text.part(value));
+                return Some(self.text.part(member.value));
             }
         }
         None
@@ -197,7 +200,7 @@ impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Text);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let [key, value] = self.step()?;
+        let MemberPlace { key, value, .. } = self.step()?;
         Some((decode(&self.text.bytes[key])?, self.text.part(value)))
     }
 }
