@@ -139,12 +139,13 @@ impl Door {
             return Ok(());
         };
         let (tool, ..) = self.gate.named(asked, &name);
+        let known = self.gate.tool_of(asked.links, &tool);
+        if known.is_none_or(|known| known.definition.header_params.is_empty()) {
+            return Ok(());
+        }
         let Some(tool) = self.gate.visible(asked, &tool) else {
             return Ok(());
         };
-        if tool.definition.header_params.is_empty() {
-            return Ok(());
-        }
         let arguments = crate::mcp::headers::arguments_of(message.body.as_ref());
         let (arguments, told) = self.gate.declared(asked.caller, &tool, arguments);
         for param in &tool.definition.header_params {

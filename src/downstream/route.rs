@@ -27,7 +27,7 @@ use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
 use begun_request::BegunRequest;
-use call_params::{CallParams, call_meta, trace};
+use call_params::{CallParams, MetaMembers};
 use http::HeaderMap;
 use passed_headers::passed;
 use std::sync::Arc;
@@ -375,7 +375,8 @@ impl Door {
         let mode = arrived.known.policy.mode;
         fits(&arrived.message, MessageReading { mode, limits })?;
         let request_id = shown_id(&arrived.message);
-        let mut trace = trace(&arrived);
+        let meta = MetaMembers::of(&arrived);
+        let mut trace = meta.trace();
         let known = self.gate.tool_of(Some(&arrived.links), &tool).is_some();
         let start = CallStart {
             tool: known.then(|| tool.as_str()),
@@ -383,7 +384,7 @@ impl Door {
             request_id: &request_id,
         };
         let span = call_span(&start, &mut trace);
-        let said = call_meta(&arrived, &trace);
+        let said = meta.said(&arrived.heads, &trace);
         let judged = ToolCall {
             action: ActionId::generate(),
             tool,

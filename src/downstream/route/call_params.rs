@@ -1,6 +1,6 @@
 //! What a call says: its parameters, a closed list of fields, and what its agent says beside them.
 
-use super::Arrived;
+use super::{Arrived, CallHeaders};
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::steps::hops;
 use crate::guards::{Mode, idempotency, task};
@@ -133,54 +133,73 @@ fn arguments(params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> 
     }
 }
 
-/// What the agent says about the call, beside it.
-pub(super) fn call_meta(arrived: &Arrived, trace: &Trace) -> CallMeta {
-    let meta = |key| arrived.message.meta(key).map(|value| value.value());
-    CallMeta {
-        key: meta(idempotency::KEY_META_NAME),
-        key_header: arrived.heads.key.clone(),
-        task: meta(task::TASK_META),
-        state: meta(task::TASK_STATE_META),
-        session: meta(task::SESSION_META),
-        session_header: arrived.heads.session.clone(),
-        hops: hops(arrived),
-        headers: arrived.heads.passed.clone(),
-        trace: parent(arrived)
-            .as_deref()
-            .and_then(Trace::parse)
-            .map(|_| trace.trace_id()),
+/// The members of `_meta` that concern the gate, looked up in one pass.
+#[derive(Default)]
+pub(super) struct MetaMembers {
+    key: Option<Text>,
+    task: Option<Text>,
+    state: Option<Text>,
+    session: Option<Text>,
+    hops: Option<Text>,
+    /// The agent's trace, in `_meta`, else in the header (SEP-414).
+    parent: Option<String>,
+    trace_state: Option<String>,
+}
+
+impl MetaMembers {
+    pub(super) fn of(arrived: &Arrived) -> Self {
+        let mut found = Self::default();
+        let params = arrived.message.body.as_ref();
+        let meta = params.and_then(|params| params.get("_meta"));
+        let (mut parent, mut trace_state) = (None, None);
+        for (key, value) in meta.as_ref().and_then(Text::members).into_iter().flatten() {
+            let place = match &*key {
+                idempotency::KEY_META_NAME => &mut found.key,
+                task::TASK_META => &mut found.task,
+                task::TASK_STATE_META => &mut found.state,
+                task::SESSION_META => &mut found.session,
+                hops::META => &mut found.hops,
+                "traceparent" => &mut parent,
+                "tracestate" => &mut trace_state,
+                _ => continue,
+            };
+            // Where observe mode lets a name be there twice, the first counts, as everywhere.
+            place.get_or_insert(value);
+        }
+        let text = |value: Option<Text>| value?.as_str().map(Cow::into_owned);
+        found.parent = text(parent).or_else(|| arrived.heads.traceparent.clone());
+        found.trace_state = text(trace_state);
+        found
     }
-}
 
-/// How many toolgates the call has come through, by its header or its `_meta`, whichever says more.
-/// A sender that does not say it as a number cannot be trusted to count: such a call counts as
-/// `u64::MAX` hops, more than may be.
-fn hops(arrived: &Arrived) -> u64 {
-    let of_header = arrived
-        .heads
-        .hops
-        .as_deref()
-        .map(|text| text.parse().unwrap_or(u64::MAX));
-    let of_meta = arrived
-        .message
-        .meta(hops::META)
-        .map(|value| value.value().as_u64().unwrap_or(u64::MAX));
-    of_header.into_iter().chain(of_meta).max().unwrap_or(0)
-}
+    pub(super) fn trace(&self) -> Trace {
+        Trace::of(self.parent.as_deref(), self.trace_state.as_deref())
+    }
 
-fn parent(arrived: &Arrived) -> Option<String> {
-    let of_meta = arrived
-        .message
-        .meta("traceparent")
-        .and_then(|value| value.as_str().map(Cow::into_owned));
-    of_meta.or_else(|| arrived.heads.traceparent.clone())
-}
+    /// How many toolgates the call has come through, by its header or its `_meta`, whichever says
+    /// more. A sender that does not say it as a number cannot be trusted to count: such a call
+    /// counts as `u64::MAX` hops, more than may be.
+    fn hops(&self, header: Option<&str>) -> u64 {
+        let of_header = header.map(|text| text.parse().unwrap_or(u64::MAX));
+        let of_meta = self.hops.as_ref();
+        let of_meta = of_meta.map(|value| value.value().as_u64().unwrap_or(u64::MAX));
+        of_header.into_iter().chain(of_meta).max().unwrap_or(0)
+    }
 
-/// The agent's trace: in `_meta`, else in the header (SEP-414).
-pub(super) fn trace(arrived: &Arrived) -> Trace {
-    let state = arrived
-        .message
-        .meta("tracestate")
-        .and_then(|value| value.as_str().map(Cow::into_owned));
-    Trace::of(parent(arrived).as_deref(), state.as_deref())
+    /// What the agent says about the call, beside it.
+    pub(super) fn said(&self, heads: &CallHeaders, trace: &Trace) -> CallMeta {
+        let value = |member: &Option<Text>| member.as_ref().map(Text::value);
+        let parent = self.parent.as_deref().and_then(Trace::parse);
+        CallMeta {
+            key: value(&self.key),
+            key_header: heads.key.clone(),
+            task: value(&self.task),
+            state: value(&self.state),
+            session: value(&self.session),
+            session_header: heads.session.clone(),
+            hops: self.hops(heads.hops.as_deref()),
+            headers: heads.passed.clone(),
+            trace: parent.map(|_| trace.trace_id()),
+        }
+    }
 }
