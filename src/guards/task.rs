@@ -76,13 +76,12 @@ impl Belonging {
             (None, None, None, Some(trace)) => (TaskSource::Trace, Cow::Borrowed(trace.as_str())),
             (None, None, None, None) => (TaskSource::Agent, Cow::Borrowed("")),
         };
-        let task = match task {
-            Some(name) => (TaskSource::Task, text(name, TASK_META)?),
-            None => session.clone(),
-        };
+        let task = task.as_ref().map(|name| text(name, TASK_META));
+        let task = task.transpose()?;
+        let session = named(caller, session.0, &session.1);
         Ok(Self {
-            task: named(caller, task.0, &task.1),
-            session: named(caller, session.0, &session.1),
+            task: task.map_or(session, |name| named(caller, TaskSource::Task, &name)),
+            session,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::violation::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.
 pub(super) const MAX_SEARCH_STEPS: usize = 1_000_000;
@@ -27,9 +27,9 @@ pub struct PropertyNames {
 struct PropertyPlace {
     same: Vec<usize>,
     inside: Vec<usize>,
-    properties: HashMap<String, usize>,
+    properties: BTreeMap<String, usize>,
     /// Folded name to name.
-    folded: HashMap<String, String>,
+    folded: BTreeMap<String, String>,
     /// The schema says itself what may come besides its properties.
     open: bool,
     /// What must come, always or beside something else.

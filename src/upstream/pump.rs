@@ -147,8 +147,10 @@ impl ExchangeContext<'_> {
         departure: Option<&Departure>,
     ) -> Result<ExchangeOutcome, Fault> {
         let timeout = outbound.timeout;
+        // What takes up a call that waits was sent before.
+        let takes_up = self.takes_up(&outbound);
         let mut sent = None;
-        let exchange = self.sent_and_carried(&outbound, departure, &mut sent);
+        let exchange = self.sent_and_carried(&outbound, departure, takes_up, &mut sent);
         let ended = match timeout {
             None => exchange.await,
             Some(timeout) => {
@@ -162,8 +164,7 @@ impl ExchangeContext<'_> {
                 })
             }
         };
-        // It never came to be sent. What takes up a call that waits was sent before.
-        let takes_up = self.takes_up(&outbound);
+        // It never came to be sent.
         let ended = if sent.is_none() && !takes_up {
             ended.map_err(Fault::before_sending)
         } else {
@@ -189,6 +190,7 @@ impl ExchangeContext<'_> {
         &self,
         outbound: &Outbound<'_>,
         departure: Option<&Departure>,
+        takes_up: bool,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
         if outbound.message.method.starts_with("tasks/") {
@@ -201,7 +203,7 @@ impl ExchangeContext<'_> {
                 Some(_) | None => {}
             }
         }
-        let begun = if self.takes_up(outbound) {
+        let begun = if takes_up {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
         } else if let Some(answer) = self.unopened(outbound) {
             return Ok(ExchangeOutcome::Answer(answer));

@@ -64,6 +64,9 @@ impl StageTimer {
 
     /// The stage under way ends, and this one begins.
     pub fn at(&mut self, stage: Stage) {
+        if stage == self.stage {
+            return;
+        }
         self.lap();
         self.tell_before(stage as usize);
         self.stage = stage;

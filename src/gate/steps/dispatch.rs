@@ -24,7 +24,6 @@ use crate::side::capabilities;
 use crate::upstream::departure::Departure;
 use crate::upstream::links::BridgeTerms;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// How long a call may take, and whether it goes on when its agent leaves.
@@ -185,16 +184,12 @@ pub(in crate::gate) fn asks_for_task(call: &Call) -> bool {
         "extensions",
         "io.modelcontextprotocol/tasks",
     ];
-    let asks = |(key, value): (Cow<'_, str>, Text)| match &*key {
-        "task" => true,
-        "_meta" => value.at(&declared).is_some(),
-        _ => false,
+    let has = |member: &str, path: &[&str]| {
+        let params = call.message.body.as_ref();
+        let member = params.and_then(|params| params.get(member));
+        member.is_some_and(|member| member.at(path).is_some())
     };
-    call.message
-        .body
-        .as_ref()
-        .and_then(Text::members)
-        .is_some_and(|mut members| members.any(asks))
+    has("task", &[]) || has("_meta", &declared)
 }
 
 /// The fault of a call whose deadline has passed; `taken_back`: nothing of it has left, nor will.

@@ -68,14 +68,14 @@ impl Links {
     /// An answer of a server, with what the agent has not been told yet.
     #[must_use]
     pub(crate) fn with_news(&self, answer: Message) -> Message {
+        if self.news.untold.lock().with_answer.is_empty() {
+            return answer;
+        }
         let result = answer.body.as_ref().filter(|_| !answer.is_error);
         let Some(mut result) = result.and_then(Text::object) else {
             return answer;
         };
         let names = std::mem::take(&mut self.news.untold.lock().with_answer);
-        if names.is_empty() {
-            return answer;
-        }
         let meta = result.get("_meta").and_then(Text::object);
         let mut meta = meta.unwrap_or_default();
         let names = names.iter().map(|name| Text::string(name.as_str()));
