@@ -26,10 +26,12 @@ mod unread;
 use crate::gate::Gate;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
+use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::tasks::WorkPlace;
 use crate::upstream::links::Links;
 use crate::upstream::servers::Servers;
 use room::MessageRoom;
@@ -43,6 +45,14 @@ use tokio_util::task::TaskTracker;
 struct Authenticated {
     caller: Arc<Caller>,
     policy: Arc<Policy>,
+}
+
+/// A request whose sender is known, on its connection.
+struct Visit {
+    scope: Scope,
+    known: Authenticated,
+    /// Where the connection's requests are worked on.
+    place: WorkPlace,
 }
 
 /// What the door leads to.

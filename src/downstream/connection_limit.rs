@@ -10,6 +10,7 @@
 use super::neighbour::Neighbours;
 use super::peers::Peers;
 use crate::model::clock::Clock;
+use crate::telemetry::tasks::WorkPlace;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
@@ -88,6 +89,8 @@ const BUSY_MARK: u64 = u64::MAX;
 /// One connection that has a place, until this is dropped.
 pub(crate) struct Guest {
     number: u64,
+    /// Where its requests are worked on.
+    pub(super) place: WorkPlace,
     seat: Arc<Seat>,
     shared: Arc<ConnectionLimitInner>,
 }
@@ -219,6 +222,7 @@ impl ConnectionLimitInner {
         inside.strangers.insert(number, Arc::clone(&seat));
         Ok(Guest {
             number,
+            place: WorkPlace::default(),
             seat,
             shared: Arc::clone(self),
         })

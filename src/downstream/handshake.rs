@@ -293,6 +293,7 @@ pub(super) fn arrived(
     heads: CallHeaders,
 ) -> Arrived {
     Arrived {
+        place: None,
         known,
         scope: session.scope.clone(),
         revision: session.revision,

@@ -9,7 +9,7 @@ use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
 use super::unread::{self, MessageReading};
-use super::{Authenticated, Door};
+use super::{Authenticated, Door, Visit};
 use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
@@ -42,7 +42,7 @@ impl Door {
         guest: Arc<Guest>,
     ) -> HttpAnswer {
         let answer = match self.admitted(&request, &guest) {
-            Ok((scope, known)) => self.method(scope, known, request).await,
+            Ok(visit) => self.method(visit, request).await,
             Err(refused) => refused,
         };
         if answer.status().is_client_error() || answer.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -51,11 +51,7 @@ impl Door {
         answer
     }
 
-    fn admitted(
-        &self,
-        request: &Request<Incoming>,
-        guest: &Guest,
-    ) -> Result<(Scope, Authenticated), HttpAnswer> {
+    fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<Visit, HttpAnswer> {
         let (scope, known) = self.proved(request).map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
@@ -77,7 +73,11 @@ impl Door {
                 wait,
             ));
         }
-        Ok((scope, known))
+        Ok(Visit {
+            scope,
+            known,
+            place: guest.place.clone(),
+        })
     }
 
     /// What the head of a request has to prove.
@@ -124,15 +124,11 @@ impl Door {
         }
     }
 
-    async fn method(
-        self: &Arc<Self>,
-        scope: Scope,
-        known: Authenticated,
-        request: Request<Incoming>,
-    ) -> HttpAnswer {
+    async fn method(self: &Arc<Self>, visit: Visit, request: Request<Incoming>) -> HttpAnswer {
         if request.method() == Method::POST {
-            return self.post(scope, known, request).await;
+            return self.post(visit, request).await;
         }
+        let Visit { scope, known, .. } = visit;
         let modern_header = checks::header(request.headers(), PROTOCOL_VERSION_HEADER)
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
@@ -154,32 +150,28 @@ impl Door {
         }
     }
 
-    async fn post(
-        self: &Arc<Self>,
-        scope: Scope,
-        mut known: Authenticated,
-        request: Request<Incoming>,
-    ) -> HttpAnswer {
+    async fn post(self: &Arc<Self>, mut visit: Visit, request: Request<Incoming>) -> HttpAnswer {
         let (head, body) = request.into_parts();
-        let limits = self.limits(&scope);
+        let limits = self.limits(&visit.scope);
         if let Err(refused) = checks::body(&head.headers, limits.bytes).and_then(|()| {
             checks::accepts(&head.headers, &["application/json", "text/event-stream"])
         }) {
             return refused;
         }
-        let bytes = match self.roomy(&known, body, limits.bytes).await {
+        let bytes = match self.roomy(&visit.known, body, limits.bytes).await {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
         // A body may take its time; what counts is what holds when all of it is there.
-        if !Arc::ptr_eq(&known.policy, &self.policy.current()) {
-            known = match self.authenticate(&head.headers) {
+        if !Arc::ptr_eq(&visit.known.policy, &self.policy.current()) {
+            visit.known = match self.authenticate(&head.headers) {
                 Ok(known) => known,
                 Err(refused) => return refused,
             };
         }
+        let (scope, known) = (&visit.scope, &visit.known);
         let mode = known.policy.mode;
-        if let Some(answered) = self.batch(&scope, &known, &head.headers, &bytes).await {
+        if let Some(answered) = self.batch(scope, known, &head.headers, &bytes).await {
             return answered;
         }
         let message = match unread::read(bytes, MessageReading { mode, limits }) {
@@ -201,15 +193,14 @@ impl Door {
         } else {
             None
         };
-        match self.plain(&known, message) {
-            Ok(message) => self.classified(scope, known, head.headers, message).await,
+        match self.plain(known, message) {
+            Ok(message) => self.classified(visit, head.headers, message).await,
             // To SDKs of old an HTTP error is the end of their session.
             Err(refused) if in_session => json(StatusCode::OK, &refused),
             Err(refused) => {
-                if let (Some(_), Ok(session)) = (
-                    &answered,
-                    self.session(&head.headers, &known.caller, &scope),
-                ) {
+                if let (Some(_), Ok(session)) =
+                    (&answered, self.session(&head.headers, &known.caller, scope))
+                {
                     self.leaves_unanswered(&session, answered).await;
                 }
                 json(StatusCode::BAD_REQUEST, &refused)
@@ -239,14 +230,14 @@ impl Door {
     /// The era is read from the body; a header can only contradict it (protocol §4.2).
     async fn classified(
         self: &Arc<Self>,
-        scope: Scope,
-        known: Authenticated,
+        visit: Visit,
         headers: HeaderMap,
         message: Message,
     ) -> HttpAnswer {
         if message.kind == MessageKind::Request && is_modern(&message) {
-            return self.modern(known, scope, headers, message).await;
+            return self.modern(visit, headers, message).await;
         }
+        let Visit { scope, known, .. } = visit;
         let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION_HEADER);
         let says_modern = named

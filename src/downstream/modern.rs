@@ -3,7 +3,7 @@
 
 use super::body::{HttpAnswer, json, json_on, modern_events};
 use super::route::Arrived;
-use super::{Authenticated, Door};
+use super::{Door, Visit};
 use crate::gate::catalogue::view::ListAsked;
 use crate::mcp::answer::status;
 use crate::mcp::bridge::{CAPABILITIES_META_KEY, VERSION_META_KEY};
@@ -15,7 +15,6 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
@@ -30,11 +29,15 @@ impl Door {
     /// Answers a modern request over HTTP.
     pub(super) async fn modern(
         self: &Arc<Self>,
-        known: Authenticated,
-        scope: Scope,
+        visit: Visit,
         mut headers: HeaderMap,
         message: Message,
     ) -> HttpAnswer {
+        let Visit {
+            scope,
+            known,
+            place,
+        } = visit;
         let id = message.id.clone();
         let links = Arc::new(self.links.alone());
         let checked = Self::envelope(&message, Some(&headers)).and_then(|revision| {
@@ -65,6 +68,7 @@ impl Door {
             links,
             session: None,
             heads,
+            place: Some(place),
         });
         let (first, inlet) = begun.first().await;
         match first {

@@ -23,7 +23,7 @@ use crate::outlet::{Inlet, Outlet, way_back};
 use crate::policy::Policy;
 use crate::relay;
 use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
-use crate::telemetry::tasks::{self, DetachOnDrop};
+use crate::telemetry::tasks::{self, DetachOnDrop, WorkPlace};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
 use begun_request::BegunRequest;
@@ -45,6 +45,8 @@ pub(super) struct Arrived {
     pub(super) links: Arc<Links>,
     pub(super) session: Option<String>,
     pub(super) heads: CallHeaders,
+    /// Where it is worked on, if its connection has a place for that.
+    pub(super) place: Option<WorkPlace>,
 }
 
 /// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
@@ -175,7 +177,7 @@ impl Door {
         outlet: &Outlet,
         waiting: WaitingRequest,
     ) -> Option<DetachOnDrop> {
-        let id = arrived.message.id.clone();
+        let (id, place) = (arrived.message.id.clone(), arrived.place.clone());
         let read = heavy::aside(length(&arrived.message), || {
             self.call(arrived, outlet.clone(), waiting)
         });
@@ -192,7 +194,11 @@ impl Door {
                     return None;
                 };
                 let work = work.instrument(span);
-                Some(DetachOnDrop::new("call", self.running.track_future(work)))
+                let work = self.running.track_future(work);
+                Some(match place {
+                    Some(place) => DetachOnDrop::at(place, "call", work),
+                    None => DetachOnDrop::new("call", work),
+                })
             }
             Err(answer) => {
                 outlet.answer(answer);

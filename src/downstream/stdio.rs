@@ -214,6 +214,7 @@ impl StdioAgent {
     async fn modern(&self, known: Authenticated, message: Message) {
         match Door::envelope(&message, None) {
             Ok(revision) => self.start(Arrived {
+                place: None,
                 known,
                 scope: self.scope.clone(),
                 revision,

@@ -2,11 +2,14 @@
 
 pub(crate) mod heavy;
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 use tokio::task::JoinHandle;
+use tokio_util::sync::ReusableBoxFuture;
 use tracing::Instrument;
 
 /// Runs `future` on its own.
@@ -88,13 +91,43 @@ pub(crate) mod spawn_capture {
     }
 }
 
+/// A place in memory where one connection's requests are worked on, one after the other: what is
+/// begun there is written over what has ended there. Work that has to leave the connection takes
+/// the place along.
+#[derive(Clone, Default)]
+pub struct WorkPlace(Arc<Mutex<Option<ReusableBoxFuture<'static, ()>>>>);
+
+impl WorkPlace {
+    /// Puts work there; elsewhere when the place is taken.
+    fn put(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> ReusableBoxFuture<'static, ()> {
+        // What has ended keeps nothing, though it lies there until the next.
+        let work = async move { work.await };
+        let place = self.0.lock().take();
+        match place {
+            Some(mut place) => {
+                place.set(work);
+                place
+            }
+            None => ReusableBoxFuture::new(work),
+        }
+    }
+
+    fn give_back(&self, ended: ReusableBoxFuture<'static, ()>) {
+        *self.0.lock() = Some(ended);
+    }
+}
+
 /// Work that is done where it is awaited and needs no task for that: waking one costs more than
 /// judging a call does. Dropped before its end, it goes on in a task of its own, so the waiting
 /// task may leave. A panic ends it, not that task.
 #[must_use = "dropped, it becomes a task"]
 pub struct DetachOnDrop {
     name: &'static str,
-    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    work: Option<ReusableBoxFuture<'static, ()>>,
+    place: Option<WorkPlace>,
 }
 
 impl DetachOnDrop {
@@ -102,7 +135,21 @@ impl DetachOnDrop {
     pub fn new(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self {
             name,
-            work: Some(Box::pin(work)),
+            work: Some(ReusableBoxFuture::new(work)),
+            place: None,
+        }
+    }
+
+    /// The same at a place that its connection has.
+    pub fn at(
+        place: WorkPlace,
+        name: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        Self {
+            name,
+            work: Some(place.put(work)),
+            place: Some(place),
         }
     }
 }
@@ -115,11 +162,19 @@ impl Future for DetachOnDrop {
         let Some(mut work) = self.work.take() else {
             return Poll::Ready(());
         };
-        let polled = begun(self.name, || work.as_mut().poll(task)).unwrap_or(Poll::Ready(()));
-        if polled.is_pending() {
-            self.work = Some(work);
+        match begun(self.name, || work.poll(task)) {
+            Some(Poll::Pending) => {
+                self.work = Some(work);
+                Poll::Pending
+            }
+            Some(Poll::Ready(())) => {
+                if let Some(place) = &self.place {
+                    place.give_back(work);
+                }
+                Poll::Ready(())
+            }
+            None => Poll::Ready(()),
         }
-        polled
     }
 }
 
@@ -163,6 +218,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
     use tokio::sync::oneshot;
+    use tokio_util::task::TaskTracker;
 
     /// Work of two steps, the second after `go`; says when it is done.
     fn errand() -> (DetachOnDrop, oneshot::Sender<()>, oneshot::Receiver<()>) {
@@ -182,6 +238,43 @@ mod tests {
         assert!(ended.try_recv().is_err(), "nobody else does it");
         errand.await;
         ended.try_recv().unwrap();
+    }
+
+    /// A connection's requests are worked on at one place; what had ended there keeps nothing, and
+    /// what leaves the connection takes the place along.
+    #[tokio::test]
+    async fn work_of_a_connection_has_one_place() {
+        let place = WorkPlace::default();
+        let running = TaskTracker::new();
+        let work = |steps: usize| {
+            running.track_future(async move {
+                for _ in 0..steps {
+                    tokio::task::yield_now().await;
+                }
+            })
+        };
+        let address = || {
+            let mut place = place.0.lock();
+            let place = place.as_mut().map(ReusableBoxFuture::get_pin);
+            place.map(|place| std::ptr::from_ref(&*place).addr())
+        };
+        let mut first = None;
+        for steps in [0, 1, 2] {
+            let work = DetachOnDrop::at(place.clone(), "work", work(steps));
+            assert_eq!(address(), None, "it is taken");
+            work.await;
+            assert!(running.is_empty(), "what has ended keeps nothing");
+            assert_eq!(*first.get_or_insert(address()), address(), "{steps}");
+        }
+        assert!(first.flatten().is_some());
+        let (at, done) = (place.clone(), oneshot::channel());
+        let left = work(1);
+        drop(DetachOnDrop::at(at, "work", async move {
+            left.await;
+            done.0.send(()).unwrap();
+        }));
+        assert_eq!(address(), None, "it went with the work");
+        done.1.await.unwrap();
     }
 
     /// guarantees §4: the waiting task may leave, before the first step or between two.
