@@ -39,6 +39,15 @@ pub(crate) struct ParkedQuestion {
     question: Message,
 }
 
+/// A task that a legacy server has made of a call, and whose result toolgate waits for in the agent's
+/// place.
+pub(crate) struct FollowedTask {
+    /// What the server calls it.
+    pub id: Text,
+    /// How often its result was asked for in vain.
+    pub breaks: u32,
+}
+
 /// A call that waits for the agent's answers.
 pub(crate) struct ParkedCall {
     agent: AgentId,
@@ -52,6 +61,8 @@ pub(crate) struct ParkedCall {
     pub asides: Option<mpsc::Receiver<Message>>,
     /// The parameters under which it was sent.
     pub asked: Option<Text>,
+    /// The task that it became: then the exchange is that of the task's result.
+    pub followed: Option<FollowedTask>,
     questions: Vec<ParkedQuestion>,
     /// Gives it up, unless it is taken up before.
     timer: Option<AbortOnDropHandle<()>>,
@@ -71,6 +82,8 @@ pub(crate) struct AskingCall<'a> {
     pub asides: Option<mpsc::Receiver<Message>>,
     /// The parameters under which it was sent.
     pub asked: Option<Text>,
+    /// The task that it became.
+    pub followed: Option<FollowedTask>,
 }
 
 /// All that wait.
@@ -105,6 +118,7 @@ impl ParkedCalls {
             exchange: call.exchange,
             asides: call.asides,
             asked: call.asked,
+            followed: call.followed,
             questions,
             timer: None,
         };

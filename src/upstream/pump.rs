@@ -281,9 +281,7 @@ impl ExchangeContext<'_> {
             Box::new(OwnLeg {
                 asides: asks.then(|| own.questions()),
                 asked: message.body.clone(),
-                is_taken_up: false,
-                token: None,
-                questions: Vec::new(),
+                ..OwnLeg::default()
             })
         });
         Ok(BegunLeg::Waits(Leg { request, own }))

@@ -104,6 +104,7 @@ impl ParkingStage {
             exchange,
             asides: None,
             asked: None,
+            followed: None,
         };
         let question = Message::request(number, "elicitation/create", None);
         match self.all.park(call, vec![question]).await {

@@ -29,28 +29,25 @@ use std::sync::Arc;
 pub(super) struct Course<'a> {
     /// Where it waits for its answer.
     pub(super) sent: &'a mut Option<(Arc<Link>, Text)>,
-    /// Requests that were sent for it after the first.
+    /// Requests that were sent for it after the first, also before it waited for its agent.
     pub(super) rounds: u32,
     /// Pages that its agent's person has agreed to open.
     pages: Vec<Text>,
-    /// The task that it became, and that toolgate waits for.
-    pub(super) followed: Option<FollowedTask>,
-}
-
-/// A task of a legacy server that is waited for in its agent's place.
-pub(super) struct FollowedTask {
-    pub(super) id: Text,
-    /// How often its result was asked for in vain.
-    pub(super) breaks: u32,
+    /// Takes back the task that it became, should nobody wait for it any more.
     abandons: AbandonedTask,
 }
 
 impl Course<'_> {
+    /// What changes something is not taken back because nobody waits for it.
+    fn abandons(&mut self, outbound: &Outbound<'_>, leg: &Leg) {
+        if let Some(task) = leg.followed().filter(|_| !outbound.changes) {
+            self.abandons = AbandonedTask::at(leg.link(), &task.id);
+        }
+    }
+
     /// Nothing is taken back any more.
     fn disarm(&mut self) {
-        if let Some(task) = &mut self.followed {
-            task.abandons.0 = None;
-        }
+        self.abandons.0 = None;
     }
 }
 
@@ -69,14 +66,16 @@ impl ExchangeContext<'_> {
     ) -> Result<ExchangeOutcome, Fault> {
         let mut course = Course {
             sent,
-            rounds: 0,
+            // The result of a task was asked for in another request than the call.
+            rounds: u32::from(leg.followed().is_some()),
             pages: Vec::new(),
-            followed: None,
+            abandons: AbandonedTask::default(),
         };
+        course.abandons(&outbound, &leg);
         loop {
             self.pass_cancellation(&leg);
             let carried = match self.carry(&outbound, &mut leg).await {
-                Err(fault) if course.followed.is_some() => {
+                Err(fault) if leg.followed().is_some() => {
                     Box::pin(self.followed_again(&outbound, &mut leg, &mut course, fault)).await?;
                     continue;
                 }
@@ -116,23 +115,12 @@ impl ExchangeContext<'_> {
         let answer = answer.map_err(|fault| of_round(course.rounds, fault))?;
         let over = |answer| Ok(Some(ExchangeOutcome::Answer(answer)));
         let gone = Ok(Some(ExchangeOutcome::Gone(Sent::Maybe)));
-        let task = course
-            .followed
-            .is_none()
-            .then(|| self.task_to_follow(outbound, leg, &answer));
+        let is_followed = leg.followed().is_some();
+        let task = (!is_followed).then(|| self.task_to_follow(outbound, leg, &answer));
         if let Some(id) = task.flatten() {
             course.rounds += 1;
-            // What changes something is not taken back because nobody waits for it.
-            let abandons = if outbound.changes {
-                AbandonedTask::default()
-            } else {
-                AbandonedTask::at(leg.link(), &id)
-            };
-            course.followed = Some(FollowedTask {
-                id,
-                breaks: 0,
-                abandons,
-            });
+            leg.follow(id);
+            course.abandons(outbound, leg);
             Box::pin(self.followed(outbound, leg, course)).await?;
             return Ok(None);
         }
@@ -263,17 +251,15 @@ impl ExchangeContext<'_> {
         questions: Vec<Message>,
     ) -> Result<Message, Leg> {
         let SentRequest { reached, exchange } = *leg.request;
-        let (asides, asked) = leg
-            .own
-            .map(|own| (own.asides, own.asked))
-            .unwrap_or_default();
+        let own = leg.own.map(|own| *own).unwrap_or_default();
         let call = AskingCall {
             caller: self.caller,
             server,
             reached,
             exchange,
-            asides,
-            asked,
+            asides: own.asides,
+            asked: own.asked,
+            followed: own.followed,
         };
         let parked = self.links.servers().parked().park(call, questions).await;
         parked.map_err(|crowded| Leg::of(crowded, None))

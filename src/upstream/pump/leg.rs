@@ -8,7 +8,7 @@ use crate::upstream::caller_links::CallerLink;
 use crate::upstream::link::Link;
 use crate::upstream::links::SentRequest;
 use crate::upstream::owners::PROGRESS_METHOD;
-use crate::upstream::parking::ParkedCall;
+use crate::upstream::parking::{FollowedTask, ParkedCall};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -20,6 +20,7 @@ pub(super) struct Leg {
 }
 
 /// What a request of a modern agent needs on a legacy link.
+#[derive(Default)]
 pub(super) struct OwnLeg {
     /// Where questions arrive that name no request.
     pub(super) asides: Option<mpsc::Receiver<Message>>,
@@ -31,6 +32,8 @@ pub(super) struct OwnLeg {
     pub(super) token: Option<Text>,
     /// What the server asks, and the agent was not asked yet.
     pub(super) questions: Vec<Message>,
+    /// The task that it became, and whose result toolgate waits for.
+    pub(super) followed: Option<FollowedTask>,
 }
 
 impl ExchangeContext<'_> {
@@ -72,6 +75,18 @@ impl Leg {
         self.own.as_ref()?.asked.as_ref()
     }
 
+    /// The task that it became, and whose result is waited for in its place.
+    pub(super) fn followed(&self) -> Option<&FollowedTask> {
+        self.own.as_ref()?.followed.as_ref()
+    }
+
+    /// From now on the result of this task is waited for.
+    pub(super) fn follow(&mut self, id: Text) {
+        if let Some(own) = &mut self.own {
+            own.followed = Some(FollowedTask { id, breaks: 0 });
+        }
+    }
+
     /// Whether the server asks something.
     pub(super) fn is_asked(&self) -> bool {
         self.own
@@ -100,6 +115,7 @@ impl Leg {
             exchange,
             asides,
             asked,
+            followed,
             ..
         } = parked;
         Self {
@@ -109,7 +125,8 @@ impl Leg {
                 asked,
                 is_taken_up: true,
                 token,
-                questions: Vec::new(),
+                followed,
+                ..OwnLeg::default()
             })),
         }
     }

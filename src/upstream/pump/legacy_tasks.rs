@@ -72,7 +72,7 @@ impl ExchangeContext<'_> {
         course: &mut Course<'_>,
     ) -> Result<(), Fault> {
         let link = leg.link().clone();
-        let Some(task) = &course.followed else {
+        let Some(task) = leg.followed() else {
             return Ok(());
         };
         let asked = link.request(about(&task.id, "tasks/result"), Vec::new());
@@ -100,12 +100,14 @@ impl ExchangeContext<'_> {
         course: &mut Course<'_>,
         fault: Fault,
     ) -> Result<(), Fault> {
-        let Some(task) = &mut course.followed else {
+        let own = leg.own.as_mut();
+        let Some(task) = own.and_then(|own| own.followed.as_mut()) else {
             return Err(fault);
         };
         task.breaks += 1;
+        let breaks = task.breaks;
         let is_answered = fault.sent == Sent::Answered;
-        if is_answered || task.breaks > MAX_RESULT_BREAKS || leg.link().is_over() {
+        if is_answered || breaks > MAX_RESULT_BREAKS || leg.link().is_over() {
             return Err(of_round(course.rounds, fault));
         }
         tracing::info!(server = %outbound.server, %fault, "the result of a task is asked for again");
@@ -212,9 +214,7 @@ impl ExchangeContext<'_> {
         let own = OwnLeg {
             asides: open.asides,
             asked: outbound.message.body.clone(),
-            is_taken_up: false,
-            token: None,
-            questions: Vec::new(),
+            ..OwnLeg::default()
         };
         let request = SentRequest {
             reached: reached.clone(),

@@ -4,12 +4,13 @@ use crate::harness::agent::Agent;
 use crate::harness::answer::{Reading, code};
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, Seen, tool};
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::until;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+mod followed;
 mod of_legacy_servers;
 mod of_modern_servers;
 
@@ -17,6 +18,20 @@ pub const ELICITED: &str = "elicitation/create";
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// The contracts: that of `write` calls two errors proofs that nothing was done.
+fn policy() -> String {
+    let proofs = ", idempotency: { not_executed: [-32000, -32602] }";
+    let contracts = [
+        ("s__write", "write", proofs),
+        ("s__read", "read", ""),
+        ("s__may", "read", ""),
+        ("s__plain", "read", ""),
+    ];
+    let lines = contracts
+        .map(|(tool, action, more)| format!("  {tool}: {}\n", contract(tool, action, more)));
+    format!("contracts:\n{}{}\n", lines.concat(), undo("s__write"))
+}
 
 /// A server of one era that makes tasks, behind toolgate.
 pub struct Stage {
@@ -46,12 +61,7 @@ impl Stage {
         let server = ScriptedServer::start(offers).await;
         let gate = Setup::new()
             .server_with("s", &format!("url: \"{}\"", server.url()))
-            .contracts(&[
-                ("s__write", "write"),
-                ("s__read", "read"),
-                ("s__may", "read"),
-                ("s__plain", "read"),
-            ])
+            .policy(&policy())
             .open_sides()
             .start()
             .await;

@@ -5,7 +5,7 @@ use crate::harness::scripted_server::event;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// A task as such a server tells of it.
-fn task(status: &str) -> Value {
+pub(super) fn task(status: &str) -> Value {
     json!({
         "taskId": "t-1", "status": status, "createdAt": "2025-11-25T00:00:00Z",
         "lastUpdatedAt": "2025-11-25T00:00:00Z", "ttl": 60_000, "pollInterval": 50,
@@ -24,7 +24,7 @@ fn told(status: &str) -> Value {
 /// A server whose tools are `read` and `write`, which have to become tasks, `may`, which may, and
 /// `plain`, which does not. What the first request for a task's result reads is in the test's
 /// hands; a later one is answered with this at once.
-async fn stage(result: Value) -> (Stage, Sender<String>) {
+pub(super) async fn stage(result: Value) -> (Stage, Sender<String>) {
     let supporting = |name: &str, support: &str| {
         let mut tool = tool(name);
         tool["execution"] = json!({ "taskSupport": support });
@@ -64,12 +64,12 @@ async fn stage(result: Value) -> (Stage, Sender<String>) {
     (stage, says)
 }
 
-fn done(words: &str) -> Value {
+pub(super) fn done(words: &str) -> Value {
     json!({ "content": text(words), "_meta": { RELATED: { "taskId": "t-1" } } })
 }
 
 /// A request of an agent that can be asked, and that knows tasks or does not.
-fn request(agent: &Agent, method: &str, params: Value, knows: bool) -> Value {
+pub(super) fn request(agent: &Agent, method: &str, params: Value, knows: bool) -> Value {
     let mut request = agent.request(method, params);
     let mut capabilities = json!({ "elicitation": {} });
     if knows {
@@ -79,12 +79,12 @@ fn request(agent: &Agent, method: &str, params: Value, knows: bool) -> Value {
     request
 }
 
-async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
+pub(super) async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
     agent.answered(&request(agent, method, params, true)).await
 }
 
 /// What the server asks in the stream of a request.
-fn question() -> String {
+pub(super) fn question() -> String {
     let params = json!({
         "message": "who?", "requestedSchema": { "type": "object", "properties": {} },
         "_meta": { RELATED: { "taskId": "t-1" } },
@@ -92,7 +92,7 @@ fn question() -> String {
     event(&json!({ "jsonrpc": "2.0", "id": "q-1", "method": ELICITED, "params": params }))
 }
 
-async fn result_request(stage: &Stage) -> Seen {
+pub(super) async fn result_request(stage: &Stage) -> Seen {
     let is_it = |seen: &Seen| seen.method() == "tasks/result";
     stage.server.sees("the request for the result", is_it).await
 }

@@ -1,0 +1,65 @@
+//! Tasks of a legacy server whose results toolgate waits for in place of an agent that knows none.
+
+use super::of_legacy_servers::{question, request, result_request, stage, task};
+use super::*;
+use crate::harness::scripted_server::event;
+
+/// guarantees §4: an error that a task ends with says not that the call did nothing, whatever its code
+/// means in the contract, also where the task has asked its agent before.
+#[tokio::test]
+async fn an_error_after_a_question_is_no_proof() {
+    let (stage, says) = stage(json!({})).await;
+    let agent = stage.gate.agent().at("s");
+    says.send(question()).await.unwrap();
+    let params = call("write", 1, None);
+    let first = request(&agent, "tools/call", params.clone(), false);
+    let asked = agent.answered(&first).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    stage.stands(task("failed"));
+    let next = || {
+        let mut next = request(&agent, "tools/call", params.clone(), false);
+        next["params"]["requestState"] = asked["result"]["requestState"].clone();
+        next["params"]["inputResponses"] = json!({ "question-1": { "action": "decline" } });
+        next
+    };
+    let failing = async {
+        let is_answer = |seen: &Seen| seen.body["id"] == "q-1" && seen.method().is_empty();
+        stage.server.sees("the answer", is_answer).await;
+        let id = result_request(&stage).await.body["id"].clone();
+        let error = json!({ "code": -32000, "message": "no funds" });
+        let failed = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+        says.send(event(&failed)).await.unwrap();
+    };
+    let round = next();
+    let (answer, ()) = tokio::join!(agent.answered(&round), failing);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("no funds"), "{answer}");
+    // The enemy: the same again, as a round and as a call, would run once more what was not executed.
+    for again in [next(), request(&agent, "tools/call", params.clone(), false)] {
+        let answer = agent.answered(&again).await;
+        assert!(answer.to_string().contains("no funds"), "{answer}");
+    }
+    assert_eq!(stage.server.executions(), 1);
+}
+
+/// A task that asked its agent is asked for its result again where the connection breaks meanwhile, as
+/// one that has not asked.
+#[tokio::test]
+async fn a_task_that_asked_is_still_followed() {
+    let (stage, says) = stage(super::of_legacy_servers::done("written")).await;
+    let agent = stage.gate.agent().at("s");
+    says.send(question()).await.unwrap();
+    let params = call("write", 1, None);
+    let first = request(&agent, "tools/call", params.clone(), false);
+    let asked = agent.answered(&first).await;
+    let mut next = request(&agent, "tools/call", params, false);
+    next["params"]["requestState"] = asked["result"]["requestState"].clone();
+    next["params"]["inputResponses"] = json!({ "question-1": { "action": "decline" } });
+    drop(says);
+    let answer = agent.answered(&next).await;
+    assert_eq!(answer["result"]["content"], text("written"), "{answer}");
+    assert_eq!(
+        (stage.server.executions(), stage.count("tasks/result")),
+        (1, 2)
+    );
+}
