@@ -24,6 +24,8 @@ mod leg;
 mod legacy_tasks;
 mod modern_tasks;
 mod pages;
+#[cfg(test)]
+mod tests;
 
 use leg::{Leg, OwnLeg};
 
@@ -146,6 +148,9 @@ impl ExchangeContext<'_> {
         outbound: Outbound<'_>,
         departure: Option<&Departure>,
     ) -> Result<ExchangeOutcome, Fault> {
+        if self.asks_across(&outbound) {
+            return Box::pin(self.of_task_across(&outbound)).await;
+        }
         let timeout = outbound.timeout;
         // What takes up a call that waits was sent before.
         let takes_up = self.takes_up(&outbound);
@@ -193,16 +198,6 @@ impl ExchangeContext<'_> {
         takes_up: bool,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
-        if outbound.message.method.starts_with("tasks/") {
-            let is_legacy = self.links.is_legacy_at(outbound.server);
-            match self.links.legacy_revision() {
-                Some(revision) if !is_legacy => {
-                    return Box::pin(self.of_modern_task(outbound, revision)).await;
-                }
-                None if is_legacy => return Box::pin(self.of_legacy_task(outbound)).await,
-                Some(_) | None => {}
-            }
-        }
         let begun = if takes_up {
             Box::pin(self.taken_up(*outbound, departure, sent)).await?
         } else if let Some(answer) = self.unopened(outbound) {

@@ -1,6 +1,7 @@
 //! What an exchange does where agent and server speak different eras (protocol §4.3, §4.4).
 
 use super::asking::{AskedRound, MAX_ROUNDS, unanswerable};
+use super::leg::of_round;
 use super::modern_tasks::AbandonedTask;
 use super::pages::pages_asked;
 use super::{
@@ -55,6 +56,35 @@ impl ExchangeContext<'_> {
     /// Whether agent and server speak different eras.
     pub(super) fn is_bridged(&self, leg: &Leg) -> bool {
         self.links.is_modern() != (leg.link().revision.era() == Era::Modern)
+    }
+
+    /// Whether it asks after a task of a server of the other era.
+    pub(super) fn asks_across(&self, outbound: &Outbound<'_>) -> bool {
+        let is_of_task = outbound.message.method.starts_with("tasks/");
+        is_of_task && self.links.is_modern() == self.links.is_legacy_at(outbound.server)
+    }
+
+    /// What an agent asks after such a task. A fault says itself whether the server was asked: more
+    /// than one request may be.
+    pub(super) async fn of_task_across(
+        &self,
+        outbound: &Outbound<'_>,
+    ) -> Result<ExchangeOutcome, Fault> {
+        let asked = async {
+            match self.links.legacy_revision() {
+                Some(revision) => self.of_modern_task(outbound, revision).await,
+                None => self.of_legacy_task(outbound).await,
+            }
+        };
+        let Some(timeout) = outbound.timeout else {
+            return asked.await;
+        };
+        let ended = tokio::time::timeout(timeout, asked).await;
+        ended.unwrap_or_else(|_| {
+            Err(Fault::after_sending(format!(
+                "no answer within {timeout:?}"
+            )))
+        })
     }
 
     /// Carries what arrives until the request has an answer in the agent's era.
@@ -342,23 +372,6 @@ impl ExchangeContext<'_> {
         exchange.begin().await?;
         leg.request.exchange = exchange;
         Ok(())
-    }
-}
-
-/// A fault after so many rounds: of the call itself something has left, whatever became of the last
-/// round, and no status of that says that the tool did nothing.
-pub(super) fn of_round(rounds: u32, fault: Fault) -> Fault {
-    if rounds == 0 {
-        return fault;
-    }
-    let sent = match fault.sent {
-        Sent::Nothing => Sent::Maybe,
-        sent @ (Sent::Maybe | Sent::Answered) => sent,
-    };
-    Fault {
-        sent,
-        status: None,
-        ..fault
     }
 }
 

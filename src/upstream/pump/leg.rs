@@ -3,6 +3,7 @@
 use super::ExchangeContext;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
+use crate::model::reply::{Fault, Sent};
 use crate::model::tally::FOREIGN_PROGRESS;
 use crate::upstream::caller_links::CallerLink;
 use crate::upstream::link::Link;
@@ -129,5 +130,22 @@ impl Leg {
                 ..OwnLeg::default()
             })),
         }
+    }
+}
+
+/// A fault after so many rounds: of the call itself something has left, whatever became of the last
+/// round, and no status of that says that the tool did nothing.
+pub(super) fn of_round(rounds: u32, fault: Fault) -> Fault {
+    if rounds == 0 {
+        return fault;
+    }
+    let sent = match fault.sent {
+        Sent::Nothing => Sent::Maybe,
+        sent @ (Sent::Maybe | Sent::Answered) => sent,
+    };
+    Fault {
+        sent,
+        status: None,
+        ..fault
     }
 }

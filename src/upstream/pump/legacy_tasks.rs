@@ -2,8 +2,8 @@
 //! one is sent so, what the agent asks of one that it holds is asked in the words of the other
 //! era, and for an agent that knows no tasks the result is waited for in its place.
 
-use super::crossing::{Course, of_round};
-use super::leg::{Leg, OwnLeg};
+use super::crossing::Course;
+use super::leg::{Leg, OwnLeg, of_round};
 use super::{CarriedLeg, ExchangeContext, ExchangeOutcome, Outbound};
 use crate::mcp::bridge::{
     TaskStatus, TaskSupport, input_requests, knows_tasks, legacy_task_of, task_to_modern,
@@ -24,7 +24,6 @@ use std::time::Duration;
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long it may take to give the result of a task that has ended.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How often the result of a task that is waited for is asked for again after a broken connection,
 /// and how long after.
 const MAX_RESULT_BREAKS: u32 = 30;
@@ -133,7 +132,8 @@ impl ExchangeContext<'_> {
             Some(_) | None => {
                 let meta = params.and_then(|params| params.get("_meta"));
                 let (caller, meta) = (self.caller, meta.as_ref());
-                self.links.link(server, Asker { caller, meta }).await?
+                let reached = self.links.link(server, Asker { caller, meta }).await;
+                reached.map_err(Fault::before_sending)?
             }
         };
         if message.method == "tasks/update" {
@@ -155,7 +155,8 @@ impl ExchangeContext<'_> {
             return Ok(ExchangeOutcome::Answer(acknowledged()));
         }
         let standing = answer.body.unwrap_or_else(|| Object::new().text());
-        self.standing_of(outbound, &key, reached, &standing).await
+        let told = self.standing_of(outbound, &key, reached, &standing).await;
+        told.map_err(|fault| of_round(1, fault))
     }
 
     /// How a task stands, with what it asks or has ended with.

@@ -3,6 +3,7 @@
 //! asked in the words of the other era.
 
 use super::asking::{QuestionAnswers, Unanswered, unanswerable};
+use super::leg::of_round;
 use super::{ExchangeContext, ExchangeOutcome, Outbound};
 use crate::mcp::bridge::{TaskStatus, modern_task_of, related_to, to_legacy_agent};
 use crate::mcp::error_codes::INTERNAL_ERROR;
@@ -156,7 +157,8 @@ impl ExchangeContext<'_> {
             caller: self.caller,
             meta: None,
         };
-        let reached = self.links.link(server, asker).await?;
+        let reached = self.links.link(server, asker).await;
+        let reached = reached.map_err(Fault::before_sending)?;
         let id = message
             .body
             .as_ref()
@@ -191,7 +193,9 @@ impl ExchangeContext<'_> {
                 return Ok(ExchangeOutcome::Answer(cancelled));
             }
         }
-        let standing = self.ask_about(&waited, "tasks/get", None).await?;
+        let cancelled = u32::from(message.method == "tasks/cancel");
+        let standing = self.ask_about(&waited, "tasks/get", None).await;
+        let standing = standing.map_err(|fault| of_round(cancelled, fault))?;
         let told = to_legacy_agent(&message.method, standing, revision);
         Ok(ExchangeOutcome::Answer(told))
     }
