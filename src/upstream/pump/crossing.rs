@@ -143,6 +143,9 @@ impl ExchangeContext<'_> {
         let message = outbound.message;
         let answer = proven(*outbound, leg, answer);
         let answer = answer.map_err(|fault| of_round(course.rounds, fault))?;
+        if answer.is_error && leg.followed().is_some() {
+            Box::pin(self.has_ended(leg)).await?;
+        }
         let over = |answer| Ok(Some(ExchangeOutcome::Answer(answer)));
         let gone = Ok(Some(ExchangeOutcome::Gone(Sent::Maybe)));
         let is_followed = leg.followed().is_some();

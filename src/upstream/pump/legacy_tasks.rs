@@ -24,6 +24,8 @@ use std::time::Duration;
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long it may take to give the result of a task that has ended.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take to say how a task stands that has no result.
+const STANDING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the result of a task that is waited for is asked for again after a broken connection,
 /// and how long after.
 const MAX_RESULT_BREAKS: u32 = 30;
@@ -112,6 +114,28 @@ impl ExchangeContext<'_> {
         tracing::info!(server = %outbound.server, %fault, "the result of a task is asked for again");
         tokio::time::sleep(RESULT_PAUSE).await;
         self.followed(outbound, leg, course).await
+    }
+
+    /// An error in place of the result of a followed task is what it ended with only if the server
+    /// says that it has ended. How one ended that the server does not know, or still works on, nobody
+    /// knows.
+    pub(super) async fn has_ended(&self, leg: &Leg) -> Result<(), Fault> {
+        let Some(task) = leg.followed() else {
+            return Ok(());
+        };
+        let asked = leg.link().request(about(&task.id, "tasks/get"), Vec::new());
+        let answered = async { asked.await?.answer().await };
+        let standing = match tokio::time::timeout(STANDING_TIMEOUT, answered).await {
+            Ok(Ok(answer)) if !answer.is_error => answer.body,
+            Ok(Ok(_) | Err(_)) | Err(_) => None,
+        };
+        match standing.as_ref().map(TaskStatus::of) {
+            Some(TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => Ok(()),
+            Some(TaskStatus::Working | TaskStatus::InputRequired) | None => {
+                let words = "the tool server gives no result of a task, nor says that it has ended";
+                Err(Fault::after_sending(words))
+            }
+        }
     }
 
     /// What an agent of 2026-07-28 asks of a task that it holds at a legacy server.

@@ -63,3 +63,37 @@ async fn a_task_that_asked_is_still_followed() {
         (1, 2)
     );
 }
+
+/// guarantees §4: an error in place of a task's result is no word of the task that its server knows no
+/// more, or that goes on: nobody knows how it ended, and nothing is called again.
+#[tokio::test]
+async fn a_task_that_its_server_has_forgotten_is_unknown() {
+    let error = json!({ "code": -32602, "message": "no such task" });
+    let mut lost = task("working");
+    lost["error"] = json!("lost");
+    for (standing, is_known) in [
+        (lost, false),
+        (task("working"), false),
+        (task("failed"), true),
+    ] {
+        let (stage, says) = stage(error.clone()).await;
+        drop(says);
+        stage.stands(standing);
+        let agent = stage.gate.agent().at("s");
+        for _ in 0..2 {
+            let write = request(&agent, "tools/call", call("write", 1, None), false);
+            let answer = agent.answered(&write).await;
+            let refusal = code(&answer);
+            // The enemy: the same words are what a task ended with that has failed.
+            if is_known {
+                assert_eq!(
+                    (refusal, &answer["result"]["isError"]),
+                    (None, &json!(true))
+                );
+            } else {
+                assert_eq!(refusal.as_deref(), Some("outcome_unknown"), "{answer}");
+            }
+        }
+        assert_eq!(stage.server.executions(), 1);
+    }
+}

@@ -48,7 +48,12 @@ pub(super) async fn stage(result: Value) -> (Stage, Sender<String>) {
             "tools/call" => json!({ "content": text("at once") }),
             "tasks/get" => {
                 polls.fetch_add(1, Ordering::SeqCst);
-                standing.lock().unwrap().clone()
+                let told = standing.lock().unwrap().clone();
+                if told.get("error").is_some_and(Value::is_string) {
+                    let error = json!({ "code": -32602, "message": "no such task" });
+                    return Reply::Message(json!({ "jsonrpc": "2.0", "error": error }));
+                }
+                told
             }
             "tasks/result" => match held.lock().unwrap().take() {
                 Some(held) => return Reply::Stream(held),
@@ -163,6 +168,7 @@ async fn the_result_of_a_task_is_asked_for_again() {
     let error = json!({ "code": -32000, "message": "no funds" });
     let (stage, says) = super::of_legacy_servers::stage(error).await;
     drop(says);
+    stage.stands(task("failed"));
     let agent = stage.gate.agent().at("s");
     for _ in 0..2 {
         let again = request(&agent, "tools/call", call("write", 1, None), false);
