@@ -27,7 +27,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use leg::{Leg, OwnLeg};
+use leg::{Leg, OwnLeg, TOO_MANY_QUESTIONS};
 
 /// How long an agent may leave a full queue unread (threat-model §3B B11).
 const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a server may ask about before it answers (protocol §1.6).
 const ASKED_METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
-/// Questions of a server that come so shortly after each other are put to the agent together.
+/// Questions of a server that come so shortly after the first are put to the agent together.
 const QUESTIONS_WINDOW: Duration = Duration::from_millis(20);
 
 /// Said to a tool server of a request that two readers could read differently.
@@ -113,8 +113,8 @@ enum Heard {
     Said(Option<Inbound>),
     /// A question on the link of which it is the only request.
     Aside(Message),
-    /// Nothing more for a while.
-    Quiet,
+    /// The agent is to be asked now what the server has asked so far.
+    Enough,
     /// The agent went away.
     Left,
 }
@@ -317,7 +317,7 @@ impl ExchangeContext<'_> {
             let heard = self.hears(leg).await?;
             let outgoing = match heard {
                 Heard::Left => return Ok(CarriedLeg::Gone(Sent::Maybe)),
-                Heard::Quiet => return Ok(CarriedLeg::Asked(leg.take_questions())),
+                Heard::Enough => return Ok(CarriedLeg::Asked(leg.take_questions())),
                 Heard::Said(None) => {
                     return Err(Fault::after_sending(
                         "the tool server closed the exchange without an answer",
@@ -382,7 +382,10 @@ impl ExchangeContext<'_> {
     ) -> Option<Message> {
         if let Some(own) = leg.own_if_request(&message) {
             let question = self.question(*outbound, &own, message).await;
-            leg.add_question(question);
+            let surplus = question.and_then(|question| leg.add_question(question));
+            if let Some(question) = surplus {
+                refuse(&own.link, &question, TOO_MANY_QUESTIONS).await;
+            }
             return None;
         }
         let message = self

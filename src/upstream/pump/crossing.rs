@@ -6,7 +6,7 @@ use super::modern_tasks::AbandonedTask;
 use super::pages::pages_asked;
 use super::{
     ASKED_METHODS, BegunLeg, CarriedLeg, ExchangeContext, ExchangeOutcome, Heard, Leg, Outbound,
-    QUESTIONS_WINDOW, UNREADABLE_QUESTION, proven,
+    UNREADABLE_QUESTION, proven,
 };
 use crate::mcp::bridge::{
     LOG_LEVEL_META_KEY, notification_to_legacy_agent, to_legacy_agent, to_modern_agent,
@@ -191,21 +191,31 @@ impl ExchangeContext<'_> {
     }
 
     /// What comes next where questions may come that name no request. A server that has asked
-    /// something may ask more at once.
+    /// something may ask more at once, and says what it likes meanwhile.
     pub(super) async fn hears_aside(&self, leg: &mut Leg) -> Result<Heard, Fault> {
-        let asking = leg.is_asked();
+        let Leg { request, own } = leg;
+        let (mut asides, mut window) = (None, None);
+        if let Some(own) = own {
+            (asides, window) = (own.asides.as_mut(), own.window.as_mut());
+        }
         let aside = async {
-            match leg.own.as_mut().and_then(|own| own.asides.as_mut()) {
+            match &mut asides {
                 Some(asides) => asides.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let is_over = async {
+            match &mut window {
+                Some(window) => window.await,
                 None => std::future::pending().await,
             }
         };
         Ok(tokio::select! {
             biased;
-            inbound = leg.request.exchange.next() => Heard::Said(inbound?),
+            () = is_over => Heard::Enough,
+            inbound = request.exchange.next() => Heard::Said(inbound?),
             Some(question) = aside => Heard::Aside(question),
             () = self.outlet.closed(), if self.stop_when_gone => Heard::Left,
-            () = tokio::time::sleep(QUESTIONS_WINDOW), if asking => Heard::Quiet,
         })
     }
 

@@ -1,17 +1,30 @@
 //! One request that waits for its answer, and what belongs to it while it does.
 
-use super::ExchangeContext;
+use super::{ExchangeContext, QUESTIONS_WINDOW};
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::reply::{Fault, Sent};
 use crate::model::tally::FOREIGN_PROGRESS;
 use crate::upstream::caller_links::CallerLink;
+use crate::upstream::keeper::Unheard;
 use crate::upstream::link::Link;
 use crate::upstream::links::SentRequest;
 use crate::upstream::owners::PROGRESS_METHOD;
 use crate::upstream::parking::{FollowedTask, ParkedCall};
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep};
+
+/// Questions of one call that are put to the agent together.
+const MAX_QUESTIONS_AT_ONCE: usize = 16;
+
+/// Said to a tool server that asks more than an agent is asked at once.
+pub(super) const TOO_MANY_QUESTIONS: Unheard = Unheard {
+    code: INTERNAL_ERROR,
+    words: "the call asks too much at once; ask again once the agent has answered",
+};
 
 /// One request that waits for its answer.
 pub(super) struct Leg {
@@ -33,6 +46,8 @@ pub(super) struct OwnLeg {
     pub(super) token: Option<Text>,
     /// What the server asks, and the agent was not asked yet.
     pub(super) questions: Vec<Message>,
+    /// Ends when the agent is asked them: soon after the first, whatever else the server says.
+    pub(super) window: Option<Pin<Box<Sleep>>>,
     /// The task that it became, and whose result toolgate waits for.
     pub(super) followed: Option<FollowedTask>,
 }
@@ -88,25 +103,27 @@ impl Leg {
         }
     }
 
-    /// Whether the server asks something.
-    pub(super) fn is_asked(&self) -> bool {
-        self.own
-            .as_ref()
-            .is_some_and(|own| !own.questions.is_empty())
-    }
-
-    /// The server asks this, too.
-    pub(super) fn add_question(&mut self, question: Option<Message>) {
-        if let Some(own) = &mut self.own {
-            own.questions.extend(question);
+    /// The server asks this, too; it comes back if the agent is asked enough already.
+    pub(super) fn add_question(&mut self, question: Message) -> Option<Message> {
+        let Some(own) = &mut self.own else {
+            return Some(question);
+        };
+        if own.questions.len() >= MAX_QUESTIONS_AT_ONCE {
+            return Some(question);
         }
+        own.questions.push(question);
+        own.window
+            .get_or_insert_with(|| Box::pin(sleep(QUESTIONS_WINDOW)));
+        None
     }
 
     /// What the server asks.
     pub(super) fn take_questions(&mut self) -> Vec<Message> {
-        let own = self.own.as_mut();
-        own.map(|own| std::mem::take(&mut own.questions))
-            .unwrap_or_default()
+        let Some(own) = &mut self.own else {
+            return Vec::new();
+        };
+        own.window = None;
+        std::mem::take(&mut own.questions)
     }
 
     /// A call that waited for its agent, and is waited for again.

@@ -295,3 +295,68 @@ async fn no_round_is_a_new_call() {
     agent.call("write", json!({ "n": 3 })).await;
     assert_eq!(bridge.server.executions(), 2, "two rounds of one call");
 }
+
+/// Questions that come at once are put to the agent together, sixteen at most; of what is more the
+/// server reads that it asks too much, and the call goes on.
+#[tokio::test]
+async fn a_call_asks_so_much_at_once() {
+    let bridge = Bridge::legacy().await;
+    let agent = bridge.modern_agent();
+    let says = bridge.server.holds("tools/call");
+    let question =
+        |n| event(&json!({ "jsonrpc": "2.0", "id": n, "method": ELICITED, "params": form() }));
+    let questions: String = (0..20).map(question).collect();
+    says.send(questions).await.unwrap();
+    let answering = async {
+        for n in 0..20 {
+            let is_it = |seen: &Seen| seen.body["id"] == n && seen.method().is_empty();
+            bridge.server.sees("an answer to each", is_it).await;
+        }
+        let id = last(&bridge.server, "tools/call").body["id"].clone();
+        let done = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [] } });
+        says.send(event(&done)).await.unwrap();
+    };
+    let asking = async {
+        let mut more = json!({});
+        loop {
+            let asked = agent.answered(&round(&agent, "write", &more)).await;
+            let Some(requests) = asked["result"]["inputRequests"].as_object() else {
+                return asked;
+            };
+            assert!(requests.len() <= 16, "{asked}");
+            let declined = |key: &String| (key.clone(), json!({ "action": "decline" }));
+            let replies: serde_json::Map<_, _> = requests.keys().map(declined).collect();
+            let state = &asked["result"]["requestState"];
+            more = json!({ "requestState": state, "inputResponses": replies });
+        }
+    };
+    let (done, ()) = tokio::join!(asking, answering);
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    assert_eq!(bridge.server.executions(), 1);
+    let told = bridge.server.seen();
+    let told = told.iter().filter(|seen| seen.method().is_empty());
+    assert_eq!(told.count(), 20, "each has one answer");
+}
+
+/// A server that goes on talking once it has asked keeps nobody from asking its agent.
+#[tokio::test]
+async fn chatter_delays_no_question() {
+    let bridge = Bridge::legacy().await;
+    let agent = bridge.modern_agent();
+    let says = bridge.server.holds("tools/call");
+    let question = json!({ "jsonrpc": "2.0", "id": 5, "method": ELICITED, "params": form() });
+    says.send(event(&question)).await.unwrap();
+    let log = json!({ "level": "info", "data": "still here" });
+    let log = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": log });
+    let chatter = async {
+        while says.send(event(&log)).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    let call = round(&agent, "write", &json!({}));
+    let asked = tokio::select! {
+        asked = agent.answered(&call) => asked,
+        () = chatter => unreachable!("it talks for ever"),
+    };
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    assert_eq!(bridge.server.executions(), 1);
+}
