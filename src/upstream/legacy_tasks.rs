@@ -13,6 +13,7 @@ use crate::model::ids::{AgentId, ServerName, TenantId};
 use crate::telemetry::tasks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -62,9 +63,13 @@ pub(crate) struct OpenResult {
     pub questions: Vec<TaskQuestion>,
 }
 
+/// Where the open request for the result of one task is kept: who listens to it, or answers what is
+/// asked there, holds the lock meanwhile.
+pub(crate) type OpenResultPlace = Arc<tokio::sync::Mutex<Option<OpenResult>>>;
+
 struct HeldTask {
     reached: ReachedLink,
-    open: Option<OpenResult>,
+    open: OpenResultPlace,
     used: Duration,
 }
 
@@ -92,7 +97,7 @@ impl LegacyTasks {
         }
         let task = HeldTask {
             reached,
-            open: None,
+            open: OpenResultPlace::default(),
             used,
         };
         old.extend(held.insert(key, task));
@@ -108,25 +113,9 @@ impl LegacyTasks {
         Some(task.reached.clone())
     }
 
-    /// The request for its result that is open, to be waited for by one at a time.
-    pub(crate) fn take(&self, key: &HeldTaskKey) -> Option<OpenResult> {
-        self.held.lock().get_mut(key)?.open.take()
-    }
-
-    /// Keeps a request for its result. Where there is one already, what this one asks is refused.
-    pub(crate) fn keep(&self, key: &HeldTaskKey, reached: &ReachedLink, open: OpenResult) {
-        let mut held = self.held.lock();
-        let refused = match held.get_mut(key) {
-            Some(task) if task.open.is_none() => {
-                task.open = Some(open);
-                None
-            }
-            Some(_) | None => Some(open),
-        };
-        drop(held);
-        if let Some(open) = refused {
-            open.refuse(reached.clone());
-        }
+    /// Where the request for its result is that is open, if the task is held.
+    pub(crate) fn open(&self, key: &HeldTaskKey) -> Option<OpenResultPlace> {
+        Some(self.held.lock().get(key)?.open.clone())
     }
 
     /// The task has ended.
@@ -143,24 +132,20 @@ impl LegacyTasks {
 }
 
 impl HeldTask {
+    /// Says to the server that nobody answers what it asks.
     fn let_go(self) {
-        if let Some(open) = self.open {
-            open.refuse(self.reached);
-        }
-    }
-}
-
-impl OpenResult {
-    /// Says to the server that nobody answers.
-    fn refuse(self, reached: ReachedLink) {
-        if self.questions.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+        let asks = |open: &OpenResult| !open.questions.is_empty();
+        let is_quiet = |open: &Option<OpenResult>| !open.as_ref().is_some_and(asks);
+        let is_over = self.open.try_lock().is_ok_and(|open| is_quiet(&open));
+        if is_over || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         tasks::spawn("questions of a task", async move {
-            for TaskQuestion { question, .. } in self.questions {
+            let open = self.open.lock().await.take();
+            for TaskQuestion { question, .. } in open.into_iter().flat_map(|open| open.questions) {
                 let words = "the agent did not come back with an answer";
                 let refused = Message::error(question.id, METHOD_NOT_FOUND, words, None);
-                tell(&reached.link, refused).await;
+                tell(&self.reached.link, refused).await;
             }
         });
     }

@@ -13,12 +13,14 @@ use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::ids::unguessable;
 use crate::model::reply::{Fault, Sent};
+use crate::telemetry::tasks;
 use crate::upstream::caller_links::{Asker, ReachedLink};
 use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion};
 use crate::upstream::links::SentRequest;
 use crate::upstream::parking::tell;
 use serde_json::json;
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 
 /// How long the server may take to say what a task asks that waits for its agent.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -228,82 +230,130 @@ impl ExchangeContext<'_> {
         patience: Duration,
     ) -> Result<AskedResult, Fault> {
         let held = self.links.servers().tasks();
-        if held.link(key).is_none() {
+        if held.link(key).is_none_or(|known| known.link.is_over()) {
             held.hold(key.clone(), reached.clone());
         }
-        let open = match held.take(key) {
+        // Another request about the task waits here until this one knows what is asked.
+        let mut place = held.open(key).unwrap_or_default().lock_owned().await;
+        let open = match place.take() {
             Some(open) => open,
             None => opened(outbound, &reached).await?,
         };
-        let mut questions = open.questions;
+        let mut listened = ListenedResult::of(place, open, reached, outbound);
+        // A task that has ended waits for no answer any more.
+        let has_ended = patience > QUESTION_TIMEOUT;
+        let listens = has_ended || listened.questions.is_empty();
+        if let (Some(leg), true) = (&mut listened.leg, listens) {
+            let carried = tokio::time::timeout(patience, self.carry(outbound, leg)).await;
+            match carried {
+                Ok(Ok(CarriedLeg::Answer(answer))) => {
+                    listened.leg = None;
+                    return Ok(AskedResult::Answer(answer));
+                }
+                Ok(Ok(CarriedLeg::Gone(_))) => return Ok(AskedResult::Gone),
+                Ok(Ok(CarriedLeg::Asked(asked))) => listened.asks(asked),
+                Ok(Err(fault)) => {
+                    listened.asks_all();
+                    // Answers to what was asked have another way; there is nothing else to hear.
+                    if listened.questions.is_empty() {
+                        listened.leg = None;
+                    }
+                    return Err(fault);
+                }
+                Err(_) => listened.asks_all(),
+            }
+        }
+        let questions = listened.questions.iter();
+        let shown = questions.map(|asked| (&*asked.key, &asked.question));
+        Ok(AskedResult::Waits(input_requests(shown)))
+    }
+
+    /// Hands the agent's answers to the server; questions without one go on waiting.
+    async fn answer_task(&self, key: &HeldTaskKey, reached: &ReachedLink, params: Option<&Text>) {
+        let Some(place) = self.links.servers().tasks().open(key) else {
+            return;
+        };
+        let answers = params.and_then(|params| params.get("inputResponses"));
+        let mut told = Vec::new();
+        if let Some(open) = place.lock().await.as_mut() {
+            for asked in std::mem::take(&mut open.questions) {
+                let answer = answers.as_ref().and_then(|answers| answers.get(&asked.key));
+                match answer {
+                    Some(answer) => told.push(Message::response(asked.question.id, answer, false)),
+                    None => open.questions.push(asked),
+                }
+            }
+        }
+        // What was taken from the questions is told, also if the agent leaves now.
+        let link = reached.link.clone();
+        let told = tasks::spawn("answers of a task's agent", async move {
+            for answer in told {
+                tell(&link, answer).await;
+            }
+        });
+        drop(told.await);
+    }
+}
+
+/// The open request for the result of a task, while it is listened to. Whatever ends that, what is asked
+/// there is kept for the next request about the task.
+struct ListenedResult {
+    place: OwnedMutexGuard<Option<OpenResult>>,
+    /// None once there is nothing more to listen to.
+    leg: Option<Leg>,
+    questions: Vec<TaskQuestion>,
+}
+
+impl ListenedResult {
+    fn of(
+        place: OwnedMutexGuard<Option<OpenResult>>,
+        open: OpenResult,
+        reached: ReachedLink,
+        outbound: &Outbound<'_>,
+    ) -> Self {
         let own = OwnLeg {
             asides: open.asides,
             asked: outbound.message.body.clone(),
             ..OwnLeg::default()
         };
-        let request = SentRequest {
-            reached: reached.clone(),
-            exchange: open.exchange,
-        };
-        let mut leg = Leg {
-            request: Box::new(request),
+        let exchange = open.exchange;
+        let leg = Leg {
+            request: Box::new(SentRequest { reached, exchange }),
             own: Some(Box::new(own)),
         };
-        let carried = if questions.is_empty() {
-            tokio::time::timeout(patience, self.carry(outbound, &mut leg)).await
-        } else {
-            Ok(Ok(CarriedLeg::Asked(Vec::new())))
-        };
-        let asked = match carried {
-            Ok(carried) => match carried? {
-                CarriedLeg::Answer(answer) => return Ok(AskedResult::Answer(answer)),
-                CarriedLeg::Gone(_) => None,
-                CarriedLeg::Asked(asked) => Some(asked),
-            },
-            Err(_) => Some(leg.take_questions()),
-        };
-        let is_gone = asked.is_none();
-        let fresh = asked.into_iter().flatten().map(|question| TaskQuestion {
+        Self {
+            place,
+            leg: Some(leg),
+            questions: open.questions,
+        }
+    }
+
+    /// The task asks this, under names that no other of its questions has.
+    fn asks(&mut self, asked: Vec<Message>) {
+        let fresh = asked.into_iter().map(|question| TaskQuestion {
             key: format!("question-{}", unguessable()),
             question,
         });
-        questions.extend(fresh);
-        let shown = questions.iter().map(|asked| (&*asked.key, &asked.question));
-        let requests = input_requests(shown);
-        let Leg { request, own } = leg;
-        let open = OpenResult {
-            exchange: request.exchange,
-            asides: own.and_then(|own| own.asides),
-            questions,
-        };
-        held.keep(key, &reached, open);
-        Ok(if is_gone {
-            AskedResult::Gone
-        } else {
-            AskedResult::Waits(requests)
-        })
+        self.questions.extend(fresh);
     }
 
-    /// Hands the agent's answers to the server; questions without one go on waiting.
-    async fn answer_task(&self, key: &HeldTaskKey, reached: &ReachedLink, params: Option<&Text>) {
-        let held = self.links.servers().tasks();
-        let Some(mut open) = held.take(key) else {
-            return;
-        };
-        let answers = params.and_then(|params| params.get("inputResponses"));
-        let mut waiting = Vec::new();
-        for asked in open.questions {
-            let answer = answers.as_ref().and_then(|answers| answers.get(&asked.key));
-            match answer {
-                Some(answer) => {
-                    let answer = Message::response(asked.question.id, answer, false);
-                    tell(&reached.link, answer).await;
-                }
-                None => waiting.push(asked),
-            }
+    /// The task asks what was read so far.
+    fn asks_all(&mut self) {
+        let asked = self.leg.as_mut().map(Leg::take_questions);
+        self.asks(asked.unwrap_or_default());
+    }
+}
+
+impl Drop for ListenedResult {
+    fn drop(&mut self) {
+        self.asks_all();
+        if let Some(Leg { request, own }) = self.leg.take() {
+            *self.place = Some(OpenResult {
+                exchange: request.exchange,
+                asides: own.and_then(|own| own.asides),
+                questions: std::mem::take(&mut self.questions),
+            });
         }
-        open.questions = waiting;
-        held.keep(key, reached, open);
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 mod followed;
+mod held;
 mod of_legacy_servers;
 mod of_modern_servers;
 

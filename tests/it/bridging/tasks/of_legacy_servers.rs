@@ -90,11 +90,16 @@ pub(super) async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
 
 /// What the server asks in the stream of a request.
 pub(super) fn question() -> String {
+    question_of("q-1")
+}
+
+/// The same under another id.
+pub(super) fn question_of(id: &str) -> String {
     let params = json!({
         "message": "who?", "requestedSchema": { "type": "object", "properties": {} },
         "_meta": { RELATED: { "taskId": "t-1" } },
     });
-    event(&json!({ "jsonrpc": "2.0", "id": "q-1", "method": ELICITED, "params": params }))
+    event(&json!({ "jsonrpc": "2.0", "id": id, "method": ELICITED, "params": params }))
 }
 
 pub(super) async fn result_request(stage: &Stage) -> Seen {

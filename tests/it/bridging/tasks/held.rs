@@ -1,0 +1,118 @@
+//! Tasks that agents of 2026-07-28 hold at a legacy server, and more than one request about one of them.
+
+use super::of_legacy_servers::{ask, done, question, question_of, result_request, stage, task};
+use super::*;
+use crate::harness::scripted_server::event;
+use tokio::sync::mpsc::Sender;
+
+/// A task that its agent holds, and that waits for an answer; what the server says where its result is
+/// asked for is in the test's hands.
+async fn asking() -> (Stage, Sender<String>, Agent) {
+    let (stage, says) = stage(done("too late")).await;
+    let agent = stage.gate.agent().at("s");
+    ask(&agent, "tools/call", call("write", 1, None)).await;
+    stage.stands(task("input_required"));
+    (stage, says, agent)
+}
+
+async fn get(agent: &Agent) -> Value {
+    ask(agent, "tasks/get", json!({ "taskId": "t-1" })).await
+}
+
+async fn update(agent: &Agent, key: &str, reply: &Value) -> Value {
+    let params = json!({ "taskId": "t-1", "inputResponses": { key: reply } });
+    ask(agent, "tasks/update", params).await
+}
+
+/// The names of the questions that are shown.
+fn keys(told: &Value) -> Vec<String> {
+    let requests = told["result"]["inputRequests"].as_object();
+    let requests = requests.unwrap_or_else(|| panic!("nothing is asked: {told}"));
+    requests.keys().cloned().collect()
+}
+
+fn is_answer(id: &'static str) -> impl Fn(&Seen) -> bool {
+    move |seen: &Seen| seen.body["id"] == id && seen.method().is_empty()
+}
+
+/// Two requests at once for how a task stands share what it asks: it has one name, is refused by
+/// neither, and its answer arrives.
+#[tokio::test]
+async fn two_who_ask_at_once_read_one_question() {
+    let (stage, says, agent) = asking().await;
+    let telling = async {
+        let both = || async { (stage.polls.load(Ordering::SeqCst) >= 2).then_some(()) };
+        until("both have asked", both).await;
+        says.send(question()).await.unwrap();
+    };
+    let (one, two, ()) = tokio::join!(get(&agent), get(&agent), telling);
+    let key = keys(&get(&agent).await).remove(0);
+    for told in [one, two] {
+        // On a slow machine one of them has waited long enough before the question came.
+        assert!(keys(&told).iter().all(|shown| *shown == key), "{told}");
+    }
+    assert_eq!(stage.count("tasks/result"), 1);
+    let reply = json!({ "action": "accept", "content": { "x": 1 } });
+    update(&agent, &key, &reply).await;
+    let said = stage.server.sees("the answer", is_answer("q-1")).await;
+    assert_eq!(said.body["result"], reply, "{:#}", said.body);
+    let answers = stage.server.seen();
+    let answers = answers.iter().filter(|seen| is_answer("q-1")(seen));
+    assert_eq!((answers.count(), stage.server.executions()), (1, 1));
+}
+
+/// While an answer is on its way to a server that takes long to take it, what the task asks next is
+/// shown, and is answered, on the one request for its result.
+#[tokio::test]
+async fn an_answer_on_its_way_stops_nobody() {
+    let (stage, says, agent) = asking().await;
+    says.send(question()).await.unwrap();
+    let first = keys(&get(&agent).await).remove(0);
+    stage.server.leaves_notifications();
+    let reply = |n: u32| json!({ "action": "accept", "content": { "x": n } });
+    let (one, two) = (reply(1), reply(2));
+    let meanwhile = async {
+        stage
+            .server
+            .sees("the first answer", is_answer("q-1"))
+            .await;
+        says.send(question_of("q-2")).await.unwrap();
+        let second = keys(&get(&agent).await).remove(0);
+        let is_told = async {
+            let said = stage
+                .server
+                .sees("the second answer", is_answer("q-2"))
+                .await;
+            assert_eq!(said.body["result"], two, "{:#}", said.body);
+        };
+        tokio::select! {
+            _ = update(&agent, &second, &two) => {}
+            () = is_told => {}
+        }
+    };
+    tokio::join!(update(&agent, &first, &one), meanwhile);
+    for (id, reply) in [("q-1", &one), ("q-2", &two)] {
+        let said = stage.server.sees("each answer", is_answer(id)).await;
+        assert_eq!(said.body["result"], *reply, "{:#}", said.body);
+    }
+    assert_eq!(stage.count("tasks/result"), 1);
+}
+
+/// A task that ends though its question has no answer is told as ended.
+#[tokio::test]
+async fn a_task_ends_without_an_answer() {
+    let (stage, says, agent) = asking().await;
+    says.send(question()).await.unwrap();
+    assert_eq!(keys(&get(&agent).await).len(), 1);
+    stage.stands(task("completed"));
+    let id = result_request(&stage).await.body["id"].clone();
+    let ended = json!({ "jsonrpc": "2.0", "id": id, "result": done("anyway") });
+    says.send(event(&ended)).await.unwrap();
+    let told = get(&agent).await;
+    assert_eq!(
+        told["result"]["result"]["content"],
+        text("anyway"),
+        "{told}"
+    );
+    assert_eq!(stage.count("tasks/result"), 1);
+}
