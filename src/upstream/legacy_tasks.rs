@@ -13,9 +13,13 @@ use crate::model::ids::{AgentId, ServerName, TenantId};
 use crate::telemetry::tasks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+#[cfg(test)]
+mod tests;
 
 /// Tasks that are kept, of one agent and of all; beyond it the one that nobody asked after for
 /// longest is let go.
@@ -23,6 +27,8 @@ const MAX_HELD_PER_AGENT: usize = 64;
 const MAX_HELD: usize = 1_000;
 /// A task that nobody asks after for so long is let go: its link may end then.
 const HELD_TIMEOUT: Duration = Duration::from_hours(1);
+/// How often such tasks are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Whose task it is, where, and its id.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -77,15 +83,17 @@ struct HeldTask {
 #[derive(Default)]
 pub(crate) struct LegacyTasks {
     held: Mutex<HashMap<HeldTaskKey, HeldTask>>,
+    /// Lets go of what nobody asks after, from the first task on.
+    sweeper: OnceLock<AbortOnDropHandle<()>>,
     clock: Clock,
 }
 
 impl LegacyTasks {
     /// Keeps the link on which a task was made.
-    pub(crate) fn hold(&self, key: HeldTaskKey, reached: ReachedLink) {
+    pub(crate) fn hold(self: &Arc<Self>, key: HeldTaskKey, reached: ReachedLink) {
+        self.sweeper.get_or_init(|| self.sweeps());
         let (mut held, used) = (self.held.lock(), self.clock.steady());
-        let old = held.extract_if(|_, task| used.saturating_sub(task.used) >= HELD_TIMEOUT);
-        let mut old: Vec<_> = old.map(|(_, task)| task).collect();
+        let mut old = Vec::new();
         let own = held.keys().filter(|known| known.agent == key.agent).count();
         if own >= MAX_HELD_PER_AGENT || held.len() >= MAX_HELD {
             let may_go = held
@@ -103,6 +111,32 @@ impl LegacyTasks {
         old.extend(held.insert(key, task));
         drop(held);
         old.into_iter().for_each(HeldTask::let_go);
+    }
+
+    fn sweeps(self: &Arc<Self>) -> AbortOnDropHandle<()> {
+        let all = Arc::downgrade(self);
+        AbortOnDropHandle::new(tasks::spawn("held tasks", async move {
+            loop {
+                tokio::time::sleep(SWEEP_INTERVAL).await;
+                let Some(all) = all.upgrade() else { return };
+                all.sweep();
+            }
+        }))
+    }
+
+    /// Lets go of those that nobody has asked after for long, and of those whose link is over.
+    fn sweep(&self) {
+        let now = self.clock.steady();
+        let is_over = |task: &HeldTask| {
+            now.saturating_sub(task.used) >= HELD_TIMEOUT || task.reached.link.is_over()
+        };
+        let old: Vec<_> = {
+            let mut held = self.held.lock();
+            held.extract_if(|_, task| is_over(task)).collect()
+        };
+        for (_, task) in old {
+            task.let_go();
+        }
     }
 
     /// The link on which the task was made, if it is kept.

@@ -63,7 +63,7 @@ impl Servers {
     }
 
     /// Tasks that agents of 2026-07-28 hold at legacy servers.
-    pub(crate) fn tasks(&self) -> &LegacyTasks {
+    pub(crate) fn tasks(&self) -> &Arc<LegacyTasks> {
         &self.tasks
     }
 
