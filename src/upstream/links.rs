@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
 
 mod catalogs;
 mod feeds;
@@ -69,6 +70,8 @@ struct LegacySession {
     wishes: Mutex<HashMap<ServerName, SessionWishes>>,
     /// From which level on the agent reads logs of servers that take it with each request.
     log_level: Mutex<Option<Text>>,
+    /// Cancelled when the session ends.
+    ended: CancellationToken,
 }
 
 impl Links {
@@ -118,6 +121,7 @@ impl Links {
             revision: OnceLock::new(),
             wishes: Mutex::default(),
             log_level: Mutex::default(),
+            ended: CancellationToken::new(),
         };
         Self {
             servers,
@@ -342,9 +346,18 @@ impl Links {
         }
     }
 
+    /// Resolves when the agent's session has ended; never for an agent without one.
+    pub(crate) async fn ended(&self) {
+        match &self.session {
+            Some(session) => session.ended.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Ends all links of a legacy session, side by side: there are no more than servers configured.
     pub async fn close(&self) {
         let Some(session) = &self.session else { return };
+        session.ended.cancel();
         let links: Vec<_> = session.links.lock().await.drain().collect();
         futures_util::future::join_all(links.iter().map(|(_, link)| link.close())).await;
     }

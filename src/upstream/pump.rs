@@ -286,6 +286,8 @@ impl ExchangeContext<'_> {
         tokio::select! {
             () = self.waiting.cancelled.cancelled() => {}
             () = self.outlet.closed() => {}
+            // Its stream could be taken up again until then.
+            () = self.links.ended() => {}
         }
     }
 

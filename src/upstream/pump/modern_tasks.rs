@@ -216,7 +216,10 @@ impl ExchangeContext<'_> {
                     () = self.gone(), if self.stop_when_gone => return Ok(None),
                 }
             }
-            let asked = self.ask_about(waited, "tasks/get", None).await;
+            let asked = tokio::select! {
+                asked = self.ask_about(waited, "tasks/get", None) => asked,
+                () = self.gone(), if self.stop_when_gone => return Ok(None),
+            };
             let standing = match asked {
                 Ok(answer) if answer.is_error => {
                     let words = "the tool server knows no such task any more";

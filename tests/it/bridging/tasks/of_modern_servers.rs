@@ -250,3 +250,47 @@ async fn tasks_are_announced_to_agents_that_know_them() {
         assert_eq!(calls.is_object(), knows, "{answer}");
     }
 }
+
+/// An agent whose session has ended reads no result of a task any more: the server is asked no longer
+/// how it stands. Another session's task goes on being asked after.
+#[tokio::test]
+async fn an_ended_session_waits_for_no_task() {
+    let stage = stage().await;
+    stage.server.answers(|seen| {
+        let params = &seen.body["params"];
+        let is_call = seen.method() == "tools/call";
+        let mut told = task("working");
+        told["resultType"] = json!(if is_call { "task" } else { "complete" });
+        told["taskId"] = match params.get("taskId") {
+            Some(id) => id.clone(),
+            None => json!(format!("t-{}", params["arguments"]["n"])),
+        };
+        Reply::Result(told)
+    });
+    let polls = |id: &str| {
+        let seen = stage.server.seen();
+        let is_it =
+            |seen: &&Seen| seen.method() == "tasks/get" && seen.body["params"]["taskId"] == *id;
+        seen.iter().filter(is_it).count()
+    };
+    let polled = async |id: &str, times: usize| {
+        let is_enough = || async { (polls(id) >= times).then_some(()) };
+        until("the task is asked after", is_enough).await;
+    };
+    let mut waiting = Vec::new();
+    for (n, id) in [(1, "t-1"), (2, "t-2")] {
+        let agent = stage.legacy_agent().await;
+        agent
+            .ask("tools/call", call("write", n, Some(json!({}))))
+            .await;
+        let result = agent.request("tasks/result", json!({ "taskId": id }));
+        let reading = agent.post(&result).await;
+        polled(id, 2).await;
+        waiting.push((agent, reading));
+    }
+    waiting[0].0.delete().await;
+    let (ended, goes_on) = (polls("t-1"), polls("t-2"));
+    polled("t-2", goes_on + 20).await;
+    let since = polls("t-1") - ended;
+    assert!(since <= 1, "{since} times, one of which was on its way");
+}
