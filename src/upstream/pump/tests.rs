@@ -1,6 +1,7 @@
 //! What is said of a request that broke: whether a byte of it may have left.
 
 use super::*;
+use crate::outlet::way_back;
 use crate::upstream::server::tests::{over_http, server_over};
 use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
@@ -50,7 +51,7 @@ impl BrokenStage {
         let task = Text::of(&json!({ "taskId": "t-1" }));
         let message = &Message::request(1, method, Some(task));
         let waiting = &self.links.wait(&Text::string("1")).unwrap();
-        let (outlet, _agent) = mpsc::channel(8);
+        let (outlet, _agent) = way_back();
         let context = ExchangeContext {
             caller: &Caller::named("agent"),
             outlet: &outlet,
