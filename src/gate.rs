@@ -26,6 +26,7 @@ use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use case::Subject;
 use catalogue::toolbox::Toolbox;
+use catalogue::unlisted;
 use effects::Effects;
 use effects::slots::{Slot, Slots};
 use record::hook_events::Hooks;
@@ -73,7 +74,8 @@ impl Gate {
     /// (003-41).
     fn slot(&self, subject: &Subject<'_>) -> Result<Slot, Refusal> {
         let now = self.policy.current();
-        if now.allowlist.is_disabled(&subject.tool.name) {
+        let tool = &subject.tool;
+        if now.allowlist.is_disabled(&tool.name) || !unlisted::may_be_called(&now, tool) {
             return Err(Refusal::ToolNotAllowlisted);
         }
         let agent = &subject.call.origin.caller.agent;

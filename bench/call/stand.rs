@@ -255,6 +255,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         hash,
         server,
         variants,
+        is_listed: true,
     })
 }
 

@@ -9,5 +9,6 @@ mod own_tools;
 pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;
+pub(in crate::gate) mod unlisted;
 pub mod variants;
 pub mod view;

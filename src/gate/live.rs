@@ -22,6 +22,7 @@ use crate::gate::case::WelcomeCall;
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::catalogue::unlisted;
 use crate::gate::effects::Beginning;
 use crate::gate::effects::Stand;
 use crate::gate::effects::taken::Taken;
@@ -69,14 +70,19 @@ impl<'p> Live<'p> {
     }
 
     /// Step 2. In observe mode it refuses only a call that has come through too many toolgates, and
-    /// one whose tool is unknown or disabled; whatever else enforce mode would refuse passes here.
+    /// one whose tool is disabled, quarantined or no server's; whatever else enforce mode would refuse passes
+    /// here.
     pub(in crate::gate) fn seen(&mut self, case: WelcomeCall) -> Result<VisibleCall<'p>, Refusal> {
         let WelcomeCall { case, _welcome: _ } = case;
         let Case { call, tool } = case;
         hops::judge(&call)?;
         let policy = self.policy;
         let tool = tool
-            .filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool))
+            .filter(|tool| {
+                fit::is_offered(policy, tool)
+                    && pinned::is_offered(policy, tool)
+                    && unlisted::may_be_called(policy, tool)
+            })
             .ok_or(Refusal::ToolNotAllowlisted)?;
         let admitted = call.admitted(policy)?;
         Ok(VisibleCall {

@@ -1,7 +1,7 @@
 //! A call where nothing is enforced: says what the steps would say, counts what the call uses, and
 //! sends it. Until then only this refuses a call: it has come through too many toolgates, its tool
-//! is unknown or disabled, the state that the agent gives its task cannot be read, it is only
-//! planned, or there is no room.
+//! is disabled or no server's, the state that the agent gives its task cannot be read, it is only
+//! planned, or there is no room. A tool that nobody lists is its server's to answer for.
 //!
 //! The first step that would refuse decides, here as well: those after it are not asked. No hook is
 //! asked, because a hook may act on what it is told, and nothing is changed. Which draft a call

@@ -14,6 +14,7 @@ use crate::guards::{Mode, ToolRules};
 use crate::model::reads::Profile;
 use crate::policy::Policy;
 use crate::schema::Schema;
+use crate::upstream::catalog::Catalog;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +25,9 @@ pub(crate) const STRIPPED: &str = "strip_empty_optionals";
 /// The call as the first step gets it.
 pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
     failpoint::reached("preparing");
-    let tool = gate.tool_of(Some(&call.origin.links), &call.judged.tool);
+    let tool = gate
+        .tool_of(Some(&call.origin.links), &call.judged.tool)
+        .or_else(|| unlisted(gate, policy, &call));
     // What enforce mode would refuse unread, observe mode sends as it was written.
     let is_odd = call.message.odd.is_some();
     let (tool, call) = if is_odd {
@@ -33,7 +36,7 @@ pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Cas
         read_back(gate, policy, tool, call)
     };
     let call = match &tool {
-        Some(tool) if is_odd => opened(&gate.seal, tool, call),
+        Some(tool) if is_odd || !tool.is_listed => opened(&gate.seal, tool, call),
         Some(tool) => without_own(policy, opened(&gate.seal, tool, call), tool),
         None => call,
     };
@@ -41,6 +44,31 @@ pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Cas
         call: Arc::new(call),
         tool,
     }
+}
+
+/// A tool that its server does not list, where nothing is enforced and its name says whose it would
+/// be: its server answers. What is listed and quarantined is called by nobody.
+fn unlisted(gate: &Gate, policy: &Policy, call: &Call) -> Option<Arc<Tool>> {
+    if policy.mode == Mode::Enforce {
+        return None;
+    }
+    let (judged, links) = (&call.judged, &call.origin.links);
+    let server = links.servers().get(judged.server.as_ref()?.as_str())?;
+    let is_listed = |catalog: &Catalog| {
+        let names = catalog.tools.iter().map(|tool| &tool.name);
+        let mut names = names.chain(catalog.quarantined.iter().map(|(name, ..)| name));
+        names.any(|name| *name == judged.own_name)
+    };
+    let own = links.own_catalogs();
+    let own = own.iter().flat_map(|own| &own.servers);
+    let mut own = own.filter(|own| own.server == server.settings.name);
+    let is_known = server.up().is_some_and(|up| is_listed(&up.catalog))
+        || own.any(|own| is_listed(&own.catalog))
+        || gate.tools_of(Some(links)).parted.contains(&judged.tool);
+    if is_known {
+        return None;
+    }
+    Tool::unlisted(judged, server).map(Arc::new)
 }
 
 /// The tool, if the caller's profile shows it, and the call as that tool's own schema means it.
@@ -56,6 +84,10 @@ pub(in crate::gate) fn read_back(
     let Some(tool) = tool else {
         return (None, call);
     };
+    // No schema says what its caller meant by it.
+    if !tool.is_listed {
+        return (Some(tool), call);
+    }
     let Ok(variant) = gate.variant(policy, &call.origin.caller, &tool) else {
         // Nobody is shown it; but observe mode refuses nothing.
         return ((policy.mode == Mode::Observe).then_some(tool), call);

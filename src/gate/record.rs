@@ -40,6 +40,13 @@ pub struct RecordedCall<'a> {
     pub found: &'a Findings,
 }
 
+impl<'a> RecordedCall<'a> {
+    /// The tool that it names, if one is offered: an agent can name anything.
+    pub(in crate::gate) fn listed(&self) -> Option<&'a Tool> {
+        self.tool.filter(|tool| tool.is_listed)
+    }
+}
+
 /// How a call ended.
 pub(in crate::gate) type Ending = Result<Message, Refusal>;
 

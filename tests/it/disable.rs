@@ -102,6 +102,34 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
     }
 }
 
+/// Where nothing else is refused, a server answers for names that it does not list: not for one that
+/// it could take for a tool that is taken away.
+#[tokio::test]
+async fn no_other_spelling_leads_to_a_tool_that_is_gone() {
+    let (scripted, setup) = stage("observe").await;
+    let gate = setup.start().await;
+    let (code, words) = says(Ok(&gate), &["disable", "oracle__wipe", "--why", "so"]).await;
+    assert_eq!(code, 0, "{words}");
+    for agent in [gate.agent(), gate.legacy("/mcp").await] {
+        for (name, is_alike) in [
+            ("oracle__Wipe", true),
+            ("oracle__wipe_", true),
+            ("oracle__.WIPE", true),
+            ("oracle__swipe", false),
+        ] {
+            let before = scripted.executions();
+            let answer = agent.call_anew(name, json!({})).await;
+            assert_eq!(
+                answer["error"]["code"] == -32602,
+                is_alike,
+                "{name}: {answer}"
+            );
+            let ran = scripted.executions() - before;
+            assert_eq!(ran, usize::from(!is_alike), "{name}");
+        }
+    }
+}
+
 fn judge_refusal(entries: &[Value]) {
     let refused = entries.iter().find(|entry| entry["outcome"] == "refused");
     let by = refused.unwrap()["decided_by"].as_str().unwrap();

@@ -1,8 +1,9 @@
 //! Observe mode says what enforce mode would have refused.
 
+use crate::harness::agent::Agent;
 use crate::harness::gate::{Gate, runs};
-use crate::harness::scripted_server::{ScriptedServer, tool};
-use crate::harness::setup::Settings;
+use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, tool};
+use crate::harness::setup::{Settings, Setup};
 use crate::harness::table::rows;
 use serde_json::{Value, json};
 
@@ -116,4 +117,97 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
     );
     let (_, listed, _) = runs(&gate.setup, "ledger list --data data --code loop_detected").await;
     assert!(listed.contains("(loop_detected)"), "{listed}");
+}
+
+/// A server of that era, which runs whatever tool it is asked for, and knows none named `gone`.
+async fn obliging(modern: bool) -> ScriptedServer {
+    let server = ScriptedServer::start(Offers {
+        modern,
+        legacy: !modern,
+        tools: vec![tool("pay")],
+        ..Offers::default()
+    })
+    .await;
+    server.answers(|seen| {
+        let name = seen.body["params"]["name"].as_str().unwrap_or_default();
+        if name == "gone" {
+            let error = json!({ "code": -32602, "message": "no gone here", "data": { "x": 1 } });
+            return Reply::Message(json!({ "jsonrpc": "2.0", "error": error }));
+        }
+        let content = json!([{ "type": "text", "text": format!("{name} ran") }]);
+        Reply::Result(json!({ "content": content, "resultType": "complete" }))
+    });
+    server
+}
+
+/// What an agent reads who calls tools that nobody lists, at an address where they have this prefix;
+/// how many of its calls are recorded.
+async fn calls_what_nobody_lists(agent: &Agent, prefix: &str, observes: bool) -> usize {
+    for own in ["ghost", "spectre"] {
+        let answer = agent
+            .call(&format!("{prefix}{own}"), json!({ "a": 1 }))
+            .await;
+        let ran = &answer["result"]["content"][0]["text"];
+        assert_eq!(*ran == format!("{own} ran"), observes, "{answer}");
+        assert_eq!(answer["error"]["code"] == -32602, !observes, "{answer}");
+    }
+    let answer = agent.call(&format!("{prefix}gone"), json!({})).await;
+    let error = &answer["error"];
+    assert_eq!(error["code"], -32602, "{answer}");
+    assert_eq!(error["message"] == "no gone here", observes, "{answer}");
+    assert_eq!(error["data"] == json!({ "x": 1 }), observes, "{answer}");
+    if prefix.is_empty() {
+        return 3;
+    }
+    for nobodys in ["ghost", "other__ghost"] {
+        let answer = agent.call(nobodys, json!({})).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        assert_ne!(answer["error"]["message"], "no gone here", "{answer}");
+    }
+    5
+}
+
+/// guarantees §2: a tool that nobody lists is its server's to answer for, whatever the eras and the
+/// address; what would be refused is recorded. In enforce mode nothing of it is sent.
+#[tokio::test]
+async fn a_server_answers_for_what_it_does_not_list() {
+    for (mode, modern) in [
+        ("observe", true),
+        ("observe", false),
+        ("enforce", true),
+        ("enforce", false),
+    ] {
+        let server = obliging(modern).await;
+        let gate = Setup::new()
+            .server_with("oracle", &format!("url: \"{}\"", server.url()))
+            .contracts(&[("oracle__pay", "write"), ("oracle__ghost", "write")])
+            .mode(mode)
+            .start()
+            .await;
+        let observes = mode == "observe";
+        let agents = [
+            (gate.agent(), "oracle__"),
+            (gate.agent().at("oracle"), ""),
+            (gate.legacy("/mcp").await, "oracle__"),
+            (gate.legacy("/mcp/oracle").await, ""),
+        ];
+        let mut recorded = 0;
+        for (agent, prefix) in &agents {
+            recorded += calls_what_nobody_lists(agent, prefix, observes).await;
+        }
+        let expected = if observes { 3 * agents.len() } else { 0 };
+        assert_eq!(server.executions(), expected, "{mode} {modern}");
+        let entries = gate.entries(recorded).await;
+        let sent = entries
+            .iter()
+            .filter(|entry| entry["outcome"] == "answered");
+        for entry in sent.clone() {
+            assert_eq!(entry["would_refuse"], "tool_not_allowlisted", "{entry}");
+            assert!(entry.get("schema_hash").is_none(), "{entry}");
+            let by = entry["decided_by"].as_str().unwrap_or_default();
+            let has_contract = entry["tool"] == "oracle__ghost";
+            assert_eq!(by == "no server offers the tool", has_contract, "{entry}");
+        }
+        assert_eq!(sent.count(), expected, "{entries:#?}");
+    }
 }

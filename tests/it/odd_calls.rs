@@ -96,6 +96,8 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
         (r#""x":{"y":[1e400,"\ud800"]},"#, ""),
         ("", r#""x":{"y":[1e400,"\ud800"]},"#),
         (r#""\ud800":1,"#, r#""z":2,"#),
+        (r#""arguments":{"b":1},"arguments":{"c":2},"#, ""),
+        (r#""task":{"ttl":1},"task":{"ttl":2},"#, ""),
     ]
     .into_iter()
     .enumerate()
@@ -107,7 +109,7 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
             has_come(&gate, more.trim_end_matches(','), before + nth);
         }
     }
-    let entries = gate.entries(before + 3).await;
+    let entries = gate.entries(before + 5).await;
     for entry in &entries {
         assert_eq!(entry["outcome"], "answered", "{entry}");
         assert_eq!(entry["would_refuse"], "schema_invalid", "{entry}");
@@ -119,6 +121,44 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
     hashes.sort_unstable();
     hashes.dedup();
     assert_eq!(hashes.len(), before, "each is known by what it says");
+}
+
+/// Members of `_meta` and of the arguments may be there twice; what says where the message goes may
+/// not: a server that takes the other one would run another tool, or answer another request.
+#[tokio::test]
+async fn only_what_leads_a_message_is_there_once() {
+    let gate = setup("observe").start().await;
+    let agent = gate.agent();
+    let (message, text) = call(r#"{"a":1,"a":2}"#, "", "");
+    let twice = |what: &str, more: &str| {
+        let twice = text.replacen(what, &format!("{what},{more}"), 1);
+        assert_ne!(twice, text, "{what}");
+        twice
+    };
+    let name = r#""name":"odd__pay""#;
+    // The first one counts here.
+    let params = text.strip_suffix("}}").unwrap();
+    let twin_meta = format!(r#"{params},"_meta":{{"z":1}}}}}}"#);
+    let answer = agent
+        .send(&agent.mirrored(&message), twin_meta.as_bytes())
+        .await;
+    assert!(answer.is_done(), "{answer:?}");
+    has_come(&gate, r#""_meta":{"z":1}"#, 0);
+    has_come(&gate, r#"{"a":1,"a":2}"#, 0);
+    for refused in [
+        twice(name, r#""name":"odd__undo""#),
+        twice(r#""method":"tools/call""#, r#""method":"ping""#),
+        twice(r#""jsonrpc":"2.0""#, r#""jsonrpc":"2.0""#),
+        text.replacen('{', r#"{"id":77,"#, 1),
+        text.replacen('{', r#"{"params":{"name":"odd__undo"},"#, 1),
+    ] {
+        let answer = agent
+            .send(&agent.mirrored(&message), refused.as_bytes())
+            .await;
+        assert_ne!(answer.error(), 0, "{refused}: {answer:?}");
+    }
+    let came = std::fs::read_to_string(gate.path("came")).unwrap();
+    assert_eq!(came.lines().count(), 1, "{came}");
 }
 
 /// The same on standard input, where an agent would wait for an answer without its id.
@@ -150,6 +190,32 @@ async fn what_would_be_refused_travels_through_standard_input() {
                 mode == "observe",
                 "{arguments:.200}: {answer:?}"
             );
+        }
+        gate.close().await;
+    }
+}
+
+/// guarantees §2: `toolgate stdio` has one server, which answers for a tool that it does not list.
+#[tokio::test]
+async fn a_tool_that_is_not_listed_is_its_servers_on_standard_input() {
+    for mode in ["observe", "enforce"] {
+        let setup = setup(mode);
+        let mut gate = StdioGate::start(&setup);
+        let list = modern("tools/list", json!({})).to_string();
+        let listed =
+            async { while !gate.ask(list.as_bytes()).await.text().contains(r#""pay""#) {} };
+        tokio::time::timeout(DEADLINE, listed)
+            .await
+            .expect("the tool in time");
+        let (_, text) = call("{}", "", "");
+        let text = text.replacen("odd__pay", "ghost", 1);
+        let answer = gate.ask(text.as_bytes()).await;
+        let came = std::fs::read_to_string(setup.directory().join("came")).unwrap_or_default();
+        let expected = usize::from(mode == "observe");
+        assert_eq!(came.lines().count(), expected, "{mode}: {answer:?}");
+        assert_eq!(answer.error() == 0, mode == "observe", "{mode}: {answer:?}");
+        if mode == "observe" {
+            assert!(came.contains(r#""name":"ghost""#), "{came}");
         }
         gate.close().await;
     }

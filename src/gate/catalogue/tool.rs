@@ -2,12 +2,16 @@
 
 use crate::gate::catalogue::variants::Variants;
 use crate::guards::{Mode, ToolRules};
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::mcp::readable::TextChanges;
 use crate::mcp::tools::Definition;
+use crate::model::call::ToolCall;
 use crate::model::ids::{ServerName, ToolName};
 use crate::schema::{Quarantine, Schema};
 use crate::upstream::server::UpstreamServer;
 use crate::upstream::servers::Servers;
+use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
@@ -27,9 +31,44 @@ pub struct Tool {
     pub server: Arc<UpstreamServer>,
     /// How it is shown, profile by profile (002-36).
     pub variants: Variants,
+    /// Whether its server lists it: what it does not list is called in observe mode alone.
+    pub is_listed: bool,
 }
 
 impl Tool {
+    /// A tool that no server lists, as observe mode calls it all the same: its server says whether
+    /// there is one. Nothing is known of it but its names.
+    pub(in crate::gate) fn unlisted(
+        judged: &ToolCall,
+        server: &Arc<UpstreamServer>,
+    ) -> Option<Self> {
+        let name = &judged.own_name;
+        let input_schema = Text::of(&json!({ "type": "object" }));
+        let schema = Schema::compile(&input_schema.value()).ok()?;
+        let text = Text::members_of(&[
+            ("name", Text::string(name)),
+            ("inputSchema", input_schema.clone()),
+        ]);
+        let definition = Definition {
+            name: name.clone(),
+            shown: text.clone(),
+            text,
+            changes: TextChanges::default(),
+            input_schema,
+            header_params: Vec::new(),
+        };
+        Some(Self {
+            name: judged.tool.clone(),
+            definition: Arc::new(definition),
+            schema,
+            output: OnceLock::new(),
+            hash: String::new(),
+            server: server.clone(),
+            variants: Variants::default(),
+            is_listed: false,
+        })
+    }
+
     /// Its answer as the agent may read it (step 16).
     pub fn shaped(&self, rules: &ToolRules, mode: Mode, answer: Message) -> Message {
         rules.results.shape(answer, mode, self.output())

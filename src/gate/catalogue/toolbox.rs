@@ -250,5 +250,6 @@ pub(in crate::gate) fn compile(
         hash,
         server,
         variants,
+        is_listed: true,
     }))
 }

@@ -24,7 +24,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     let outcome = outcome_of(ending, found);
     let latency = timer.now().saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
-    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
+    let labels = CallLabels::new(server, recorded.listed().map(|tool| &tool.name), outcome);
     // What passes only because nothing is enforced is counted with the code that it would be
     // refused with.
     let would_refuse = found.observed.foreseen();

@@ -53,7 +53,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
         method: None,
-        schema_hash: recorded.tool.map(|tool| tool.hash.clone()),
+        schema_hash: recorded.listed().map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
         original_params_hash: rewritten.map(|rewritten| params_hash(&rewritten.original)),
         rewritten_by: rewritten.map_or_else(Vec::new, |rewritten| rewritten.by.clone()),
@@ -287,12 +287,9 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> TaskState {
 /// policy that is in force now, so that one is asked, too.
 fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> {
     let RecordedCall {
-        gate,
-        policy,
-        call,
-        tool,
-        ..
+        gate, policy, call, ..
     } = *recorded;
+    let tool = recorded.listed();
     if *refusal != Refusal::ToolNotAllowlisted {
         if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
             return Some(format!("hook {by}"));

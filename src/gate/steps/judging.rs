@@ -5,6 +5,7 @@ use crate::gate::call::Call;
 use crate::gate::case::VisibleCall;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::catalogue::unlisted;
 use crate::gate::pipeline::Stage;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::judge::Arguments;
@@ -111,6 +112,7 @@ fn steps(
         .strip(&tool.schema, &call.judged.arguments);
     let unseen = admitted
         .would_refuse()
+        .or_else(|| unlisted::would_refuse(tool))
         .or_else(|| pinned::would_refuse(policy, tool));
     notes.note(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     notes.note(Stage::Arguments, call.read())?;

@@ -170,6 +170,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         hash,
         server: servers.all()[0].clone(),
         variants: Variants::default(),
+        is_listed: true,
     })
 }
 

@@ -1,0 +1,25 @@
+//! Tools that are called and that no server lists. In observe mode the server answers whose they
+//! would be (guarantees §2); what an operator has taken away stays away.
+
+use crate::gate::catalogue::tool::Tool;
+use crate::guards::Mode;
+use crate::mcp::skeleton;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+
+/// Whether the call may go on, as far as that goes. A server may take a name that is not offered for
+/// one that is: a name that can be taken for a disabled tool's is disabled with it.
+pub(in crate::gate) fn may_be_called(policy: &Policy, tool: &Tool) -> bool {
+    if tool.is_listed {
+        return true;
+    }
+    let name = tool.name.as_str();
+    let mut disabled = policy.allowlist.disabled().keys();
+    policy.mode == Mode::Observe
+        && !disabled.any(|gone| skeleton::twins(&[name, gone.as_str()])[0].is_some())
+}
+
+/// What enforce mode would answer.
+pub(in crate::gate) fn would_refuse(tool: &Tool) -> Option<Refusal> {
+    (!tool.is_listed).then_some(Refusal::ToolNotAllowlisted)
+}
