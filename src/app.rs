@@ -111,6 +111,7 @@ impl App {
             ledger::store(data, &journal, keeping)?,
             Arc::new(round_key::open(data)?),
         );
+        servers.parked_tasks().seal_with(seal.clone());
         let gate = Arc::new(Gate {
             policy: policy.clone(),
             tools: tools.clone(),

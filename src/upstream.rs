@@ -17,6 +17,7 @@ pub(crate) mod link;
 pub mod links;
 pub(crate) mod own_catalogs;
 pub(crate) mod owners;
+pub(crate) mod parked_tasks;
 pub(crate) mod parking;
 mod probe;
 pub(crate) mod pump;

@@ -77,16 +77,13 @@ impl RoundSeal {
         let Some(own) = state.as_str() else {
             return answer;
         };
-        let tag = URL_SAFE_NO_PAD.encode(self.mac(bound, &own).finalize().into_bytes());
+        let sealed = self.written(bound, &own);
         let mut members = answer
             .body
             .as_ref()
             .and_then(Text::object)
             .unwrap_or_default();
-        members.set(
-            STATE_MEMBER,
-            Text::string(&format!("{SEALED_PREFIX}{tag}.{own}")),
-        );
+        members.set(STATE_MEMBER, Text::string(&sealed));
         Message {
             body: Some(members.text()),
             ..answer
@@ -109,7 +106,7 @@ impl RoundSeal {
         };
         let own = state
             .as_str()
-            .and_then(|state| self.own(bound, &state))
+            .and_then(|state| self.read(bound, &state))
             .ok_or(Foreign)?;
         let mut members = message
             .body
@@ -123,7 +120,14 @@ impl RoundSeal {
         }))
     }
 
-    fn own(&self, bound: RoundBinding<'_>, state: &str) -> Option<String> {
+    /// `own`, as only the caller that `bound` names can bring it back.
+    pub(crate) fn written(&self, bound: RoundBinding<'_>, own: &str) -> String {
+        let tag = URL_SAFE_NO_PAD.encode(self.mac(bound, own).finalize().into_bytes());
+        format!("{SEALED_PREFIX}{tag}.{own}")
+    }
+
+    /// What was sealed, if it was for what `bound` names.
+    pub(crate) fn read(&self, bound: RoundBinding<'_>, state: &str) -> Option<String> {
         let (tag, own) = state.strip_prefix(SEALED_PREFIX)?.split_once('.')?;
         let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
         self.mac(bound, own).verify_slice(&tag).ok()?;

@@ -42,9 +42,10 @@ impl Relay {
             .body
             .as_ref()
             .and_then(|params| params.get("taskId"));
-        let task = id
-            .and_then(|id| self.own_task(request, &id))
-            .ok_or_else(no_such_task)?;
+        let id = id.ok_or_else(no_such_task)?;
+        let Some(task) = self.own_task(request, &id) else {
+            return self.forgotten_task(request, &id).ok_or_else(no_such_task);
+        };
         let RelayRequest {
             caller,
             revision,
@@ -85,6 +86,27 @@ impl Relay {
             }
         };
         Ok(shaped(&*task.shaping, shape, answer?).await)
+    }
+
+    /// What is said of a task of toolgate's own that was made before a restart, or so long ago that
+    /// nobody knows whose it was but by its id (protocol §4.3).
+    fn forgotten_task(&self, request: &RelayRequest, id: &Text) -> Option<Message> {
+        let all = self.servers.parked_tasks();
+        let servers = self.servers.all().iter();
+        let mut servers = servers.map(|server| &server.settings.name);
+        let known = servers.find_map(|server| {
+            let is_here = request.era == Era::Modern && request.scope.holds(server);
+            is_here.then(|| all.id_of(&request.caller, server, id))?
+        })?;
+        match request.message.method.as_str() {
+            "tasks/get" => Some(known.forgotten()),
+            // There is nothing left to be cancelled.
+            "tasks/cancel" => {
+                let result = Text::of(&json!({ "resultType": "complete" }));
+                Some(Message::response(None, result, false))
+            }
+            _ => None,
+        }
     }
 
     /// Does it bring something to a tool whose calls people decide on, past them? By the contract

@@ -24,6 +24,7 @@ mod leg;
 mod legacy_tasks;
 mod modern_tasks;
 mod pages;
+mod parked_tasks;
 #[cfg(test)]
 mod tests;
 
@@ -122,11 +123,10 @@ enum Heard {
 /// The answer, if it is one to this request.
 fn proven(outbound: Outbound<'_>, leg: &Leg, answer: Message) -> Result<Message, Fault> {
     // An error that names no request may be about any.
-    if outbound.changes && answer.id.as_ref() != Some(&leg.request.exchange.id) {
-        return Err(leg
-            .request
-            .exchange
-            .unanswered("the tool server answered with an error that names no request"));
+    let exchange = &leg.request.exchange;
+    if outbound.changes && answer.id.as_ref() != Some(&exchange.id) {
+        let words = "the tool server answered with an error that names no request";
+        return Err(exchange.unanswered(words));
     }
     Ok(answer)
 }
@@ -148,6 +148,9 @@ impl ExchangeContext<'_> {
         outbound: Outbound<'_>,
         departure: Option<&Departure>,
     ) -> Result<ExchangeOutcome, Fault> {
+        if let Some(id) = self.parked_task(&outbound) {
+            return Ok(Box::pin(self.of_parked_task(&outbound, id)).await);
+        }
         if self.asks_across(&outbound) {
             return Box::pin(self.of_task_across(&outbound)).await;
         }

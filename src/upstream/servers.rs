@@ -3,6 +3,7 @@
 use super::caller_links::CallerLinks;
 use super::keeper::ServerMessagePolicy;
 use super::legacy_tasks::LegacyTasks;
+use super::parked_tasks::ParkedTasks;
 use super::parking::ParkedCalls;
 use super::server::UpstreamServer;
 use super::server_settings::{Surroundings, UpstreamServerSettings};
@@ -21,6 +22,7 @@ pub struct Servers {
     keeper: Arc<dyn ServerMessagePolicy>,
     callers: Arc<CallerLinks>,
     parked: Arc<ParkedCalls>,
+    parked_tasks: Arc<ParkedTasks>,
     tasks: Arc<LegacyTasks>,
 }
 
@@ -37,6 +39,7 @@ impl Servers {
             keeper: Arc::new(()),
             callers: Arc::default(),
             parked: Arc::default(),
+            parked_tasks: Arc::default(),
             tasks: Arc::default(),
         }
     }
@@ -62,6 +65,11 @@ impl Servers {
         &self.parked
     }
 
+    /// The same, as tasks.
+    pub(crate) fn parked_tasks(&self) -> &Arc<ParkedTasks> {
+        &self.parked_tasks
+    }
+
     /// Tasks that agents of 2026-07-28 hold at legacy servers.
     pub(crate) fn tasks(&self) -> &Arc<LegacyTasks> {
         &self.tasks
@@ -71,10 +79,13 @@ impl Servers {
     pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
         let (callers, parked) = (self.callers.clone(), self.parked.clone());
         let (stopped, held) = (stop.clone(), self.tasks.clone());
+        let waiting = self.parked_tasks.clone();
         let closes = async move {
             stopped.cancelled().await;
             held.close();
-            tokio::join!(parked.close(), callers.close());
+            // A link ends with what waits on it.
+            tokio::join!(parked.close(), waiting.close());
+            callers.close().await;
         };
         tasks::spawn("links of agents", tracker.track_future(closes));
         for server in &self.all {

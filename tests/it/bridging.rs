@@ -19,6 +19,7 @@ mod old_agents;
 mod old_transport;
 mod own_tools;
 mod pages;
+mod parked_tasks;
 mod questions;
 mod reissues;
 mod replaced_sessions;

@@ -62,6 +62,19 @@ impl Delivery<'_> {
         }
     }
 
+    /// What the end of an attempt proves, and the rest of the call where it has become a task of
+    /// toolgate's own: then its server has asked.
+    fn proof(
+        &self,
+        ended: &Result<Message, Broken>,
+        named: Named<'_>,
+    ) -> (Proof, Option<LateExchange>) {
+        match late::of_parked_task(&self.subject.call, ended, || self.shaper()) {
+            Some(rest) => (Proof::Asked, Some(rest)),
+            None => (proof::of(ended, named), None),
+        }
+    }
+
     async fn shaped(&self, ending: Result<Message, Refusal>) -> Result<Message, Refusal> {
         match ending {
             Ok(answer) => Ok(self.shaper().answer(answer).await),
@@ -119,15 +132,14 @@ async fn delivered(
             not_executed: &tool.server.settings.not_executed,
         };
         let before = proven;
-        proven = proof::of(&ended, named).after(proven);
+        let (proof, parked) = delivery.proof(&ended, named);
+        proven = proof.after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
-            Proof::Unknown => {
-                let since = sending.timer.now().saturating_sub(began);
-                late.is_none() && since < delivery.cleared.window()
-            }
+            Proof::Unknown if late.is_some() => false,
+            Proof::Unknown => sending.timer.now().saturating_sub(began) < delivery.cleared.window(),
             Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
         };
         // Nobody wants it sent any more.
@@ -141,12 +153,13 @@ async fn delivered(
         let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it
         // is read.
-        held.late = late.map(|exchange| Late {
+        held.late = late.or(parked).map(|exchange| Late {
             exchange,
             before,
             round: held.claimed.round,
             era,
             shaper: delivery.shaper(),
+            is_parked: proven == Proof::Asked,
         });
         let ending = sending.finished(rules, ended);
         return delivery.shaped(ending).await;
@@ -242,6 +255,9 @@ async fn once(
     match tokio::time::timeout(terms.deadline, &mut detached).await {
         Ok(ended) => (ended, None),
         Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
-        Err(_) => (Err(too_late(terms.deadline, false)), Some(detached)),
+        Err(_) => {
+            let rest = late::to_the_end(subject.call.clone(), detached, delivery.shaper());
+            (Err(too_late(terms.deadline, false)), Some(rest))
+        }
     }
 }

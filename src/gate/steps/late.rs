@@ -1,6 +1,7 @@
 //! What comes after its call was given up: an answer, or the proof that it did not run, is the
 //! truth about the effect, and ends an unknown outcome (guarantees §4). Nothing is sent here.
 
+use crate::gate::call::Call;
 use crate::gate::steps::proof;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
@@ -11,12 +12,13 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
-use crate::model::reply::Sent;
+use crate::model::reply::{Fault, Sent};
 use crate::store::claims::{Store, StoreError};
 use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
 use crate::telemetry::tasks;
+use crate::upstream::parked_tasks::MAX_TASK_TIME;
 use bytes::Bytes;
 use serde_json::json;
 use std::pin::Pin;
@@ -44,13 +46,58 @@ pub(in crate::gate) struct Late {
     pub(in crate::gate) round: u32,
     /// What was called, and what its contract says of errors and results.
     pub(in crate::gate) shaper: Shaper,
+    /// Its claim waits for input meanwhile: the call has become a task of toolgate's own.
+    pub(in crate::gate) is_parked: bool,
+}
+
+/// The rest of a call that waits for its agent's answers as a task of toolgate's own, if this one
+/// does (protocol §4.3).
+pub(in crate::gate) fn of_parked_task(
+    call: &Call,
+    ended: &Result<Message, Broken>,
+    shaper: impl FnOnce() -> Shaper,
+) -> Option<LateExchange> {
+    let answer = ended.as_ref().ok()?;
+    if call.origin.era == Era::Legacy {
+        return None;
+    }
+    let tasks = call.origin.links.servers().parked_tasks();
+    let ending = tasks.ending_of(answer)?;
+    let shaper = shaper();
+    Some(Box::pin(async move {
+        let lost = |_| Err(Fault::after_sending("toolgate itself lost the task"));
+        let answer = ending.await.unwrap_or_else(lost).map_err(Broken::Fault)?;
+        shaper.readable(&answer)?;
+        Ok(answer)
+    }))
+}
+
+/// The rest of a call whose deadline has passed, also where it becomes such a task in that moment:
+/// its agent reads of no task any more.
+pub(in crate::gate) fn to_the_end(
+    call: Arc<Call>,
+    exchange: LateExchange,
+    shaper: Shaper,
+) -> LateExchange {
+    Box::pin(async move {
+        let ended = exchange.await;
+        match of_parked_task(&call, &ended, || shaper) {
+            Some(rest) => rest.await,
+            None => ended,
+        }
+    })
 }
 
 impl Late {
     /// Listens on; the call's claim is unknown until then.
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
-            let Ok(ended) = tokio::time::timeout(LATE_ANSWER_TIMEOUT, self.exchange).await else {
+            let patience = if self.is_parked {
+                MAX_TASK_TIME + LATE_ANSWER_TIMEOUT
+            } else {
+                LATE_ANSWER_TIMEOUT
+            };
+            let Ok(ended) = tokio::time::timeout(patience, self.exchange).await else {
                 return;
             };
             let Some(rule) = &self.shaper.rules.idempotency else {
@@ -70,20 +117,29 @@ impl Late {
             )
             .after(self.before);
             let phase = match (proof, readable(ended, self.era)) {
-                (Proof::NotSent, _) => ClaimPhase::NotSent,
-                (Proof::NotRun { again: true }, _) => ClaimPhase::Failed {
+                (Proof::NotSent, _) if !self.is_parked => ClaimPhase::NotSent,
+                (Proof::NotRun { again: true }, _) if !self.is_parked => ClaimPhase::Failed {
                     answer: None,
                     again: true,
                 },
+                // Nothing waits any more.
+                (_, Err(Broken::Fault(fault))) if self.is_parked => {
+                    ClaimPhase::Unknown { why: fault.what }
+                }
+                (Proof::Unknown, Ok(_)) if self.is_parked => ClaimPhase::Unknown {
+                    why: "the answer proves nothing".to_owned(),
+                },
                 // What is no answer proves nothing else.
-                (Proof::Unknown, _) | (_, Err(_)) => return,
+                (Proof::Unknown | Proof::NotSent, _) | (_, Err(_)) => return,
                 (
-                    Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false },
+                    Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { .. },
                     Ok(answer),
                 ) => {
                     let answer = self.shaper.answer(answer).await;
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
+                        // After a question no error says that nothing was done.
+                        Ok(stored) if self.is_parked => ClaimPhase::Completed(stored),
                         Ok(stored) => ended_with(proof, self.round, stored),
                         Err(error) => return stays_unknown(action, &error),
                     }

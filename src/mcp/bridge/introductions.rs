@@ -12,9 +12,11 @@ use serde_json::json;
 pub(crate) fn discovered_of(initialized: &Text) -> Text {
     let mut said = Object::new();
     let mut capabilities = member(initialized, "capabilities");
-    // Tasks of 2025-11-25 are another protocol than the extension.
+    // Tasks of 2025-11-25 are another protocol than the extension. Any call may become one of the
+    // latter here: a question in the middle of it is put by a task where the agent knows tasks.
     capabilities.remove("tasks");
-    if makes_legacy_tasks(initialized.get("capabilities").as_ref()) {
+    let has_tools = capabilities.get("tools").is_some();
+    if has_tools || makes_legacy_tasks(initialized.get("capabilities").as_ref()) {
         let tasks = Text::members_of(&[(TASKS_EXTENSION_KEY, Object::new().text())]);
         capabilities.set("extensions", tasks);
     }

@@ -87,6 +87,17 @@ impl TaskStatus {
             _ => Self::Working,
         }
     }
+
+    /// The word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// The task that a server of 2026-07-28 has made of a call, if its answer is one.

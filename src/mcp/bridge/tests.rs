@@ -181,7 +181,7 @@ fn introductions_cross() {
     let discovered = discovered_of(&initialized);
     assert_eq!(
         shown(&discovered),
-        r#"{"capabilities":{"tools":{}},"instructions":"i","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}"#
+        r#"{"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"instructions":"i","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}"#
     );
     assert_eq!(
         shown(&initialized_of(&discovered, Revision::V2025_06_18)),

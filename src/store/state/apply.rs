@@ -171,6 +171,12 @@ impl Claim {
     }
 
     fn settle(&mut self, settled: &Settled) {
+        let was_asked = matches!(self.phase, ClaimPhase::AwaitingInput { .. });
+        if was_asked && settled.evidence == Evidence::Late {
+            // Its own exchange went on after the question: whatever is found out of it later, this
+            // round was answered.
+            self.answered.push(self.brought);
+        }
         self.phase = settled.phase.clone();
         self.changed = settled.at;
         if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {

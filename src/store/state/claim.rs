@@ -208,6 +208,11 @@ impl ClaimPhase {
             (Self::Unknown { .. }, Evidence::Exchange | Evidence::Late | Evidence::UpstreamKey) => {
                 is_answer || matches!(next, Self::NotSent)
             }
+            // The exchange of a question goes on where the agent holds its call as a task. After a
+            // question no answer makes the key free.
+            (Self::AwaitingInput { .. }, Evidence::Late) => {
+                matches!(next, Self::Completed(_) | Self::Unknown { .. })
+            }
             (Self::Unknown { .. }, Evidence::Probe) => {
                 matches!(next, Self::Completed(_) | Self::NotSent)
             }

@@ -116,19 +116,22 @@ impl WaitingRequest {
         if self.cancelled.is_cancelled() {
             return false;
         }
-        if let (Some(waiting), false) = (
-            in_flight.get_mut(&self.id),
-            self.answered.load(Ordering::Relaxed),
-        ) {
+        if let (Some(waiting), false) = (in_flight.get_mut(&self.id), self.is_answered()) {
             waiting.link = Some((link.clone(), id.clone()));
         }
         true
+    }
+
+    /// Whether the agent has its answer.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// The agent has its answer: from here on it may use the id again, also while the server is
     /// still listened for.
     pub fn answered(&self) {
         if self.links.alone {
+            self.answered.store(true, Ordering::Relaxed);
             return;
         }
         let mut in_flight = self.links.in_flight.lock();

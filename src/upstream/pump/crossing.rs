@@ -114,7 +114,7 @@ impl ExchangeContext<'_> {
             match carried {
                 CarriedLeg::Gone(sent) => return Ok(ExchangeOutcome::Gone(sent)),
                 CarriedLeg::Asked(questions) => {
-                    match self.parked(outbound.server, leg, questions).await {
+                    match self.put_aside(&outbound, leg, questions).await {
                         Ok(result) => {
                             course.disarm();
                             return Ok(ExchangeOutcome::Answer(result));

@@ -111,16 +111,27 @@ async fn an_allowed_call_asks_a_legacy_agent() {
 
 /// A legacy server asks in a call that a person has allowed. What the modern agent answers is shown to
 /// a person, too; the call that waits goes on once that is allowed, and another answer than the one
-/// that was shown is another round.
+/// that was shown is another round. An agent that knows tasks is asked so, too: nobody would see what
+/// it brings to a task.
 #[tokio::test]
 async fn answers_to_a_parked_call_are_allowed() {
+    for knows_tasks in [false, true] {
+        are_allowed(knows_tasks).await;
+    }
+}
+
+async fn are_allowed(knows_tasks: bool) {
     let stage = stage(Towards::Legacy).await;
     let bot = stage.bot();
     let id = held(&bot.answered(&pay(&bot)).await);
     stage.allows(&id).await;
     let says = stage.scripted.holds("tools/call");
     says.send(event(&question())).await.unwrap();
-    let call = pay(&bot);
+    let mut call = pay(&bot);
+    if knows_tasks {
+        let declared = &mut call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+        declared["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+    }
     let asked = bot.answered(&call).await;
     let reply = |amount: u64| json!({ "action": "accept", "content": { "amount": amount } });
     let id = held(

@@ -23,6 +23,7 @@ const ALLOWED_TRANSITIONS: &[(&str, &str, &[&str])] = &[
     ("unknown", "probe", &["completed", "not_sent"]),
     ("unknown", "operator", END_STATES),
     ("awaiting_input", "operator", END_STATES),
+    ("awaiting_input", "late", &["completed", "unknown"]),
 ];
 
 fn words() -> Vec<(&'static str, Evidence)> {

@@ -1,0 +1,469 @@
+//! Calls that wait for their agents' answers as tasks (protocol §4.3): a legacy server asks in the
+//! middle of an ordinary call, and an agent of 2026-07-28 that knows tasks holds one of toolgate's
+//! own. The server's call stays open meanwhile, and is never sent again. In memory, and bounded; the
+//! id of a task says of itself whose it is, also when nothing else is known of it any more.
+
+use super::legacy_tasks::TaskQuestion;
+use crate::mcp::bridge::{TaskStatus, input_requests, with_ending};
+use crate::mcp::error_codes::INTERNAL_ERROR;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::round::{RoundBinding, RoundSeal};
+use crate::model::caller::Caller;
+use crate::model::clock::Clock;
+use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
+use crate::model::reply::{Fault, Sent};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+mod run;
+#[cfg(test)]
+mod tests;
+pub(crate) use run::{TaskQuestioner, TaskRun};
+
+/// Tasks of one agent and of all, those that have ended included: of these the oldest is forgotten
+/// first, and where none has ended a call is parked without a task.
+const MAX_TASKS_PER_AGENT: usize = 64;
+const MAX_TASKS: usize = 1_000;
+/// Bytes of results that are kept for agents that have not asked for them yet.
+const MAX_RESULT_BYTES: usize = 64 << 20;
+/// How long a task may take in all, and is remembered once it has ended.
+pub(crate) const MAX_TASK_TIME: Duration = Duration::from_hours(1);
+/// How often an agent should ask how one stands.
+const POLL_INTERVAL_MS: u64 = 1_000;
+/// How long toolgate waits, when it ends, for servers to hear that nobody waits for a call.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+/// Orders that wait for their task.
+const ORDERS_QUEUED: usize = 8;
+
+/// What the own part of an id begins with.
+const ID_PREFIX: &str = "toolgate-task:";
+/// By which method an id is sealed.
+const ID_METHOD: &str = "tasks";
+
+/// Said of a call that may have run.
+const OUTCOME_UNKNOWN: &str = "outcome_unknown: the tool may have run, in part or to its end, and nobody knows what became of it. The call is not sent again; \
+                               find out what the tool has done before you do it again.";
+/// The same of one that changes nothing.
+const GIVEN_UP: &str = "the call was given up; it changes nothing, so it may be made again.";
+
+/// Said of an answer that two readers could read differently.
+const WITHHELD: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no JSON that everybody reads alike. \
+                        Don't send the call again; look for what it has done.";
+
+/// What is known of a task by its id alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ParkedTaskId {
+    /// As agents write it.
+    text: String,
+    /// May its call have changed something?
+    changes: bool,
+    /// Since when there is the task, RFC 3339 in UTC.
+    created: String,
+}
+
+/// Whose task it is, and at which server.
+#[derive(Clone, PartialEq, Eq)]
+struct TaskHolder {
+    agent: AgentId,
+    tenant: Option<TenantId>,
+    server: ServerName,
+}
+
+impl TaskHolder {
+    fn of(caller: &Caller, server: &ServerName) -> Self {
+        Self {
+            agent: caller.agent.clone(),
+            tenant: caller.tenant.clone(),
+            server: server.clone(),
+        }
+    }
+}
+
+/// How a task stands.
+enum TaskStanding {
+    /// What the server asks and is not answered; it works if that is nothing.
+    Open(Vec<TaskQuestion>),
+    Ended(TaskEnd),
+}
+
+/// How a task has ended.
+#[derive(Debug, Clone)]
+pub(crate) enum TaskEnd {
+    /// The server has answered its call, in the words of 2026-07-28.
+    Answered(Message),
+    /// Its agent has cancelled it, and nobody knows what the tool had done by then.
+    Cancelled,
+    /// Something broke, or nobody answered in time.
+    Lost(Fault),
+}
+
+impl TaskEnd {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Answered(answer) => answer.body.as_ref().map_or(0, |body| body.as_bytes().len()),
+            Self::Cancelled | Self::Lost(_) => 0,
+        }
+    }
+
+    /// What is proven of the call.
+    fn proof(&self) -> Result<Message, Fault> {
+        match self {
+            Self::Answered(answer) => Ok(answer.clone()),
+            Self::Cancelled => Err(Fault::after_sending("the agent cancelled its task")),
+            Self::Lost(fault) => Err(fault.clone()),
+        }
+    }
+}
+
+/// What an agent wants of a task that has not ended.
+pub(crate) enum TaskOrder {
+    /// It asks how it stands: it has not forgotten it.
+    Look,
+    /// Its answers, by the names of the questions; done when the server has them.
+    Answer(Text, oneshot::Sender<()>),
+    /// It wants no more of it.
+    Cancel,
+    /// Toolgate ends.
+    Close,
+}
+
+struct ParkedTask {
+    holder: TaskHolder,
+    standing: Arc<Mutex<TaskStanding>>,
+    orders: mpsc::Sender<TaskOrder>,
+    /// Where the end of the call is told; taken once.
+    ending: Option<oneshot::Receiver<Result<Message, Fault>>>,
+    ended: Option<Duration>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct ParkedTasks {
+    tasks: Mutex<HashMap<String, ParkedTask>>,
+    seal: OnceLock<Arc<RoundSeal>>,
+    clock: Clock,
+}
+
+/// What a task needs to be run, once there is room for it.
+pub(crate) struct TaskRoom {
+    all: Arc<ParkedTasks>,
+    id: String,
+    standing: Arc<Mutex<TaskStanding>>,
+    orders: mpsc::Receiver<TaskOrder>,
+    ending: oneshot::Sender<Result<Message, Fault>>,
+}
+
+/// A call that is about to become a task.
+pub(crate) struct NewTask<'a> {
+    /// Who called.
+    pub(crate) caller: &'a Caller,
+    /// Whom.
+    pub(crate) server: &'a ServerName,
+    /// May the call have changed something?
+    pub(crate) changes: bool,
+    /// What the server asks.
+    pub(crate) questions: Vec<Message>,
+}
+
+impl ParkedTasks {
+    /// From now on there may be tasks: their ids are sealed with this.
+    pub(crate) fn seal_with(&self, seal: Arc<RoundSeal>) {
+        drop(self.seal.set(seal));
+    }
+
+    /// Makes a task of a call, and the result that its agent reads; gives the questions back if
+    /// there is no room.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        new: NewTask<'_>,
+    ) -> Result<(TaskRoom, Message), Vec<Message>> {
+        let NewTask {
+            caller,
+            server,
+            changes,
+            questions,
+        } = new;
+        let holder = TaskHolder::of(caller, server);
+        let Some(seal) = self.seal.get() else {
+            return Err(questions);
+        };
+        let mut tasks = self.tasks.lock();
+        if !make_room(&mut tasks, &holder.agent, self.clock.steady()) {
+            return Err(questions);
+        }
+        let kind = if changes { 'w' } else { 'r' };
+        let created = self.clock.wall().to_string();
+        let own = format!("{ID_PREFIX}{kind}:{created}:{}", unguessable());
+        let text = seal.written(bound(caller, server), &own);
+        let id = ParkedTaskId {
+            text: text.clone(),
+            changes,
+            created,
+        };
+        let open = questions.into_iter().map(TaskQuestion::new).collect();
+        let standing = Arc::new(Mutex::new(TaskStanding::Open(open)));
+        let (orders, ordered) = mpsc::channel(ORDERS_QUEUED);
+        let (ending, ends) = oneshot::channel();
+        let task = ParkedTask {
+            holder,
+            standing: standing.clone(),
+            orders,
+            ending: Some(ends),
+            ended: None,
+        };
+        tasks.insert(text.clone(), task);
+        let mut handle = id.told(TaskStatus::InputRequired);
+        handle.set("resultType", Text::string("task"));
+        let room = TaskRoom {
+            all: self.clone(),
+            id: text,
+            standing,
+            orders: ordered,
+            ending,
+        };
+        Ok((room, Message::response(None, handle.text(), false)))
+    }
+
+    /// What the id in the parameters of a request says of itself, if it is one that was given to
+    /// this caller.
+    pub(crate) fn id_of(
+        &self,
+        caller: &Caller,
+        server: &ServerName,
+        id: &Text,
+    ) -> Option<ParkedTaskId> {
+        let text = id.as_str()?.into_owned();
+        let own = self.seal.get()?.read(bound(caller, server), &text)?;
+        let (kind, rest) = own.strip_prefix(ID_PREFIX)?.split_once(':')?;
+        let (created, _) = rest.rsplit_once(':')?;
+        Some(ParkedTaskId {
+            text,
+            changes: kind != "r",
+            created: created.to_owned(),
+        })
+    }
+
+    /// How a task stands, as its agent reads it. Of one that is not known any more only so much is
+    /// known as its id says.
+    pub(crate) fn standing(&self, id: &ParkedTaskId) -> Message {
+        let known = self.tasks.lock().get(&id.text).map(|task| {
+            drop(task.orders.try_send(TaskOrder::Look));
+            task.standing.clone()
+        });
+        let Some(standing) = known else {
+            return id.forgotten();
+        };
+        let standing = standing.lock();
+        let odd = match &*standing {
+            TaskStanding::Ended(TaskEnd::Answered(answer)) => answer.odd.clone(),
+            TaskStanding::Ended(TaskEnd::Cancelled | TaskEnd::Lost(_)) | TaskStanding::Open(_) => {
+                None
+            }
+        };
+        Message {
+            odd,
+            ..complete(id.standing(&standing))
+        }
+    }
+
+    /// Hands the agent's answers to the server that asked; false if nothing waits for them.
+    pub(crate) async fn answer(&self, id: &ParkedTaskId, answers: Text) -> bool {
+        let (done, told) = oneshot::channel();
+        self.order(id, TaskOrder::Answer(answers, done)).await && told.await.is_ok()
+    }
+
+    /// Ends a task whose agent does not want it any more.
+    pub(crate) async fn cancel(&self, id: &ParkedTaskId) {
+        self.order(id, TaskOrder::Cancel).await;
+    }
+
+    async fn order(&self, id: &ParkedTaskId, order: TaskOrder) -> bool {
+        let orders = self
+            .tasks
+            .lock()
+            .get(&id.text)
+            .map(|task| task.orders.clone());
+        match orders {
+            Some(orders) => orders.send(order).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// What ends the call that has become a task by this answer, once.
+    pub(crate) fn ending_of(
+        &self,
+        answer: &Message,
+    ) -> Option<oneshot::Receiver<Result<Message, Fault>>> {
+        let id = answer.body.as_ref()?.get("taskId")?;
+        let mut tasks = self.tasks.lock();
+        tasks.get_mut(&*id.as_str()?)?.ending.take()
+    }
+
+    fn end(&self, id: &str) {
+        let (mut tasks, now) = (self.tasks.lock(), self.clock.steady());
+        if let Some(task) = tasks.get_mut(id) {
+            task.ended = Some(now);
+        }
+        let mut bytes: usize = tasks.values().map(ParkedTask::bytes).sum();
+        while bytes > MAX_RESULT_BYTES
+            && let Some(oldest) = oldest_ended(&tasks, |_| true)
+            && let Some(forgotten) = tasks.remove(&oldest)
+        {
+            bytes -= forgotten.bytes();
+        }
+    }
+
+    /// Gives all up: toolgate ends.
+    pub(crate) async fn close(&self) {
+        let open: Vec<_> = {
+            let tasks = self.tasks.lock();
+            let open = tasks.values().filter(|task| task.ended.is_none());
+            open.map(|task| task.orders.clone()).collect()
+        };
+        let closed = open.iter().map(|orders| async {
+            drop(orders.send(TaskOrder::Close).await);
+            orders.closed().await;
+        });
+        let closed = futures_util::future::join_all(closed);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, closed).await);
+    }
+}
+
+impl ParkedTask {
+    fn bytes(&self) -> usize {
+        match (self.ended, &*self.standing.lock()) {
+            (Some(_), TaskStanding::Ended(end)) => end.bytes(),
+            _ => 0,
+        }
+    }
+}
+
+/// Forgets what ended long ago, and the oldest of what has ended where room is wanted; whether there
+/// is some.
+fn make_room(tasks: &mut HashMap<String, ParkedTask>, agent: &AgentId, now: Duration) -> bool {
+    tasks.retain(|_, task| {
+        task.ended
+            .is_none_or(|ended| now.saturating_sub(ended) < MAX_TASK_TIME)
+    });
+    let is_own = |task: &ParkedTask| task.holder.agent == *agent;
+    if tasks.values().filter(|task| is_own(task)).count() >= MAX_TASKS_PER_AGENT {
+        let Some(oldest) = oldest_ended(tasks, is_own) else {
+            return false;
+        };
+        tasks.remove(&oldest);
+    }
+    if tasks.len() >= MAX_TASKS {
+        let Some(oldest) = oldest_ended(tasks, |_| true) else {
+            return false;
+        };
+        tasks.remove(&oldest);
+    }
+    true
+}
+
+fn oldest_ended(
+    tasks: &HashMap<String, ParkedTask>,
+    counts: impl Fn(&ParkedTask) -> bool,
+) -> Option<String> {
+    let ended = tasks.iter().filter(|(_, task)| counts(task));
+    let ended = ended.filter_map(|(id, task)| Some((task.ended?, id)));
+    ended.min().map(|(_, id)| id.clone())
+}
+
+fn complete(mut told: Object) -> Message {
+    told.set("resultType", Text::string("complete"));
+    Message::response(None, told.text(), false)
+}
+
+fn bound<'a>(caller: &'a Caller, server: &'a ServerName) -> RoundBinding<'a> {
+    RoundBinding {
+        caller,
+        server,
+        method: ID_METHOD,
+        params: None,
+    }
+}
+
+impl TaskQuestion {
+    fn new(question: Message) -> Self {
+        Self {
+            key: format!("question-{}", unguessable()),
+            question,
+        }
+    }
+}
+
+impl ParkedTaskId {
+    /// What is said of a task of which nothing is known but this: its call may have run.
+    pub(crate) fn forgotten(&self) -> Message {
+        complete(self.lost("toolgate keeps nothing of this task: it was started anew meanwhile, or the task ended long ago"))
+    }
+
+    /// What is told of it, whatever it does.
+    fn told(&self, status: TaskStatus) -> Object {
+        let mut told = Object::new();
+        told.set("taskId", Text::string(&self.text));
+        told.set("status", Text::string(status.word()));
+        told.set("createdAt", Text::string(&self.created));
+        let now = Clock::default().wall().to_string();
+        told.set("lastUpdatedAt", Text::string(&now));
+        told.set("ttlMs", Text::of(&json!(MAX_TASK_TIME.as_millis())));
+        told.set("pollIntervalMs", Text::of(&json!(POLL_INTERVAL_MS)));
+        told
+    }
+
+    fn standing(&self, standing: &TaskStanding) -> Object {
+        match standing {
+            TaskStanding::Open(asked) if asked.is_empty() => self.told(TaskStatus::Working),
+            TaskStanding::Open(asked) => {
+                let mut told = self.told(TaskStatus::InputRequired);
+                let asked = asked.iter().map(|asked| (&*asked.key, &asked.question));
+                told.set("inputRequests", input_requests(asked));
+                told
+            }
+            TaskStanding::Ended(TaskEnd::Answered(answer)) => {
+                let mut told = self.told(TaskStatus::Completed);
+                with_ending(&mut told, answer);
+                told
+            }
+            TaskStanding::Ended(TaskEnd::Cancelled) => {
+                let mut told = self.told(TaskStatus::Cancelled);
+                let words = if self.changes {
+                    OUTCOME_UNKNOWN
+                } else {
+                    GIVEN_UP
+                };
+                told.set("statusMessage", Text::string(words));
+                told
+            }
+            TaskStanding::Ended(TaskEnd::Lost(fault)) => {
+                if fault.sent == Sent::Answered {
+                    return self.failed(WITHHELD);
+                }
+                self.lost("the call no longer waits")
+            }
+        }
+    }
+
+    fn lost(&self, why: &str) -> Object {
+        let what = if self.changes {
+            OUTCOME_UNKNOWN
+        } else {
+            GIVEN_UP
+        };
+        self.failed(&format!("{why}; {what}"))
+    }
+
+    fn failed(&self, words: &str) -> Object {
+        let mut told = self.told(TaskStatus::Failed);
+        let error = Message::error(None, INTERNAL_ERROR, words, None);
+        with_ending(&mut told, &error);
+        told.set("statusMessage", Text::string(words));
+        told
+    }
+}

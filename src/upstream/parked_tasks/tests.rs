@@ -1,0 +1,149 @@
+//! How tasks end by themselves, and how many there may be, on paused time.
+
+use super::*;
+use crate::upstream::caller_links::ReachedLink;
+use crate::upstream::link::{Link, Tolerance};
+use crate::upstream::stdio::Conversation;
+use serde_json::Value;
+use tokio::io::{DuplexStream, duplex};
+
+const ALICE: &str = "alice";
+
+struct TasksStage {
+    all: Arc<ParkedTasks>,
+    link: Arc<Link>,
+    server: ServerName,
+    _theirs: DuplexStream,
+}
+
+impl TasksStage {
+    fn new() -> Self {
+        let (ours, theirs) = duplex(1 << 20);
+        let (input, output) = tokio::io::split(ours);
+        let server = ServerName::new("bank");
+        let (conversation, _) = Conversation::start(&server, input, output, std::future::pending());
+        let all = Arc::<ParkedTasks>::default();
+        all.seal_with(Arc::new(RoundSeal::new(&[7; 32]).unwrap()));
+        Self {
+            all,
+            link: Arc::new(Link::over(Arc::new(conversation))),
+            server,
+            _theirs: theirs,
+        }
+    }
+
+    /// A task whose server asks one question; none if there is no room.
+    async fn begins(&self, agent: &str) -> Option<Message> {
+        let caller = Caller::named(agent);
+        let call = Message::request(0, "tools/call", None);
+        let mut exchange = self.link.request(call, Vec::new()).await.unwrap();
+        exchange.begin().await.unwrap();
+        let new = NewTask {
+            caller: &caller,
+            server: &self.server,
+            changes: true,
+            questions: vec![Message::request(1, "elicitation/create", None)],
+        };
+        let (room, handle) = self.all.begin(new).ok()?;
+        let run = TaskRun {
+            questioner: TaskQuestioner {
+                caller: caller.clone(),
+                server: self.server.clone(),
+                keeper: Arc::new(()),
+                tolerance: Tolerance::Answer,
+            },
+            reached: ReachedLink {
+                link: self.link.clone(),
+                own: None,
+            },
+            exchange,
+            asides: None,
+            changes: true,
+        };
+        run.start(room);
+        Some(handle)
+    }
+
+    fn id(&self, agent: &str, handle: &Message) -> Option<ParkedTaskId> {
+        let id = handle.body.as_ref().unwrap().get("taskId").unwrap();
+        self.all.id_of(&Caller::named(agent), &self.server, &id)
+    }
+
+    fn standing(&self, handle: &Message) -> Value {
+        let id = self.id(ALICE, handle).unwrap();
+        self.all.standing(&id).body.unwrap().value()
+    }
+}
+
+/// protocol §4.3: while its agent asks after it a task waits, at most an hour; after five minutes
+/// without it is given up, and the call is told so once.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_its_agent_forgets_is_given_up() {
+    let stage = TasksStage::new();
+    let (asked, left) = (
+        stage.begins(ALICE).await.unwrap(),
+        stage.begins(ALICE).await.unwrap(),
+    );
+    let ending = stage.all.ending_of(&left).unwrap();
+    assert!(stage.all.ending_of(&left).is_none(), "it is told once");
+    for minute in 0..59 {
+        assert_eq!(
+            stage.standing(&asked)["status"],
+            "input_required",
+            "{minute}"
+        );
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    let fault = ending.await.unwrap().unwrap_err();
+    assert_eq!(fault.sent, Sent::Maybe);
+    assert_eq!(stage.standing(&left)["status"], "failed");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let told = stage.standing(&asked);
+    assert_eq!(told["status"], "failed", "{told}");
+    assert!(
+        told["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("outcome_unknown")
+    );
+}
+
+/// protocol §4.3: 64 of one agent, 1,000 in all; what has ended makes room.
+#[tokio::test(start_paused = true)]
+async fn there_are_so_many_tasks() {
+    let stage = TasksStage::new();
+    let first = stage.begins(ALICE).await.unwrap();
+    for _ in 1..MAX_TASKS_PER_AGENT {
+        assert!(stage.begins(ALICE).await.is_some());
+    }
+    assert!(stage.begins(ALICE).await.is_none());
+    stage.all.cancel(&stage.id(ALICE, &first).unwrap()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(stage.standing(&first)["status"], "cancelled");
+    assert!(stage.begins(ALICE).await.is_some());
+    let told = stage.standing(&first);
+    assert_eq!(told["status"], "failed", "it is forgotten: {told}");
+    for number in MAX_TASKS_PER_AGENT..MAX_TASKS {
+        let agent = format!("agent {}", number % 50);
+        assert!(stage.begins(&agent).await.is_some(), "{number}");
+    }
+    assert!(stage.begins("another").await.is_none());
+    stage.all.close().await;
+    assert!(stage.begins("another").await.is_some());
+}
+
+/// threat-model §3C C4: an id is its agent's, and says so without anything being known of the task.
+#[tokio::test(start_paused = true)]
+async fn an_id_is_its_agents() {
+    let stage = TasksStage::new();
+    let handle = stage.begins(ALICE).await.unwrap();
+    assert!(stage.id("bob", &handle).is_none());
+    let other = TasksStage::new();
+    let id = other.id(ALICE, &handle).unwrap();
+    let told = other.all.standing(&id).body.unwrap().value();
+    assert_eq!(told["status"], "failed", "{told}");
+    assert_eq!(told["createdAt"], stage.standing(&handle)["createdAt"]);
+    let forged = Text::string("tg1.AAAA.toolgate-task:w:2026-11-23T00:00:00Z:0");
+    let caller = Caller::named(ALICE);
+    assert!(stage.all.id_of(&caller, &stage.server, &forged).is_none());
+}
