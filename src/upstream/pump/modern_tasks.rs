@@ -17,6 +17,7 @@ use crate::upstream::caller_links::Asker;
 use crate::upstream::keeper::asks_too_much;
 use crate::upstream::link::Link;
 use crate::upstream::links::{BridgeTerms, Sending};
+use crate::upstream::owners::Shaping;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,10 @@ const UPDATE_ATTEMPTS: u32 = 5;
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions of one task, over its whole life.
 const MAX_TASK_QUESTIONS: usize = 64;
+
+/// Why a question of a task is not put to its agent.
+const UNSEEN: &str = "calls of this tool are held until people decide on them, and what is brought to its task later cannot be: the task is cancelled, \
+                      and what it had done by then stays done";
 
 /// A task at a server of 2026-07-28, and what waits for it.
 struct WaitedTask<'a> {
@@ -274,8 +279,11 @@ impl ExchangeContext<'_> {
         let wire = waited.link.revision.as_str();
         let unheard = asks_too_much(keeper, self.caller, waited.server, wire, &asks);
         let too_many = waited.asked.len() > MAX_TASK_QUESTIONS;
+        // What a person has allowed is the call; what its agent brings to a task of it is no round.
+        let is_unseen = waited.related.is_some() && self.shaping.is_some_and(Shaping::is_held);
         let put = match unheard {
             Some(words) => Err(Unanswered::Ends(words)),
+            None if is_unseen => Err(Unanswered::Ends(UNSEEN)),
             None if too_many => Err(Unanswered::Ends("the task asked more often than one may")),
             None => self.put(&fresh, waited.related.as_ref()).await,
         };

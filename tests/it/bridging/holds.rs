@@ -196,3 +196,49 @@ async fn an_answer_that_is_allowed_after_a_restart_goes_nowhere() {
     }
     assert_eq!(stage.scripted.executions(), 1);
 }
+
+/// A task of a modern server that a legacy agent holds asks something, and its call was allowed by a
+/// person: nobody would see the answer, so the agent is not asked, and the task is cancelled.
+#[tokio::test]
+async fn a_task_of_an_allowed_call_asks_nobody() {
+    let extension = "io.modelcontextprotocol/tasks";
+    let eras = Offers {
+        legacy: false,
+        capabilities: json!({ "tools": {}, "extensions": { extension: {} } }),
+        ..Offers::default()
+    };
+    let stage = HoldingGate::before(eras, &open_policy(), "enforce").await;
+    let task = |status: &str| {
+        json!({ "taskId": "t-1", "status": status, "ttlMs": 60_000, "pollIntervalMs": 50,
+                "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z" })
+    };
+    stage.scripted.answers(move |seen| {
+        let mut told = task("input_required");
+        told["resultType"] = json!("complete");
+        match seen.method() {
+            "tools/call" => told["resultType"] = json!("task"),
+            "tasks/get" => {
+                let question = json!({ "method": ELICITED, "params": question()["params"] });
+                told["inputRequests"] = json!({ "q": question });
+            }
+            _ => told = json!({ "resultType": "complete" }),
+        }
+        Reply::Result(told)
+    });
+    let bot = agent(&stage, Towards::Modern).await;
+    let mut call = pay(&bot);
+    call["params"]["task"] = json!({ "ttl": 60_000 });
+    let id = held(&bot.answered(&call).await);
+    stage.allows(&id).await;
+    call["id"] = bot.request("", json!({}))["id"].clone();
+    let handle = bot.answered(&call).await;
+    assert_eq!(handle["result"]["task"]["taskId"], "t-1", "{handle}");
+    let ended = bot.ask("tasks/result", json!({ "taskId": "t-1" })).await;
+    assert!(ended.to_string().contains("is cancelled"), "{ended}");
+    let count = |method: &str| {
+        let seen = stage.scripted.seen();
+        seen.iter().filter(|seen| seen.method() == method).count()
+    };
+    assert_eq!((count("tasks/cancel"), count("tasks/update")), (1, 0));
+    assert_eq!(stage.scripted.executions(), 1);
+}
