@@ -50,6 +50,9 @@ impl Relay {
                     return Some(invalid("`uri` must be a string"));
                 };
                 let wants = message.method == "resources/subscribe";
+                if wants && let Err(words) = request.links.may_hear_of(server, &uri) {
+                    return Some(invalid(&words));
+                }
                 match request.links.subscribes(server, &uri, wants).await {
                     Ok(()) => Ok(done()),
                     Err(fault) => Err(fault.into()),

@@ -40,6 +40,8 @@ const REPEATABLE_METHODS: [&str; 14] = [
 ];
 /// What a server may answer with a question, besides a call (protocol §1.6).
 const ASKING_METHODS: [&str; 2] = ["prompts/get", "resources/read"];
+/// Lasts as long as the session, so it has a bound.
+const SUBSCRIBE_METHOD: &str = "resources/subscribe";
 /// Waits for something to happen, so it has no deadline of ours.
 const UNTIMED_METHOD: &str = "tasks/result";
 
@@ -156,6 +158,7 @@ impl Relay {
         if let Some(answer) = self.in_its_place(request, server, &message).await {
             return answer;
         }
+        has_room(request, server, &message)?;
         let (shaping, task_token) = task
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();
@@ -269,4 +272,17 @@ impl From<Foreign> for RelayFailure {
     fn from(foreign: Foreign) -> Self {
         Self::Answer(INVALID_PARAMS, foreign.to_string())
     }
+}
+
+/// Whether the session may be subscribed to one more resource, where the message asks for that.
+fn has_room(
+    request: &RelayRequest,
+    server: &ServerName,
+    message: &Message,
+) -> Result<(), RelayFailure> {
+    if message.method != SUBSCRIBE_METHOD {
+        return Ok(());
+    }
+    let may = request.links.may_subscribe(server, message.body.as_ref());
+    may.map_err(|words| RelayFailure::Answer(INVALID_PARAMS, words))
 }

@@ -34,9 +34,14 @@ impl CallerLink {
         self.notes.subscribe()
     }
 
-    /// Whether its agent has to be told that it stands in for an earlier one; true once.
+    /// Whether its agent has to be told that it stands in for an earlier one.
     pub(crate) fn is_news(&self) -> bool {
-        self.is_news.load(Ordering::Relaxed) && self.is_news.swap(false, Ordering::Relaxed)
+        self.is_news.load(Ordering::Relaxed)
+    }
+
+    /// Notes that its agent is told that; true once.
+    pub(crate) fn is_told_of(&self) -> bool {
+        self.is_news.swap(false, Ordering::Relaxed)
     }
 
     /// Resolves when it is over, or its agent gets another.

@@ -2,6 +2,7 @@
 //! subscription, opened anew whenever the agent wants to hear of other resources (protocol §4.4).
 
 use super::Links;
+use super::news::room_for;
 use crate::mcp::bridge::{LegacyIntroduction, notification_to_legacy_agent, to_modern_server};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, MessageKind};
@@ -18,8 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Resources that one session hears of at one server.
-const MAX_SUBSCRIBED_RESOURCES: usize = 1_000;
 /// How long a server may take to say that it will tell of a resource.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a server says that its lists change, by what it is asked for, and what it says then.
@@ -79,20 +78,19 @@ impl Links {
             let Some(feed) = self.feed(&mut feeds, name)? else {
                 return Err(Fault::unsent("there is no session"));
             };
-            let mut is_full = false;
+            let mut room = Ok(());
             feed.wish.send_modify(|wish| {
-                is_full = wants && wish.uris.len() >= MAX_SUBSCRIBED_RESOURCES;
+                if wants {
+                    room = room_for(&wish.uris, uri);
+                }
                 let changed = match wants {
-                    _ if is_full => false,
+                    true if room.is_err() => false,
                     true => wish.uris.insert(uri.to_owned()),
                     false => wish.uris.remove(uri),
                 };
                 wish.number += u64::from(changed);
             });
-            if is_full {
-                let words = format!("a session hears of {MAX_SUBSCRIBED_RESOURCES} resources");
-                return Err(Fault::unsent(words));
-            }
+            room.map_err(Fault::unsent)?;
             let number = feed.wish.borrow().number;
             (feed.taken.clone(), number)
         };
@@ -102,6 +100,15 @@ impl Links {
             Ok(Err(_)) | Err(_) => Err(Fault::after_sending(
                 "the tool server did not say that it will tell of the resource",
             )),
+        }
+    }
+
+    /// Whether the agent may hear of a resource, too, at such a server; else why not, as it reads it.
+    pub(crate) fn may_hear_of(&self, name: &ServerName, uri: &str) -> Result<(), String> {
+        let feeds = self.feeds.lock();
+        match feeds.get(name) {
+            Some(feed) => room_for(&feed.wish.borrow().uris, uri),
+            None => room_for(&BTreeSet::new(), uri),
         }
     }
 

@@ -7,18 +7,20 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::ServerName;
 use crate::upstream::Inbound;
-use crate::upstream::caller_links::{ReachedLink, rank};
+use crate::upstream::caller_links::{CallerLink, ReachedLink, rank};
 use crate::upstream::link::Link;
 use parking_lot::Mutex;
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Resources of one session at one server that are subscribed to again; of more the agent hears
-/// nothing after the session was opened anew.
+/// Resources of one session at one server that it may be subscribed to, because they are subscribed
+/// to again once the session was opened anew; bytes of one URI, and of all.
 const MAX_RESOURCES_KEPT: usize = 1_000;
+const URI_BYTES_MAX: usize = 8 << 10;
+const URIS_BYTES_MAX: usize = 1 << 20;
 /// How long a server may take to say yes to what was asked before.
 const AGAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// From which level on the agent reads that a session was opened anew.
@@ -36,8 +38,16 @@ pub(super) struct SessionNews {
 struct Untold {
     /// To be said with the next answer.
     with_answer: BTreeSet<ServerName>,
+    /// The same of links that outlast the request, each of which knows whether it was said.
+    of_own: BTreeMap<ServerName, Weak<CallerLink>>,
     /// To be said outside requests.
     beside: BTreeSet<ServerName>,
+}
+
+impl Untold {
+    fn has_none_for_answers(&self) -> bool {
+        self.with_answer.is_empty() && self.of_own.is_empty()
+    }
 }
 
 /// What an agent asked a legacy session for that outlasts the request.
@@ -49,7 +59,7 @@ pub(super) struct SessionWishes {
 
 impl Links {
     fn is_replaced(&self, name: &ServerName) {
-        tracing::warn!(server = %name, "an agent's session at the tool server was opened anew; what the server kept in it is gone");
+        is_gone(name);
         let mut untold = self.news.untold.lock();
         untold.with_answer.insert(name.clone());
         if self.session.is_some() {
@@ -60,22 +70,39 @@ impl Links {
 
     /// Notes that a request goes out on a link that stands in for an earlier one.
     pub(super) fn notice(&self, name: &ServerName, reached: &ReachedLink) {
-        if reached.own.as_ref().is_some_and(|own| own.is_news()) {
-            self.is_replaced(name);
+        if let Some(own) = reached.own.as_ref().filter(|own| own.is_news()) {
+            let mut untold = self.news.untold.lock();
+            untold.of_own.insert(name.clone(), Arc::downgrade(own));
         }
     }
 
     /// An answer of a server, with what the agent has not been told yet.
     #[must_use]
     pub(crate) fn with_news(&self, answer: Message) -> Message {
-        if self.news.untold.lock().with_answer.is_empty() {
+        if self.news.untold.lock().has_none_for_answers() {
             return answer;
         }
         let result = answer.body.as_ref().filter(|_| !answer.is_error);
         let Some(mut result) = result.and_then(Text::object) else {
             return answer;
         };
-        let names = std::mem::take(&mut self.news.untold.lock().with_answer);
+        let (mut names, of_own) = {
+            let mut untold = self.news.untold.lock();
+            let of_own = std::mem::take(&mut untold.of_own);
+            (std::mem::take(&mut untold.with_answer), of_own)
+        };
+        // Two answers may be about to say it; one does.
+        let told = of_own.into_iter().filter(|(_, own)| {
+            let own = own.upgrade();
+            own.is_some_and(|own| own.is_told_of())
+        });
+        for (name, _) in told {
+            is_gone(&name);
+            names.insert(name);
+        }
+        if names.is_empty() {
+            return answer;
+        }
         let meta = result.get("_meta").and_then(Text::object);
         let mut meta = meta.unwrap_or_default();
         let names = names.iter().map(|name| Text::string(name.as_str()));
@@ -129,6 +156,26 @@ impl Links {
         level.and_then(rank) <= rank(NEWS_LEVEL)
     }
 
+    /// Whether the agent's session at a legacy server may be subscribed to what these parameters of
+    /// `resources/subscribe` name, too; else why not, as the agent reads it.
+    pub(crate) fn may_subscribe(
+        &self,
+        name: &ServerName,
+        params: Option<&Text>,
+    ) -> Result<(), String> {
+        let (Some(session), Some(uri)) = (&self.session, params.and_then(|said| said.get("uri")))
+        else {
+            return Ok(());
+        };
+        let Some(uri) = uri.as_str() else {
+            return Ok(());
+        };
+        let all = session.wishes.lock();
+        let none = BTreeSet::new();
+        let kept = all.get(name).map_or(&none, |wishes| &wishes.resources);
+        room_for(kept, &uri)
+    }
+
     /// Notes what a legacy server granted the agent's session that outlasts the request.
     pub(crate) fn granted(&self, name: &ServerName, method: &str, params: Option<&Text>) {
         let Some(session) = &self.session else { return };
@@ -139,8 +186,9 @@ impl Links {
         };
         match method {
             "logging/setLevel" => wishes.level = said("level"),
-            "resources/subscribe" if wishes.resources.len() < MAX_RESOURCES_KEPT => {
-                wishes.resources.extend(said("uri"));
+            "resources/subscribe" => {
+                let uri = said("uri").filter(|uri| room_for(&wishes.resources, uri).is_ok());
+                wishes.resources.extend(uri);
             }
             "resources/unsubscribe" => {
                 said("uri").map(|uri| wishes.resources.remove(&uri));
@@ -199,6 +247,29 @@ impl Links {
             }
         });
     }
+}
+
+/// Whether a session with these subscriptions may have one more; else why not.
+pub(super) fn room_for(kept: &BTreeSet<String>, uri: &str) -> Result<(), String> {
+    if kept.contains(uri) {
+        return Ok(());
+    }
+    if uri.len() > URI_BYTES_MAX {
+        let words = format!("a subscription has a `uri` of at most {URI_BYTES_MAX} bytes");
+        return Err(words);
+    }
+    let bytes: usize = kept.iter().map(String::len).sum();
+    if kept.len() >= MAX_RESOURCES_KEPT || bytes + uri.len() > URIS_BYTES_MAX {
+        let words = format!(
+            "a session is subscribed to {MAX_RESOURCES_KEPT} resources of a server at most, whose URIs have {URIS_BYTES_MAX} bytes; unsubscribe from others first"
+        );
+        return Err(words);
+    }
+    Ok(())
+}
+
+fn is_gone(name: &ServerName) {
+    tracing::warn!(server = %name, "an agent's session at the tool server was opened anew; what the server kept in it is gone");
 }
 
 async fn is_granted(link: &Link, method: &str, params: serde_json::Value) -> bool {

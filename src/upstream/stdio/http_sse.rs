@@ -30,6 +30,10 @@ const POSTS_AT_ONCE: usize = 256;
 const REQUEST_POST_TIMEOUT: Duration = Duration::from_mins(10);
 const NOTE_POST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the answer to a request is still waited for, after the server has refused to say that it
+/// has it: some say so and answer all the same.
+const REFUSED_ANSWER_GRACE: Duration = Duration::from_secs(1);
+
 const CLOSED_MESSAGE: &str = "the conversation was closed";
 
 /// The stream of a session.
@@ -213,7 +217,11 @@ impl ConversationShared {
         let posting = endpoint.post_bytes(line.bytes.into(), &wire);
         match tokio::time::timeout(patience, posting).await {
             Ok(Ok(response)) if response.status().is_success() => {}
-            Ok(Ok(response)) => self.refused(line.id, response.status()),
+            Ok(Ok(response)) => {
+                let status = response.status();
+                drop(response);
+                self.refused(line.id, status).await;
+            }
             Ok(Err(fault)) if fault.sent == Sent::Nothing => self.failed(line.id, &fault),
             Ok(Err(fault)) => {
                 tracing::debug!(server = %self.server, %fault, "a message may have reached the tool server");
@@ -225,16 +233,20 @@ impl ConversationShared {
         is_note
     }
 
-    /// A status is no proof (guarantees §4), and where it says that the session is gone, nothing
-    /// more is sent in it.
-    fn refused(&self, id: Option<u64>, status: StatusCode) {
+    /// A status is no proof (guarantees §4): an answer that comes on the stream all the same is one.
+    /// Where it says that the session is gone, nothing more is sent in it, and nothing will come.
+    async fn refused(&self, id: Option<u64>, status: StatusCode) {
         let words = format!("the tool server answered with HTTP {status}");
         let fault = Fault {
             status: Some(status.as_u16()),
             ..Fault::after_sending(words)
         };
+        let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        if id.is_some() && !is_gone {
+            tokio::time::sleep(REFUSED_ANSWER_GRACE).await;
+        }
         self.failed(id, &fault);
-        if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+        if is_gone {
             self.hush("the tool server no longer knows the session");
         }
     }

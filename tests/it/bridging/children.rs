@@ -179,6 +179,24 @@ async fn an_agent_is_introduced_while_its_server_is_down() {
     }
 }
 
+/// A legacy server that has the agent's `initialize` and does not answer it keeps no agent waiting: it
+/// reads what is known of the server, long before toolgate gives up to wait for the server.
+#[tokio::test]
+async fn an_agent_is_introduced_while_its_server_says_nothing() {
+    let server = super::crossings::server(Towards::Legacy, vec![]).await;
+    let members = format!("url: \"{}\", start_timeout: 10m", server.url());
+    let gate = Setup::new().server_with("s", &members).start().await;
+    let before = server.initialized().len();
+    server.leaves_introductions();
+    let agent = gate.agent().at("s");
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
+    let opens = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let introduced = agent.post(&opens).await.whole().await;
+    let known = &introduced["result"]["serverInfo"]["name"];
+    assert_eq!(known, "scripted", "{introduced}");
+    assert_eq!(server.initialized().len(), before + 1, "it was asked");
+}
+
 type OpenCalls = Arc<Mutex<Vec<tokio::sync::mpsc::Sender<String>>>>;
 
 /// The server asks in a call whose arguments say so, and keeps it open.

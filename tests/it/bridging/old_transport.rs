@@ -171,6 +171,28 @@ async fn a_session_that_is_gone_is_opened_anew() {
     assert_eq!(server.ran("write"), 2);
 }
 
+/// A server that refuses the message of a call and answers it on the stream all the same: its answer
+/// counts, and the call ran once. Where none comes, the write is unknown.
+#[tokio::test]
+async fn an_answer_after_a_refused_message_counts() {
+    let server = SseServer::start().await;
+    let gate = starts(&server).await;
+    server.is_reluctant();
+    for agent in [gate.agent().at("s"), gate.legacy("/mcp/s").await] {
+        let ran = server.ran("write");
+        let arguments = json!({ "legacy": agent.is_legacy() });
+        let answer = agent.call("write", arguments.clone()).await;
+        assert!(text(&answer).starts_with("ran in"), "{answer}");
+        let again = agent.call("write", arguments).await;
+        assert_eq!(text(&again), text(&answer));
+        assert_eq!(server.ran("write"), ran + 1, "it was sent twice");
+    }
+    server.holds(true);
+    let agent = gate.agent().at("s");
+    let lost = agent.call("write", json!({ "n": 2 })).await;
+    assert_eq!(code(&lost).as_deref(), Some("outcome_unknown"), "{lost}");
+}
+
 /// What the server names as the address of messages is on its own host and port, or nothing is sent
 /// (threat-model §3B): neither there nor anywhere else.
 #[tokio::test]

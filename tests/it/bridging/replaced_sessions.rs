@@ -4,6 +4,7 @@
 use super::{Bridge, answers};
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Reading, code};
+use crate::harness::scripted_server::Reply;
 use crate::harness::setup::Setup;
 use crate::harness::sse_server::SseServer;
 use crate::harness::until;
@@ -117,6 +118,67 @@ async fn a_modern_agent_reads_it_with_its_next_answer() {
     assert!(named(&agent.call("read", json!({ "n": 4 })).await).is_null());
     // The write that found the session gone came to no session.
     assert_eq!(bridge.server.executions(), 3);
+}
+
+/// An error has no place for it: the first answer of a modern agent that is none has it.
+#[tokio::test]
+async fn a_modern_agent_reads_it_after_an_error() {
+    let bridge = Bridge::legacy().await;
+    answers(&bridge.server, json!({ "content": [] }));
+    let agent = bridge.modern_agent();
+    assert!(named(&agent.call("read", json!({ "n": 1 })).await).is_null());
+    bridge.server.forgets_sessions();
+    bridge.server.answers(|_| {
+        let error = json!({ "code": -32602, "message": "no" });
+        Reply::Message(json!({ "jsonrpc": "2.0", "error": error }))
+    });
+    for n in 2..4 {
+        let refused = agent.call("read", json!({ "n": n })).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    answers(&bridge.server, json!({ "content": [] }));
+    let next = agent.call("read", json!({ "n": 4 })).await;
+    assert_eq!(*named(&next), json!(["s"]), "{next}");
+    let third = agent.call("read", json!({ "n": 5 })).await;
+    assert!(named(&third).is_null(), "said once: {third}");
+}
+
+/// What a session is subscribed to is kept, so it has a bound in bytes, too, at servers of both eras:
+/// the agent reads which, and the server hears nothing of what is beyond it.
+#[tokio::test]
+async fn subscriptions_of_a_session_have_a_bound_of_bytes() {
+    for is_modern in [false, true] {
+        // In enforce mode a longer URI is of no resource.
+        let bridge = Bridge::to(is_modern, "observe").await;
+        answers(&bridge.server, json!({ "resultType": "complete" }));
+        let agent = bridge.legacy_agent().await;
+        let subscribes = async |uri: String, method: &str| {
+            let answer = agent.ask(method, json!({ "uri": uri })).await;
+            answer["error"]["message"].as_str().map(str::to_owned)
+        };
+        let long = |n: u32, bytes: usize| format!("x:{n:0>width$}", width = bytes - 2);
+        let refused = subscribes(long(0, (8 << 10) + 1), "resources/subscribe").await;
+        let words = refused.unwrap_or_default();
+        assert!(words.contains("8192 bytes"), "{words}");
+        for n in 0..128 {
+            assert_eq!(
+                subscribes(long(n, 8 << 10), "resources/subscribe").await,
+                None
+            );
+        }
+        let more = "x:more".to_owned();
+        let refused = subscribes(more.clone(), "resources/subscribe").await;
+        let words = refused.unwrap_or_default();
+        assert!(words.contains("1048576 bytes"), "{words}");
+        let seen = bridge.server.seen().into_iter();
+        let heard = seen.filter(|seen| seen.body["params"]["uri"] == more.as_str());
+        assert_eq!(heard.count(), 0);
+        assert_eq!(
+            subscribes(long(0, 8 << 10), "resources/unsubscribe").await,
+            None
+        );
+        assert_eq!(subscribes(more, "resources/subscribe").await, None);
+    }
 }
 
 /// A subscription of an agent of 2026-07-28 stands in the new session, and the agent looks again.

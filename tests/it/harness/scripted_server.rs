@@ -70,6 +70,8 @@ struct Kept {
     probed: Mutex<Option<fn() -> Reply>>,
     /// Whether notifications are left without an answer.
     ignoring: AtomicBool,
+    /// Whether `initialize` is left without an answer.
+    aloof: AtomicBool,
     /// Whether the script answers subscriptions too.
     subscriptions: AtomicBool,
     /// Open listening streams: standalone legacy ones and modern subscriptions, each with the id
@@ -147,6 +149,7 @@ impl ScriptedServer {
             instructions: Mutex::default(),
             probed: Mutex::default(),
             ignoring: AtomicBool::new(false),
+            aloof: AtomicBool::new(false),
             subscriptions: AtomicBool::new(false),
             listeners: Mutex::default(),
             closed: Mutex::default(),
@@ -259,6 +262,11 @@ impl ScriptedServer {
     /// From now on not even a notification is answered.
     pub fn leaves_notifications(&self) {
         self.kept.ignoring.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on `initialize` is not answered.
+    pub fn leaves_introductions(&self) {
+        self.kept.aloof.store(true, Ordering::Relaxed);
     }
 
     /// Answers one `method` with an event stream in the test's hands.

@@ -28,6 +28,8 @@ struct Kept {
     holds: AtomicBool,
     /// Whether sessions are forgotten, while their streams stay open.
     forgetful: AtomicBool,
+    /// Whether calls are answered with HTTP 500, and once toolgate has read that, on the stream.
+    reluctant: AtomicBool,
 }
 
 /// The tool server; its tools are `read` and `write`.
@@ -51,6 +53,7 @@ impl SseServer {
             opened: Mutex::default(),
             holds: AtomicBool::new(false),
             forgetful: AtomicBool::new(false),
+            reluctant: AtomicBool::new(false),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -104,6 +107,11 @@ impl SseServer {
         self.kept.holds.store(holds, Ordering::Relaxed);
     }
 
+    /// From now on calls are answered with HTTP 500 and, once toolgate has read that, on the stream.
+    pub fn is_reluctant(&self) {
+        self.kept.reluctant.store(true, Ordering::Relaxed);
+    }
+
     /// Ends all streams, and their sessions with them.
     pub fn ends_streams(&self) {
         self.kept.sessions.lock().unwrap().clear();
@@ -113,6 +121,27 @@ impl SseServer {
     pub fn forgets_sessions(&self) {
         self.kept.forgetful.store(true, Ordering::Relaxed);
     }
+}
+
+/// Says something on a stream once nobody reads this response any more.
+struct SaysWhenDropped(mpsc::Sender<String>, String);
+
+impl Drop for SaysWhenDropped {
+    fn drop(&mut self) {
+        let _ = self.0.try_send(std::mem::take(&mut self.1));
+    }
+}
+
+/// HTTP 500 with a body that never ends; what is said comes after it was left.
+fn reluctantly(stream: mpsc::Sender<String>, said: String) -> Response {
+    let kept = SaysWhenDropped(stream, said);
+    let pending = futures_util::stream::pending::<Result<Bytes, std::convert::Infallible>>();
+    let body = pending.inspect(move |_| {
+        let _ = &kept;
+    });
+    let mut response = Response::new(Body::from_stream(body.boxed()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
 }
 
 fn bare(status: StatusCode) -> Response {
@@ -177,7 +206,15 @@ async fn message(
             "capabilities": { "tools": { "listChanged": true }, "resources": { "subscribe": true }, "logging": {} },
         }),
         "tools/list" => json!({ "tools": [tool("read"), tool("write")] }),
-        "tools/call" if kept.holds.load(Ordering::Relaxed) => return bare(StatusCode::ACCEPTED),
+        "tools/call" if kept.holds.load(Ordering::Relaxed) => {
+            let is_reluctant = kept.reluctant.load(Ordering::Relaxed);
+            let refused = StatusCode::INTERNAL_SERVER_ERROR;
+            return bare(if is_reluctant {
+                refused
+            } else {
+                StatusCode::ACCEPTED
+            });
+        }
         "tools/call" => {
             let token = &params["_meta"]["progressToken"];
             if !token.is_null() {
@@ -191,6 +228,9 @@ async fn message(
         _ => json!({}),
     };
     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    if method == "tools/call" && kept.reluctant.load(Ordering::Relaxed) {
+        return reluctantly(stream, event(&answer));
+    }
     let _ = stream.send(event(&answer)).await;
     bare(StatusCode::ACCEPTED)
 }

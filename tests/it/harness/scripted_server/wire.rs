@@ -82,6 +82,7 @@ impl Kept {
                 .push(seen.body["params"].clone());
         }
         match seen.method() {
+            "initialize" if self.aloof.load(Ordering::Relaxed) => Some(Reply::Silence),
             "initialize" if seen.body["params"]["clientInfo"]["name"] == "unwelcome" => {
                 Some(Reply::Message(json!({ "jsonrpc": "2.0", "error": UNWELCOME.clone() })))
             }
