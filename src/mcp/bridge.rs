@@ -5,10 +5,13 @@ mod answers;
 mod definitions;
 mod introductions;
 mod pages;
+mod questions;
 mod requests;
 mod tasks;
 
-pub(crate) use answers::{notification_to_legacy_agent, to_legacy_agent, to_modern_agent};
+pub(crate) use answers::{
+    notification_to_legacy_agent, notification_to_modern_agent, to_legacy_agent, to_modern_agent,
+};
 pub(crate) use definitions::definition_for;
 pub(crate) use introductions::{
     discovered_of, initialize_of, initialized_for_agents, initialized_of, unknown_server,
@@ -16,7 +19,10 @@ pub(crate) use introductions::{
 pub(crate) use pages::{
     has_opened_all, input_requests, input_required, is_after_pages, pages_of, pages_state,
 };
-pub(crate) use requests::{LegacyIntroduction, own_params, to_legacy_server, to_modern_server};
+pub(crate) use questions::{PAGE_ID_MEMBER, answer_to_legacy_server, question_to_legacy_agent};
+pub(crate) use requests::{
+    LegacyIntroduction, as_round, own_params, to_legacy_server, to_modern_server,
+};
 pub(crate) use tasks::{
     TaskStatus, TaskSupport, as_legacy_task, knows_tasks, legacy_task_of, makes_legacy_tasks,
     makes_tasks, modern_task_of, related_to, status_of, status_to_modern, task_to_legacy,

@@ -4,7 +4,7 @@
 
 use super::caller_links::ReachedLink;
 use super::link::{Link, UpstreamExchange};
-use crate::mcp::bridge::{input_required, is_after_pages};
+use crate::mcp::bridge::{answer_to_legacy_server, input_required, is_after_pages};
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -197,7 +197,10 @@ impl ParkedCall {
         for ParkedQuestion { key, question } in self.questions.drain(..) {
             let id = question.id.clone();
             let answer = answers.as_ref().and_then(|answers| answers.get(&key));
-            let answer = match answer {
+            let revision = self.reached.link.revision;
+            let known =
+                answer.and_then(|it| answer_to_legacy_server(&question.method, it, revision));
+            let answer = match known {
                 Some(answer) => Message::response(id, answer, false),
                 None => Message::error(id, INTERNAL_ERROR, "the agent did not answer this", None),
             };

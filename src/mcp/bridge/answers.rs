@@ -31,6 +31,16 @@ pub(crate) fn notification_to_legacy_agent(said: Message) -> Message {
     if let Some(told) = status_to_legacy(&said) {
         return told;
     }
+    without_modern_meta(said)
+}
+
+/// A legacy server's notification as a modern agent reads it: names that mean nothing in its era say
+/// nothing to the agent, such as which subscription it belongs to.
+pub(crate) fn notification_to_modern_agent(said: Message) -> Message {
+    without_modern_meta(said)
+}
+
+fn without_modern_meta(said: Message) -> Message {
     let plain = said
         .body
         .as_ref()
@@ -77,6 +87,13 @@ pub(crate) fn to_legacy_agent(method: &str, said: Message, revision: Revision) -
             result.set("content", Text::array(content.iter().map(without_link)));
         }
     }
+    if method == "prompts/get"
+        && let Some(messages) = result.get("messages").and_then(Text::elements)
+        && revision < Revision::V2025_06_18
+    {
+        let plain = messages.iter().map(without_linked_content);
+        result.set("messages", Text::array(plain));
+    }
     Message {
         body: Some(result.text()),
         ..said
@@ -100,7 +117,9 @@ pub(crate) fn to_modern_agent(method: &str, said: Message) -> Message {
             ..said
         };
     }
-    let Some(mut result) = body.object() else {
+    // In its era these names mean nothing.
+    let plain = without_meta(body, &MODERN_META_KEYS).unwrap_or_else(|| body.clone());
+    let Some(mut result) = plain.object() else {
         return said;
     };
     // A legacy server's answer is its last word, whatever it says of itself.
@@ -185,4 +204,15 @@ fn without_link(block: &Text) -> Text {
         None => uri,
     };
     Text::of(&json!({ "type": "text", "text": words }))
+}
+
+/// A message of a prompt, for agents that know no links.
+fn without_linked_content(message: &Text) -> Text {
+    match (message.object(), message.get("content")) {
+        (Some(mut members), Some(content)) => {
+            members.set("content", without_link(&content));
+            members.text()
+        }
+        _ => message.clone(),
+    }
 }

@@ -28,7 +28,7 @@ pub(crate) fn definition_for(definition: &Text, revision: Revision) -> Text {
         return members.text();
     }
     if let Some(schema) = members.get("inputSchema") {
-        let plain = without_headers(schema);
+        let plain = with_objects(without_headers(schema));
         members.set("inputSchema", plain);
     }
     let is_of_object = |schema: &Text| {
@@ -43,6 +43,14 @@ pub(crate) fn definition_for(definition: &Text, revision: Revision) -> Text {
     {
         members.remove("outputSchema");
     }
+    if let Some(schema) = members.get("outputSchema") {
+        let plain = with_objects(schema.clone());
+        members.set("outputSchema", plain);
+    }
+    // In 2026-07-28 the name means nothing.
+    if !members.get("execution").is_some_and(Text::is_object) {
+        members.remove("execution");
+    }
     if revision < Revision::V2025_11_25 {
         members.remove("icons");
     }
@@ -51,6 +59,35 @@ pub(crate) fn definition_for(definition: &Text, revision: Revision) -> Text {
         members.remove("_meta");
     }
     members.text()
+}
+
+/// A schema whose properties say by an object what they may be: up to 2025-11-25 none is a flag.
+fn with_objects(schema: Text) -> Text {
+    let properties = schema.get("properties").and_then(|all| all.object());
+    let Some(mut properties) = properties else {
+        return schema;
+    };
+    let flags: Vec<_> = properties
+        .iter()
+        .filter(|(_, it)| !it.is_object())
+        .map(|(name, flag)| (name.to_owned(), flag.is_true()))
+        .collect();
+    for (name, flag) in &flags {
+        let nothing = || Text::members_of(&[("not", Object::new().text())]);
+        let same = if *flag {
+            Object::new().text()
+        } else {
+            nothing()
+        };
+        properties.set(name, same);
+    }
+    match schema.object().filter(|_| !flags.is_empty()) {
+        Some(mut members) => {
+            members.set("properties", properties.text());
+            members.text()
+        }
+        None => schema,
+    }
 }
 
 fn without_headers(schema: &Text) -> Text {

@@ -51,6 +51,11 @@ pub(crate) fn input_requests<'a>(questions: impl Iterator<Item = (&'a str, &'a M
         for name in LEGACY_QUESTION_MEMBERS {
             params.remove(name);
         }
+        // Up to 2025-06-18 the name means nothing, and every question is a form.
+        let mode = params.get("mode").map(Text::as_str);
+        if mode.is_some_and(|mode| !matches!(mode.as_deref(), Some("form" | "url"))) {
+            params.remove("mode");
+        }
         let method = Text::string(&question.method);
         let request = Text::members_of(&[("method", method), ("params", params.text())]);
         requests.set(key, request);

@@ -19,6 +19,8 @@ const MODERN_META_KEYS: [&str; 4] = [
 /// What a legacy server reads in no request of an agent of 2026-07-28: answers to questions, which
 /// only that revision has there, and `task`, which says nothing in it.
 const MODERN_PARAMS: [&str; 3] = ["inputResponses", "requestState", LEGACY_TASK_PARAM];
+/// By which a request answers what a modern server asked.
+const ROUND_PARAMS: [&str; 2] = ["inputResponses", "requestState"];
 
 /// What a legacy agent said of itself when it opened its session, as each modern request says it.
 #[derive(Debug, Clone)]
@@ -76,14 +78,8 @@ pub(crate) fn to_modern_server(
         .unwrap_or_default();
     params.remove(LEGACY_TASK_PARAM);
     // Names that mean nothing in a legacy agent's own words.
-    if !params.get("inputResponses").is_some_and(Text::is_object) {
-        params.remove("inputResponses");
-    }
-    if params
-        .get("requestState")
-        .is_some_and(|state| state.as_str().is_none())
-    {
-        params.remove("requestState");
+    for name in ROUND_PARAMS {
+        params.remove(name);
     }
     let mut meta = params
         .get("_meta")
@@ -105,6 +101,21 @@ pub(crate) fn to_modern_server(
     Message {
         body: Some(params.text()),
         ..message.clone()
+    }
+}
+
+/// The same request with what toolgate answers in a legacy agent's place, which these parameters have.
+pub(crate) fn as_round(request: Message, answered: Option<&Text>) -> Message {
+    let params = request.body.as_ref().and_then(Text::object);
+    let mut params = params.unwrap_or_default();
+    for name in ROUND_PARAMS {
+        if let Some(said) = answered.and_then(|answered| answered.get(name)) {
+            params.set(name, said);
+        }
+    }
+    Message {
+        body: Some(params.text()),
+        ..request
     }
 }
 

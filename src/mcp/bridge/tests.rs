@@ -7,6 +7,9 @@ use crate::mcp::revision::Revision;
 use bytes::Bytes;
 
 mod eras;
+mod instances;
+mod published;
+mod revisions;
 
 fn text(written: &str) -> Text {
     Text::read(

@@ -3,7 +3,7 @@
 
 use super::Links;
 use crate::mcp::bridge::{
-    LOG_LEVEL_META_KEY, LegacyIntroduction, TaskSupport, as_legacy_task, is_after_pages,
+    LOG_LEVEL_META_KEY, LegacyIntroduction, TaskSupport, as_legacy_task, as_round, is_after_pages,
     knows_tasks, makes_tasks, to_legacy_server, to_modern_server,
 };
 use crate::mcp::json::Text;
@@ -176,6 +176,17 @@ impl Links {
             reached.link.request(message, params).await?
         };
         Ok(Box::new(SentRequest { reached, exchange }))
+    }
+
+    /// A round of a request as a modern server reads it, with what was answered to its questions.
+    pub(crate) fn stamped_round(
+        &self,
+        name: &ServerName,
+        link: &Link,
+        sending: Sending<'_>,
+    ) -> Message {
+        let stamped = self.stamped(name, link, sending);
+        as_round(stamped, sending.message.body.as_ref())
     }
 
     /// A legacy agent's request with what a modern server needs of it; any other as it is.

@@ -3,7 +3,7 @@
 
 use super::{ExchangeContext, SLOW_READER_TIMEOUT};
 use crate::mcp::answer::is_tool_error;
-use crate::mcp::bridge::related_to;
+use crate::mcp::bridge::{PAGE_ID_MEMBER, question_to_legacy_agent, related_to};
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -21,8 +21,6 @@ use tokio::sync::oneshot;
 const PAGE_DONE_METHOD: &str = "notifications/elicitation/complete";
 /// Rounds of questions of one call.
 pub(super) const MAX_ROUNDS: u32 = 10;
-/// What a legacy agent knows a page by.
-const PAGE_ID_MEMBER: &str = "elicitationId";
 /// How long toolgate waits before it asks again what asked nothing of the agent.
 const EMPTY_ROUND_PAUSE: Duration = Duration::from_millis(250);
 
@@ -175,13 +173,9 @@ impl ExchangeContext<'_> {
 fn as_request(links: &Links, asked: &Text, task: Option<&Text>) -> Result<Message, &'static str> {
     let method = asked.get("method");
     let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
-    let mut params = asked
-        .get("params")
-        .and_then(|params| params.object())
-        .unwrap_or_default();
-    let is_url = params.get("mode").is_some_and(is_url);
+    let mode = asked.at(&["params", "mode"]);
     let capability: &[&str] = match &*method {
-        "elicitation/create" if is_url => &["elicitation", "url"],
+        "elicitation/create" if mode.as_ref().is_some_and(is_url) => &["elicitation", "url"],
         "elicitation/create" => &["elicitation"],
         "sampling/createMessage" => &["sampling"],
         "roots/list" => &["roots"],
@@ -192,16 +186,13 @@ fn as_request(links: &Links, asked: &Text, task: Option<&Text>) -> Result<Messag
             "the tool server asked for something that the agent's program has not declared",
         );
     }
-    if is_url {
-        if links.legacy_revision() < Some(Revision::V2025_11_25) {
-            return Err(
-                "the tool server asked to open a page, which the agent's revision does not know",
-            );
-        }
-        params.set(PAGE_ID_MEMBER, Text::string(&unguessable()));
-    }
-    let params = params.text();
-    let params = task.map_or_else(|| params.clone(), |task| related_to(task, &params));
+    let revision = links.legacy_revision().unwrap_or(Revision::NEWEST_LEGACY);
+    let question = question_to_legacy_agent(asked, revision, &unguessable())?;
+    let Some(task) = task else {
+        return Ok(question);
+    };
+    let params = question.body.unwrap_or_else(|| Object::new().text());
+    let params = related_to(task, &params);
     Ok(Message::request(0, &method, Some(params)))
 }
 

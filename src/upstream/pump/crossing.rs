@@ -9,7 +9,8 @@ use super::{
     UNREADABLE_QUESTION, proven,
 };
 use crate::mcp::bridge::{
-    LOG_LEVEL_META_KEY, notification_to_legacy_agent, to_legacy_agent, to_modern_agent,
+    LOG_LEVEL_META_KEY, notification_to_legacy_agent, notification_to_modern_agent,
+    to_legacy_agent, to_modern_agent,
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -239,6 +240,7 @@ impl ExchangeContext<'_> {
                 said
             });
         }
+        let said = notification_to_modern_agent(said);
         match said.method.as_str() {
             // No request of the agent's waits for it; of tasks it hears on subscriptions.
             "notifications/elicitation/complete"
@@ -372,7 +374,7 @@ impl ExchangeContext<'_> {
             departure: None,
         };
         let link = leg.link();
-        let stamped = self.links.stamped(server, link, sending);
+        let stamped = self.links.stamped_round(server, link, sending);
         let mut exchange = link.request(stamped, params.to_vec()).await?;
         exchange.tolerates(self.tolerance);
         *sent = Some((link.clone(), exchange.id.clone()));

@@ -351,7 +351,8 @@ impl ExchangeContext<'_> {
             terms: BridgeTerms::default(),
             departure: None,
         };
-        self.links.stamped(waited.server, waited.link, sending)
+        self.links
+            .stamped_round(waited.server, waited.link, sending)
     }
 }
 

@@ -222,7 +222,9 @@ proptest! {
         let answer = Message::response(None, before.clone(), false);
         let after = to_modern_agent(method, answer).body.unwrap();
         is_modern_result(method, &after);
-        keeps(&before, &after, &["resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"]);
+        let meta = after.get("_meta").unwrap_or_else(|| text("{}"));
+        prop_assert!(!has(&meta, SERVER_META_KEY) && !has(&meta, SUBSCRIPTION_META_KEY));
+        keeps(&before, &after, &["_meta", "resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"]);
     }
 
     /// Protocol §4.4: a modern server's result, for each legacy revision.
