@@ -11,6 +11,7 @@ mod batches;
 mod children;
 mod crossings;
 mod guards;
+mod histories;
 mod holds;
 mod kills;
 mod legacy_agents;

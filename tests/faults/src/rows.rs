@@ -63,8 +63,8 @@ pub fn row(seq: u64, bytes: &[u8]) -> anyhow::Result<Option<Row>> {
     Ok(read(seq, &head, body))
 }
 
-/// SHA-256 of the RFC 8785 form, made by other code than toolgate's.
-fn digest_of(arguments: &Value) -> Option<String> {
+/// SHA-256 of the RFC 8785 form, made by other code than toolgate's; none of what has no such form.
+pub fn digest_of(arguments: &Value) -> Option<String> {
     let form = serde_json_canonicalizer::to_vec(arguments).ok()?;
     let digest = Sha256::digest(form);
     Some(

@@ -2,13 +2,11 @@
 //! again, nothing runs twice, and who comes back reads that nobody knows.
 
 use super::crossings::{ALICE, Crossing, ELICITED, Towards, agent, call, next_round};
+use super::histories::KillHistory;
 use super::last;
 use crate::harness::answer::code;
-use crate::harness::gate::{Gate, run};
-use crate::harness::journal::rows;
 use crate::harness::scripted_server::{Reply, Seen, event};
 use serde_json::{Value, json};
-use toolgate_faults::rows::Row;
 
 const POLICY: &str = "
 contracts:
@@ -20,30 +18,13 @@ fn question() -> Value {
     json!({ "message": "who?", "requestedSchema": { "type": "object", "properties": {} } })
 }
 
-/// The journal verifies, and says of no call that it was answered; what was begun is unknown.
-async fn holds(gate: Gate, expected: usize) -> Vec<Row> {
-    let setup = gate.stop().await;
-    let (status, said, wrong) = run(&setup, &["ledger", "verify", "--data", "data"]).await;
-    assert_eq!(status, 0, "I5: {said}{wrong}");
-    let rows = rows(&setup.directory().join("data")).unwrap();
-    let entries = run(&setup, &["ledger", "list", "--json", "--data", "data"])
-        .await
-        .1;
-    let unknown = entries
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|entry| entry["outcome"] == "unknown")
-        .count();
-    assert!(unknown >= expected, "I9: {entries}");
-    rows
-}
-
 /// A modern agent's answer is on its way to the legacy server: it has arrived, or its server has not
 /// said yes to it. After the kill the same round, and the call as it was first, are sent nowhere.
 #[tokio::test]
 async fn an_answer_that_is_handed_on_when_toolgate_dies_is_not_handed_on_again() {
     for arrives in [true, false] {
         let mut crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
+        let mut history = KillHistory::begins();
         let alice = crossing.agent(ALICE).await;
         let says = crossing.server.holds("tools/call");
         let asks =
@@ -51,6 +32,7 @@ async fn an_answer_that_is_handed_on_when_toolgate_dies_is_not_handed_on_again()
         says.send(event(&asks)).await.unwrap();
         let first = call(&alice, "pay", json!({ "n": 1 }));
         let asked = alice.answered(&first).await;
+        history.tells(&first["params"], &asked);
         if !arrives {
             crossing.server.leaves_notifications();
         }
@@ -61,20 +43,21 @@ async fn an_answer_that_is_handed_on_when_toolgate_dies_is_not_handed_on_again()
         let sent = next.clone();
         let waiting = tokio::spawn(async move { reading.post(&sent).await });
         crossing.server.sees("the agent's answer", is_answer).await;
-        crossing.gate.kill().await;
+        history.kills(&mut crossing.gate).await;
         waiting.abort();
         let setup = crossing.gate.setup.clone();
         let gate = setup.start().await;
         let alice = agent(&gate, Towards::Legacy, ALICE).await;
         for message in [&next, &first, &next] {
             let answer = alice.answered(message).await;
+            history.tells(&message["params"], &answer);
             let refusal = code(&answer);
             assert_eq!(refusal.as_deref(), Some("outcome_unknown"), "{answer}");
         }
         let answers = crossing.server.seen().into_iter().filter(is_answer).count();
         assert_eq!(answers, 1, "I1: the answer was handed on once");
         assert_eq!(crossing.server.executions(), 1, "I1");
-        holds(gate, 1).await;
+        history.holds(&crossing.server, gate, 1).await;
     }
 }
 
@@ -83,6 +66,7 @@ async fn an_answer_that_is_handed_on_when_toolgate_dies_is_not_handed_on_again()
 #[tokio::test]
 async fn a_round_that_is_sent_when_toolgate_dies_is_not_sent_again() {
     let mut crossing = Crossing::new(Towards::Modern, POLICY, "").await;
+    let mut history = KillHistory::begins();
     let alice = crossing.agent(ALICE).await;
     crossing
         .server
@@ -101,12 +85,14 @@ async fn a_round_that_is_sent_when_toolgate_dies_is_not_sent_again() {
         .await;
     let is_round = |seen: &Seen| seen.body["params"]["requestState"] == "one";
     crossing.server.sees("the second round", is_round).await;
-    crossing.gate.kill().await;
+    history.kills(&mut crossing.gate).await;
     let setup = crossing.gate.setup.clone();
     let gate = setup.start().await;
     let alice = agent(&gate, Towards::Modern, ALICE).await;
     for _ in 0..2 {
-        let answer = alice.call("pay", json!({ "n": 1 })).await;
+        let again = call(&alice, "pay", json!({ "n": 1 }));
+        let answer = alice.answered(&again).await;
+        history.tells(&again["params"], &answer);
         assert_eq!(
             code(&answer).as_deref(),
             Some("outcome_unknown"),
@@ -115,5 +101,5 @@ async fn a_round_that_is_sent_when_toolgate_dies_is_not_sent_again() {
     }
     assert_eq!(crossing.server.executions(), 2, "two rounds of one call");
     assert!(is_round(&last(&crossing.server, "tools/call")));
-    holds(gate, 1).await;
+    history.holds(&crossing.server, gate, 1).await;
 }

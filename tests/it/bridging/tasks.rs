@@ -1,5 +1,6 @@
 //! Calls that become tasks, where agent and server have different kinds of them.
 
+use super::histories::KillHistory;
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Reading, code};
 use crate::harness::gate::Gate;

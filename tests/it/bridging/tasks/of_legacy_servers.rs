@@ -324,9 +324,11 @@ async fn word_of_a_task_is_told_on_a_subscription() {
 #[tokio::test]
 async fn a_legacy_task_is_not_made_again_after_a_kill() {
     let (mut stage, _says) = stage(done("late")).await;
+    let mut history = KillHistory::begins();
     let agent = stage.gate.agent().at("s");
     let handle = ask(&agent, "tools/call", call("write", 2, None)).await;
     assert_eq!(handle["result"]["taskId"], "t-1", "{handle}");
+    history.tells(&call("write", 2, None), &handle);
     let first = request(&agent, "tools/call", call("write", 1, None), false);
     let waiting = {
         let (agent, first) = (agent.clone(), first.clone());
@@ -339,12 +341,13 @@ async fn a_legacy_task_is_not_made_again_after_a_kill() {
     result_request(&stage).await;
     assert_eq!(stage.server.executions(), 2);
     let setup = stage.gate.setup.clone();
-    stage.gate.kill().await;
+    history.kills(&mut stage.gate).await;
     drop(waiting.await);
     stage.gate = setup.start().await;
     let agent = stage.gate.agent().at("s");
     let first = request(&agent, "tools/call", call("write", 1, None), false);
     let answer = agent.answered(&first).await;
+    history.tells(&call("write", 1, None), &answer);
     assert_eq!(
         code(&answer).as_deref(),
         Some("outcome_unknown"),
@@ -352,7 +355,9 @@ async fn a_legacy_task_is_not_made_again_after_a_kill() {
     );
     let again = ask(&agent, "tools/call", call("write", 2, None)).await;
     assert_eq!(again["result"]["taskId"], "t-1", "{again}");
+    history.tells(&call("write", 2, None), &again);
     assert_eq!(stage.server.executions(), 2);
+    history.holds(&stage.server, stage.gate, 1).await;
 }
 
 /// The discovery of a legacy server that makes tasks has the extension.

@@ -213,19 +213,22 @@ async fn a_task_that_was_asked_for_is_held() {
 #[tokio::test]
 async fn a_task_is_not_made_again_after_a_kill() {
     let mut stage = stage().await;
+    let mut history = KillHistory::begins();
     let agent = stage.legacy_agent().await;
     let held = call("write", 2, Some(json!({})));
     let handle = agent.ask("tools/call", held.clone()).await;
     assert_eq!(handle["result"]["task"]["taskId"], "t-1", "{handle}");
+    history.tells(&held, &handle);
     let request = agent.request("tools/call", call("write", 1, None));
     let _reading = agent.post(&request).await;
     stage.is_polled().await;
     assert_eq!(stage.server.executions(), 2);
     let setup = stage.gate.setup.clone();
-    stage.gate.kill().await;
+    history.kills(&mut stage.gate).await;
     stage.gate = setup.start().await;
     let agent = stage.legacy_agent().await;
     let answer = agent.ask("tools/call", call("write", 1, None)).await;
+    history.tells(&call("write", 1, None), &answer);
     assert_eq!(
         code(&answer).as_deref(),
         Some("outcome_unknown"),
@@ -233,7 +236,9 @@ async fn a_task_is_not_made_again_after_a_kill() {
     );
     let again = agent.ask("tools/call", held).await;
     assert_eq!(again["result"]["task"], handle["result"]["task"], "{again}");
+    history.tells(&call("write", 2, None), &again);
     assert_eq!(stage.server.executions(), 2);
+    history.holds(&stage.server, stage.gate, 1).await;
 }
 
 /// The introduction says to agents of 2025-11-25 that they may ask for tasks, and to no older ones.
