@@ -183,6 +183,18 @@ impl ParkedCalls {
         is_own.then(|| all.remove(&id)).flatten()
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// They are gone as after a kill: nobody is told.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        self.0.lock().clear();
+    }
+
     /// Gives all up: toolgate ends.
     pub(crate) async fn close(&self) {
         let all: Vec<_> = self.0.lock().drain().map(|(_, parked)| parked).collect();

@@ -135,6 +135,23 @@ impl UpstreamServer {
         self.state.send_replace(state);
     }
 
+    /// The same as a legacy server.
+    #[cfg(test)]
+    pub(crate) fn stands_in_sessions(&self, base: Arc<Link>) {
+        let verdict = Arc::new(ServerEras {
+            discovered: None,
+            initialized: Some(Text::of(&json!({ "capabilities": { "tools": {} } }))),
+            over_events: false,
+        });
+        let up = Up {
+            verdict,
+            shared: None,
+            catalog: Arc::default(),
+            base,
+        };
+        self.state.send_replace(ServerState::Up(Arc::new(up)));
+    }
+
     /// Whether toolgate hears when the server's tools change.
     fn is_told(&self, up: &Up) -> bool {
         let listens = up.base.revision.era() == Era::Legacy || !self.settings.is_child();

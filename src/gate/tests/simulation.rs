@@ -67,6 +67,11 @@ struct SimulatedWorld {
     group: Cell<u64>,
     /// The last connection that the bank has taken.
     line: RefCell<Option<Rc<Line>>>,
+    /// Whether the bank is a legacy server, which asks in its calls, and its connections then.
+    asks: Cell<bool>,
+    lines: RefCell<BTreeMap<u64, Rc<agents::AskingLine>>>,
+    /// Deeds that something went wrong with while their agents were asked.
+    broken: RefCell<BTreeSet<u64>>,
     /// Agents that are not done.
     busy: Cell<u64>,
     /// What happens to the next calls, before the dice decide.
@@ -123,6 +128,9 @@ impl SimulatedWorld {
             process: RefCell::default(),
             group: Cell::new(OUTSIDE),
             line: RefCell::default(),
+            asks: Cell::new(false),
+            lines: RefCell::default(),
+            broken: RefCell::default(),
             busy: Cell::new(TASKS * DEEDS * AGENTS),
             script: RefCell::default(),
             is_told: number("TOOLGATE_SEEDS") == Some(1),

@@ -6,6 +6,7 @@ use crate::model::clock::hands::TestClock;
 use crate::upstream::server::tests::{over_http, over_stdio, server_over};
 use crate::upstream::server_settings::ServerTransport;
 use crate::upstream::stdio::Conversation;
+use std::sync::atomic::Ordering;
 use tokio::io::{DuplexStream, duplex};
 
 /// What is opened, to which server, and how time passes.
@@ -160,4 +161,34 @@ async fn an_idle_link_ends() {
     stage.passes(LINK_IDLE_TIMEOUT / 2).await;
     assert!(idle.is_over() && !used.link.is_over());
     assert_eq!(stage.all.open.lock().len(), 1);
+}
+
+impl CallerLinks {
+    /// The link of this agent is that, in simulations.
+    pub(crate) async fn stands(
+        self: &Arc<Self>,
+        server: &Arc<UpstreamServer>,
+        asker: Asker<'_>,
+        link: Arc<Link>,
+        unsolicited: UnsolicitedReceiver,
+    ) {
+        self.is_simulated.store(true, Ordering::Relaxed);
+        let params = initialize_of(asker.meta);
+        let key = LinkKey::of(server, asker.caller, Some(&params));
+        let opened = OpenedCallerLink {
+            link,
+            said: Text::of(&json!({ "capabilities": {} })),
+            declared: params.get("capabilities").unwrap(),
+            unsolicited,
+        };
+        drop(self.find(&key));
+        drop(self.open(server, key, async { Ok(opened) }).await.unwrap());
+    }
+
+    /// They are gone as after a kill.
+    pub(crate) fn forget(&self) {
+        self.open.lock().clear();
+        self.coming.lock().clear();
+        self.past.lock().clear();
+    }
 }

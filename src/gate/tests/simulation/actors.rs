@@ -88,7 +88,7 @@ impl SimulatedWorld {
 
     /// The process ends where it stands; what the kernel has, or with `is_power` the disk, is what
     /// the next one finds.
-    async fn crash(self: &Rc<Self>, is_power: bool) {
+    pub(super) async fn crash(self: &Rc<Self>, is_power: bool) {
         match (&self.kind, self.process.borrow().as_ref()) {
             (Kind::Paper(disk), Some(process)) => {
                 for (action, is_sent) in process.paper.iter().flat_map(|paper| paper.flying()) {

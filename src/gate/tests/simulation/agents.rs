@@ -21,6 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+mod parked;
+
+pub(super) use parked::AskingLine;
+
 /// Bytes of the future that runs a call.
 const CALL_BYTES_MAX: usize = 4 << 10;
 

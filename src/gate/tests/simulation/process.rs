@@ -49,7 +49,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 /// Calls that a task may have sent.
 pub(super) const LIMIT: u64 = 3;
 /// Bytes on the way between us and the bank.
-const PIPE: usize = 64 << 10;
+pub(super) const PIPE: usize = 64 << 10;
 
 const CONFIGURATION: &str = "\
 servers: { bank: { url: 'http://127.0.0.1:9/mcp' } }
@@ -74,6 +74,7 @@ contracts:
         probe: { tool: bank__look, arguments: { deed: arguments#/deed }, found: /receipt, absent_after: 15m } } }
   bank__look: { purpose: look, actions: [read], secrets: [] }
 budgets: { global: { max_tool_calls: 3 } }
+layers: { global: { elicitation: { allow: [bank] } } }
 ";
 
 /// The tools, in the order of what the deeds use.
@@ -232,6 +233,9 @@ impl SimulatedWorld {
 
     /// Connects to the bank, again whenever the link is lost.
     async fn keep_connected(self: Rc<Self>) {
+        if self.asks.get() {
+            return self.keep_asking_lines().await;
+        }
         let server = &self.ground.servers.all()[0];
         loop {
             let (ours, theirs) = tokio::io::duplex(PIPE);
