@@ -173,9 +173,19 @@ impl Inlet {
             }
             (answer, is_over)
         };
-        // What was said before the answer, or before the last outlet went, was said before the look.
-        let said = self.said.as_mut().map(|said| said.poll_recv(task));
-        if let Some(Poll::Ready(Some(outgoing))) = said {
+        let is_last_look = answer.is_some() || is_over;
+        let next = self.said.as_mut().and_then(|said| {
+            if is_last_look {
+                // What came before was said before the look; a reader whose turn is over would be
+                // told that there is nothing (tokio's budget of a task).
+                return said.try_recv().ok();
+            }
+            match said.poll_recv(task) {
+                Poll::Ready(next) => next,
+                Poll::Pending => None,
+            }
+        });
+        if let Some(outgoing) = next {
             if answer.is_some() {
                 self.way.state.lock().answer = answer;
             }
@@ -194,7 +204,8 @@ impl Drop for Inlet {
         let dropped = {
             let mut state = self.way.state.lock();
             state.has_left = true;
-            (state.answer.take(), state.says.take(), state.said.take())
+            let queue = (state.says.take(), state.said.take());
+            (state.answer.take(), queue, state.reader.take())
         };
         drop(dropped);
         self.way.left.notify_waiters();

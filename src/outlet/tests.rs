@@ -1,3 +1,5 @@
+//! What an agent reads of one request, and when.
+
 use super::*;
 use crate::mcp::json::Text;
 use futures_util::FutureExt as _;
@@ -107,4 +109,41 @@ async fn a_way_back_that_nobody_writes_to_ends() {
     tokio::task::yield_now().await;
     drop(other);
     assert!(waits.await.unwrap());
+}
+
+/// A reader that has read much in one turn loses nothing: tokio gives a task 128 steps before others
+/// have their turn, and what waits for the next looks as if there were nothing.
+#[tokio::test]
+async fn a_turn_that_is_over_loses_nothing() {
+    for answers in [true, false] {
+        // A turn of its own.
+        tokio::task::yield_now().await;
+        let (outlet, mut inlet) = way_back();
+        let say = |times: u64| {
+            for retry in 0..times {
+                assert_eq!(now(outlet.say(Outgoing::Interrupted(retry))), Some(Ok(())));
+            }
+        };
+        say(60);
+        for _ in 0..40 {
+            assert!(now(inlet.recv()).is_some());
+        }
+        say(28);
+        assert!(
+            now(tokio::task::coop::consume_budget()).is_none(),
+            "the turn is over"
+        );
+        if answers {
+            outlet.answer(answer());
+        }
+        drop(outlet);
+        for left in 0..48 {
+            let next = inlet.recv().await;
+            assert!(
+                matches!(next, Some(Outgoing::Interrupted(_))),
+                "{left}: {next:?}"
+            );
+        }
+        assert_eq!(inlet.recv().await.is_some(), answers);
+    }
 }
