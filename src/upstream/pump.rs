@@ -289,7 +289,14 @@ impl ExchangeContext<'_> {
         tokio::select! {
             () = self.waiting.cancelled.cancelled() => {}
             () = self.outlet.closed() => {}
-            // Its stream could be taken up again until then.
+        }
+    }
+
+    /// The same for what waits for its agent: the stream could be taken up again until the session
+    /// ended.
+    async fn gone_for_good(&self) {
+        tokio::select! {
+            () = self.gone() => {}
             () = self.links.ended() => {}
         }
     }
@@ -359,12 +366,10 @@ impl ExchangeContext<'_> {
             }
             // An agent that doesn't read loses what is on the way, never the answer to a call that
             // changed something.
-            let told = !lost
-                && self
-                    .outlet
-                    .say_within(outgoing, SLOW_READER_TIMEOUT)
-                    .await
-                    .is_ok();
+            let told = !lost && {
+                let told = self.outlet.say_within(outgoing, SLOW_READER_TIMEOUT);
+                Box::pin(told).await.is_ok()
+            };
             lost |= !told;
             if lost && self.stop_when_gone {
                 return Ok(CarriedLeg::Gone(Sent::Maybe));

@@ -114,6 +114,12 @@ pub(super) struct PassedKey {
     pub(super) is_plain: bool,
 }
 
+impl PassedKey {
+    pub(super) fn new(place: Range<usize>, is_plain: bool) -> Self {
+        Self { place, is_plain }
+    }
+}
+
 /// Notes members while a text is read.
 #[derive(Debug, Default)]
 pub(super) struct IndexBuilder {

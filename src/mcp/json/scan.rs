@@ -226,10 +226,7 @@ impl Scanner<'_> {
             return self.refuse("expected a key");
         }
         let plain = self.string(self.limits.key)?;
-        let passed = PassedKey {
-            place: start..self.at,
-            is_plain: plain,
-        };
+        let passed = PassedKey::new(start..self.at, plain);
         let folds = depth <= self.limits.folded_depth;
         let digest = self.digest(start..self.at, plain, folds)?;
         let known = match many {
@@ -238,9 +235,7 @@ impl Scanner<'_> {
         };
         if known {
             self.odd("duplicate key, or keys that differ in case only", start)?;
-            return Ok(passed);
-        }
-        if many.is_none() {
+        } else if many.is_none() {
             self.keys.push(digest);
             if self.keys.len() - first > LINEAR_SEARCH_KEYS {
                 *many = Some(self.keys[first..].iter().copied().collect());

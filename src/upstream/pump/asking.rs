@@ -142,7 +142,7 @@ impl ExchangeContext<'_> {
         {
             let response = tokio::select! {
                 response = response => response.ok(),
-                () = self.gone() => return Err(Unanswered::Gone),
+                () = self.gone_for_good() => return Err(Unanswered::Gone),
             };
             match response {
                 Some(response) if !response.is_error => {

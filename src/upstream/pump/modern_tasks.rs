@@ -218,12 +218,12 @@ impl ExchangeContext<'_> {
             if let Some(pause) = pause {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = self.gone(), if self.stop_when_gone => return Ok(None),
+                    () = self.gone_for_good(), if self.stop_when_gone => return Ok(None),
                 }
             }
             let asked = tokio::select! {
                 asked = self.ask_about(waited, "tasks/get", None) => asked,
-                () = self.gone(), if self.stop_when_gone => return Ok(None),
+                () = self.gone_for_good(), if self.stop_when_gone => return Ok(None),
             };
             let standing = match asked {
                 Ok(answer) if answer.is_error => {

@@ -18,8 +18,7 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::ids::{ActionId, AgentId};
-use crate::outlet::Outgoing;
-use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::outlet::{Outgoing, way_back};
 use crate::upstream::caller_links::Asker;
 use crate::upstream::link::Link;
 use crate::upstream::links::Links;
@@ -28,7 +27,6 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 mod asking_bank;
@@ -341,7 +339,7 @@ impl SimulatedWorld {
     fn ask_round(self: &Rc<Self>, deed: u64, round: Option<&Value>) -> Option<Request> {
         let process = self.process.borrow().clone()?;
         let message = self.round_message(deed, round);
-        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+        let (outlet, inlet) = way_back();
         let links = Arc::new(Links::shared(self.ground.servers.clone()));
         let (action, id) = (self.action(deed), message.id.clone().unwrap());
         let waiting = links.wait(&id).unwrap();
