@@ -20,7 +20,6 @@ use stand::{Stand, TOKEN, arguments, call, definition};
 use std::hint::black_box;
 use std::time::Duration;
 use thread_time::ThreadTime;
-use tokio::sync::mpsc;
 use toolgate::gate::record::findings::Findings;
 use toolgate::gate::record::hashes::params_hash;
 use toolgate::gate::record::timing::StageTimer;
@@ -28,6 +27,7 @@ use toolgate::gate::record::{RecordedCall, entry::intent};
 use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::model::clock::Clock;
+use toolgate::outlet::{Outgoing, way_back};
 
 fn list() -> Bytes {
     let tools: Vec<Value> = (0..100)
@@ -129,7 +129,7 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     });
     let policy = stand.gate.policy.current();
     let message = Message::parse(&Text::read(call(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
-    let call = stand.call(message, mpsc::channel(1).0);
+    let call = stand.call(message, way_back().0);
     let timer = StageTimer::new(stand.gate.metrics.clone(), Clock, Clock.steady());
     let found = Findings::default();
     group.bench_function("record", |bencher| {
@@ -158,11 +158,11 @@ fn pipeline(criterion: &mut Criterion<ThreadTime>) {
             stand.rest();
             let message =
                 Message::parse(&Text::read(bytes.clone(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
-            let (outlet, mut inlet) = mpsc::channel(8);
+            let (outlet, mut inlet) = way_back();
             let call = stand.call(message, outlet);
             stand.runtime.block_on(stand.gate.clone().call_tool(call));
-            match inlet.try_recv() {
-                Ok(toolgate::outlet::Outgoing::Last(answer)) => answer.encode(),
+            match stand.runtime.block_on(inlet.recv()) {
+                Some(Outgoing::Last(answer)) => answer.encode(),
                 other => panic!("{other:?}"),
             }
         });

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
 use toolgate::config;
 use toolgate::gate::Gate;
 use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin};
@@ -141,11 +140,7 @@ impl Stand {
         }
     }
 
-    pub(crate) fn call(
-        &self,
-        message: Message,
-        outlet: mpsc::Sender<toolgate::outlet::Outgoing>,
-    ) -> Call {
+    pub(crate) fn call(&self, message: Message, outlet: toolgate::outlet::Outlet) -> Call {
         let judged = ToolCall {
             action: ActionId::generate(),
             tool: self.tool.name.clone(),

@@ -62,7 +62,7 @@ impl Gate {
             };
             let ending = ran(&mut live, case).await;
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
-            ended.answer(asked.as_ref()).await;
+            ended.answer(asked.as_ref());
             ended.tell();
         }
     }
@@ -142,7 +142,7 @@ impl<'a> EndedCall<'a> {
     }
 
     /// Answers the agent, whose request had these parameters.
-    async fn answer(&self, asked: Option<&Text>) {
+    fn answer(&self, asked: Option<&Text>) {
         let origin = &self.recorded.call.origin;
         // A modern agent that cancelled wants to hear no more of the call (protocol §1.7).
         if origin.era == Era::Modern && matches!(self.ending, Err(Refusal::Cancelled)) {

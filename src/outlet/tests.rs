@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mcp::json::Text;
+use crate::telemetry::tasks::spawn;
 use futures_util::FutureExt as _;
 use std::future::Future;
 
@@ -18,7 +19,7 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
 #[tokio::test]
 async fn an_answer_alone_needs_no_queue() {
     let (outlet, mut inlet) = way_back();
-    let waits = tokio::spawn(async move {
+    let waits = spawn("reader", async move {
         let read = inlet.recv().await;
         assert!(inlet.said.is_none() && inlet.way.state.lock().says.is_none());
         (read, inlet.recv().await.is_some())
@@ -75,7 +76,9 @@ async fn a_full_queue_holds_up_no_answer() {
     );
     outlet.answer(answer());
     let waits = outlet.clone();
-    let waits = tokio::spawn(async move { waits.say(Outgoing::Interrupted(0)).await });
+    let waits = spawn("reader", async move {
+        waits.say(Outgoing::Interrupted(0)).await
+    });
     tokio::task::yield_now().await;
     drop(inlet);
     assert_eq!(waits.await.unwrap(), Err(AgentLeft));
@@ -86,7 +89,7 @@ async fn a_full_queue_holds_up_no_answer() {
 async fn an_agent_that_leaves_is_noticed() {
     let (outlet, inlet) = way_back();
     let (first, second) = (outlet.clone(), outlet.clone());
-    let waits = [first, second].map(|outlet| tokio::spawn(async move { outlet.closed().await }));
+    let waits = [first, second].map(|outlet| spawn("reader", async move { outlet.closed().await }));
     tokio::task::yield_now().await;
     assert!(now(outlet.closed()).is_none(), "it is there");
     drop(inlet);
@@ -105,7 +108,7 @@ async fn a_way_back_that_nobody_writes_to_ends() {
     let other = outlet.clone();
     drop(outlet);
     assert!(now(inlet.recv()).is_none(), "one may still write");
-    let waits = tokio::spawn(async move { inlet.recv().await.is_none() });
+    let waits = spawn("reader", async move { inlet.recv().await.is_none() });
     tokio::task::yield_now().await;
     drop(other);
     assert!(waits.await.unwrap());

@@ -2,6 +2,7 @@
 
 pub(crate) mod heavy;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,7 +105,7 @@ impl WorkPlace {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> ReusableBoxFuture<'static, ()> {
         // What has ended keeps nothing, though it lies there until the next.
-        let work = async move { work.await };
+        let work = work.fuse();
         let place = self.0.lock().take();
         match place {
             Some(mut place) => {
@@ -216,7 +217,6 @@ impl Drop for PanicReporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::FutureExt as _;
     use tokio::sync::oneshot;
     use tokio_util::task::TaskTracker;
 
