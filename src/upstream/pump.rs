@@ -292,15 +292,6 @@ impl ExchangeContext<'_> {
         }
     }
 
-    /// The same for what waits for its agent: the stream could be taken up again until the session
-    /// ended.
-    async fn gone_for_good(&self) {
-        tokio::select! {
-            () = self.gone() => {}
-            () = self.links.ended() => {}
-        }
-    }
-
     async fn carry(&self, outbound: &Outbound<'_>, leg: &mut Leg) -> Result<CarriedLeg, Fault> {
         let closes = leg.link().cancels_by_closing();
         let passage = self.until_gone(outbound, leg);

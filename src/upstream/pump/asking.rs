@@ -156,6 +156,15 @@ impl ExchangeContext<'_> {
         Ok(QuestionAnswers { answers, pages })
     }
 
+    /// Ends when the agent has cancelled the request or will hear no more of it: its stream could be
+    /// taken up again until the session ended.
+    pub(super) async fn gone_for_good(&self) {
+        tokio::select! {
+            () = self.gone() => {}
+            () = self.links.ended() => {}
+        }
+    }
+
     /// Tells the agent that the server goes on after these pages, if it does: a server of 2026-07-28
     /// says so by its answer alone.
     pub(super) async fn pages_done(&self, pages: Vec<Text>, answer: &Message) {
