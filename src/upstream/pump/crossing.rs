@@ -145,7 +145,13 @@ impl ExchangeContext<'_> {
         let answer = proven(*outbound, leg, answer);
         let answer = answer.map_err(|fault| of_round(course.rounds, fault))?;
         if answer.is_error && leg.followed().is_some() {
-            Box::pin(self.has_ended(leg)).await?;
+            let has_failed = Box::pin(self.has_failed(leg)).await?;
+            if !has_failed {
+                let words = "the tool server gives no result of a task that has completed";
+                let fault = Fault::after_sending(words);
+                Box::pin(self.followed_again(outbound, leg, course, fault)).await?;
+                return Ok(None);
+            }
         }
         let over = |answer| Ok(Some(ExchangeOutcome::Answer(answer)));
         let gone = Ok(Some(ExchangeOutcome::Gone(Sent::Maybe)));

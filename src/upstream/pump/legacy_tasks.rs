@@ -33,6 +33,8 @@ const STANDING_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_RESULT_BREAKS: u32 = 30;
 const RESULT_PAUSE: Duration = Duration::from_secs(1);
 
+const NO_RESULT: &str = "the result of the task did not come";
+
 /// What came of asking for the result of a task.
 enum AskedResult {
     Answer(Message),
@@ -118,12 +120,12 @@ impl ExchangeContext<'_> {
         self.followed(outbound, leg, course).await
     }
 
-    /// An error in place of the result of a followed task is what it ended with only if the server
-    /// says that it has ended. How one ended that the server does not know, or still works on, nobody
-    /// knows.
-    pub(super) async fn has_ended(&self, leg: &Leg) -> Result<(), Fault> {
+    /// Whether an error in place of the result of a followed task is what it ended with: only if the
+    /// server says that it has failed. One that has completed has a result, which may be asked for
+    /// again. How one ended that the server does not know, or still works on, nobody knows.
+    pub(super) async fn has_failed(&self, leg: &Leg) -> Result<bool, Fault> {
         let Some(task) = leg.followed() else {
-            return Ok(());
+            return Ok(true);
         };
         let asked = leg.link().request(about(&task.id, "tasks/get"), Vec::new());
         let answered = async { asked.await?.answer().await };
@@ -132,7 +134,8 @@ impl ExchangeContext<'_> {
             Ok(Ok(_) | Err(_)) | Err(_) => None,
         };
         match standing.as_ref().map(TaskStatus::of) {
-            Some(TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => Ok(()),
+            Some(TaskStatus::Failed | TaskStatus::Cancelled) => Ok(true),
+            Some(TaskStatus::Completed) => Ok(false),
             Some(TaskStatus::Working | TaskStatus::InputRequired) | None => {
                 let words = "the tool server gives no result of a task, nor says that it has ended";
                 Err(Fault::after_sending(words))
@@ -203,6 +206,10 @@ impl ExchangeContext<'_> {
         if !patience.is_zero() {
             match self.result_of(outbound, key, reached, patience).await? {
                 AskedResult::Gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
+                // Of a task that has not failed an error says nothing: its result is still there.
+                AskedResult::Answer(ended) if ended.is_error && status != TaskStatus::Failed => {
+                    return Err(Fault::after_sending(NO_RESULT));
+                }
                 AskedResult::Answer(ended) => {
                     self.links.servers().tasks().end(key);
                     with_ending(&mut told, &to_modern_agent("tools/call", ended));
@@ -210,9 +217,7 @@ impl ExchangeContext<'_> {
                 AskedResult::Waits(requests) if status == TaskStatus::InputRequired => {
                     told.set("inputRequests", requests);
                 }
-                AskedResult::Waits(_) => {
-                    return Err(Fault::after_sending("the result of the task did not come"));
-                }
+                AskedResult::Waits(_) => return Err(Fault::after_sending(NO_RESULT)),
             }
         }
         told.set("resultType", Text::string("complete"));

@@ -97,3 +97,25 @@ async fn a_task_that_its_server_has_forgotten_is_unknown() {
         assert_eq!(stage.server.executions(), 1);
     }
 }
+
+/// guarantees §4: nor is it what a task ended with that its server says has completed; the result is asked
+/// for again, and the call is not.
+#[tokio::test]
+async fn an_error_is_no_result_of_a_completed_task() {
+    let (stage, says) = stage(super::of_legacy_servers::done("written")).await;
+    stage.stands(task("completed"));
+    let agent = stage.gate.agent().at("s");
+    let write = request(&agent, "tools/call", call("write", 1, None), false);
+    let failing = async {
+        let id = result_request(&stage).await.body["id"].clone();
+        let error = json!({ "code": -32000, "message": "a bad moment" });
+        let failed = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+        says.send(event(&failed)).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(agent.answered(&write), failing);
+    assert_eq!(answer["result"]["content"], text("written"), "{answer}");
+    assert_eq!(
+        (stage.server.executions(), stage.count("tasks/result")),
+        (1, 2)
+    );
+}

@@ -116,3 +116,34 @@ async fn a_task_ends_without_an_answer() {
     );
     assert_eq!(stage.count("tasks/result"), 1);
 }
+
+/// The message that answers the request for the result.
+async fn ends(stage: &Stage, member: &str, with: Value) -> String {
+    let id = result_request(stage).await.body["id"].clone();
+    event(&json!({ "jsonrpc": "2.0", "id": id, member: with }))
+}
+
+/// guarantees §4: an error in place of the result of a task that has completed is not what it ended
+/// with. The agent reads that the result did not come, and may ask again.
+#[tokio::test]
+async fn an_error_is_no_ending_of_a_completed_task() {
+    for standing in ["completed", "input_required"] {
+        let (stage, says, agent) = asking().await;
+        stage.stands(task(standing));
+        let failing = async {
+            let error = json!({ "code": -32603, "message": "a bad moment" });
+            says.send(ends(&stage, "error", error).await).await.unwrap();
+        };
+        let (told, ()) = tokio::join!(get(&agent), failing);
+        assert!(told["error"].is_object(), "{standing}: {told}");
+        let told = get(&agent).await;
+        let result = &told["result"];
+        assert_eq!(result["status"], "completed", "{standing}: {told}");
+        assert_eq!(
+            result["result"]["content"],
+            text("too late"),
+            "{standing}: {told}"
+        );
+        assert_eq!(stage.server.executions(), 1);
+    }
+}
