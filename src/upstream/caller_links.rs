@@ -106,6 +106,13 @@ impl ReachedLink {
         let own = self.own.as_ref();
         own.filter(|_| self.link.revision.era() == Era::Legacy)
     }
+
+    /// Whether nothing more comes of it: it has ended, or its agent has got another since the server
+    /// no longer knows its session.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_given_up = |own: &Arc<CallerLink>| own.given_up.is_cancelled();
+        self.link.is_over() || self.own.as_ref().is_some_and(is_given_up)
+    }
 }
 
 /// A link that was just opened.

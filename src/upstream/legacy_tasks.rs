@@ -2,7 +2,7 @@
 //! made, which is kept for it, and what it asks. In memory, and bounded.
 
 use super::caller_links::ReachedLink;
-use super::link::UpstreamExchange;
+use super::link::{Link, UpstreamExchange};
 use super::parking::tell;
 use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
@@ -61,6 +61,9 @@ pub(crate) struct TaskQuestion {
 
 /// A request for the result of a task, which is open at its server: what the task asks comes there.
 pub(crate) struct OpenResult {
+    /// Where it is open. What is asked there is answered there, and on no other link: the ids of two
+    /// links are alike.
+    pub reached: ReachedLink,
     /// The request.
     pub exchange: UpstreamExchange,
     /// Where questions arrive that name no request.
@@ -93,7 +96,8 @@ impl LegacyTasks {
     pub(crate) fn hold(self: &Arc<Self>, key: HeldTaskKey, reached: ReachedLink) {
         self.sweeper.get_or_init(|| self.sweeps());
         let (mut held, used) = (self.held.lock(), self.clock.steady());
-        let mut old = Vec::new();
+        // What is only replaced needs no room of another's.
+        let mut old: Vec<_> = held.remove(&key).into_iter().collect();
         let own = held.keys().filter(|known| known.agent == key.agent).count();
         if own >= MAX_HELD_PER_AGENT || held.len() >= MAX_HELD {
             let may_go = held
@@ -108,7 +112,7 @@ impl LegacyTasks {
             open: OpenResultPlace::default(),
             used,
         };
-        old.extend(held.insert(key, task));
+        held.insert(key, task);
         drop(held);
         old.into_iter().for_each(HeldTask::let_go);
     }
@@ -128,7 +132,7 @@ impl LegacyTasks {
     fn sweep(&self) {
         let now = self.clock.steady();
         let is_over = |task: &HeldTask| {
-            now.saturating_sub(task.used) >= HELD_TIMEOUT || task.reached.link.is_over()
+            now.saturating_sub(task.used) >= HELD_TIMEOUT || task.reached.is_over()
         };
         let old: Vec<_> = {
             let mut held = self.held.lock();
@@ -168,19 +172,47 @@ impl LegacyTasks {
 impl HeldTask {
     /// Says to the server that nobody answers what it asks.
     fn let_go(self) {
-        let asks = |open: &OpenResult| !open.questions.is_empty();
-        let is_quiet = |open: &Option<OpenResult>| !open.as_ref().is_some_and(asks);
-        let is_over = self.open.try_lock().is_ok_and(|open| is_quiet(&open));
-        if is_over || tokio::runtime::Handle::try_current().is_err() {
+        if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        tasks::spawn("questions of a task", async move {
+        if let Ok(mut open) = self.open.clone().try_lock_owned() {
+            open.take().into_iter().for_each(OpenResult::let_go);
+            return;
+        }
+        tasks::spawn("open result of a task", async move {
             let open = self.open.lock().await.take();
-            for TaskQuestion { question, .. } in open.into_iter().flat_map(|open| open.questions) {
-                let words = "the agent did not come back with an answer";
-                let refused = Message::error(question.id, METHOD_NOT_FOUND, words, None);
-                tell(&self.reached.link, refused).await;
-            }
+            open.into_iter().for_each(OpenResult::let_go);
         });
+    }
+}
+
+impl OpenResult {
+    /// Nobody listens there any more: what was asked and has no answer, or was not even read, is
+    /// refused.
+    pub(crate) fn let_go(mut self) {
+        let mut questions: Vec<_> = self
+            .questions
+            .drain(..)
+            .map(|asked| asked.question)
+            .collect();
+        if let Some(asides) = &mut self.asides {
+            asides.close();
+            while let Ok(question) = asides.try_recv() {
+                questions.push(question);
+            }
+        }
+        if !questions.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            let refused = refused(self.reached.link.clone(), questions);
+            tasks::spawn("questions of a task", refused);
+        }
+    }
+}
+
+/// Tells a server of each of its questions that it gets no answer.
+pub(crate) async fn refused(link: Arc<Link>, questions: Vec<Message>) {
+    for question in questions {
+        let words = "the task has ended, or its agent did not come back with an answer";
+        let refused = Message::error(question.id, METHOD_NOT_FOUND, words, None);
+        tell(&link, refused).await;
     }
 }

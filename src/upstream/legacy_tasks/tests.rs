@@ -1,11 +1,11 @@
-//! How long tasks are held, on paused time.
+//! How long tasks are held, on paused time, and what becomes of what they ask.
 
 use super::*;
 use crate::model::clock::hands::TestClock;
 use crate::upstream::link::Link;
 use crate::upstream::stdio::Conversation;
-use serde_json::json;
-use tokio::io::{DuplexStream, duplex};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, duplex};
 
 fn bank() -> ServerName {
     ServerName::new("bank")
@@ -52,4 +52,51 @@ async fn a_task_is_held_for_an_hour() {
     assert!(tasks.link(&key(1)).is_none());
     passes(HELD_TIMEOUT).await;
     assert!(!pins(&two));
+}
+
+/// Protocol §6.3: a task that is held already needs no room of another's.
+#[tokio::test]
+async fn what_is_held_again_lets_nothing_go() {
+    let tasks = Arc::new(LegacyTasks::default());
+    let (one, _one) = link();
+    let all = 0..u32::try_from(MAX_HELD_PER_AGENT).unwrap();
+    for number in all.clone() {
+        tasks.hold(key(number), one.clone());
+    }
+    tasks.hold(key(1), one.clone());
+    assert!(all.clone().all(|number| tasks.link(&key(number)).is_some()));
+    // The enemy: one more does.
+    tasks.hold(key(all.end), one);
+    let held = all.filter(|number| tasks.link(&key(*number)).is_some());
+    assert_eq!(held.count(), MAX_HELD_PER_AGENT - 1);
+}
+
+/// Protocol §6.3: of a task that is let go each question reads an error, also one that was not even read,
+/// and on the link on which it was asked.
+#[tokio::test]
+async fn what_was_not_read_is_refused() {
+    let tasks = Arc::new(LegacyTasks::default());
+    let ((asked, theirs), (other, _other)) = (link(), link());
+    let result = Message::request(0, "tasks/result", None);
+    let exchange = asked.link.request(result, Vec::new()).await.unwrap();
+    let (asks, asides) = mpsc::channel(1);
+    let ask = |id| Message::request(id, "elicitation/create", None);
+    asks.send(ask(8)).await.unwrap();
+    tasks.hold(key(1), other);
+    *tasks.open(&key(1)).unwrap().lock().await = Some(OpenResult {
+        reached: asked,
+        exchange,
+        asides: Some(asides),
+        questions: vec![TaskQuestion {
+            key: "question-7".to_owned(),
+            question: ask(7),
+        }],
+    });
+    tasks.end(&key(1));
+    let mut lines = BufReader::new(theirs).lines();
+    for id in [7, 8] {
+        let line = lines.next_line().await.unwrap().unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&told["id"], told["error"].is_object()), (&json!(id), true));
+    }
 }

@@ -15,12 +15,13 @@ use crate::model::ids::unguessable;
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::tasks;
 use crate::upstream::caller_links::{Asker, ReachedLink};
-use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion};
+use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion, refused};
 use crate::upstream::links::SentRequest;
 use crate::upstream::parking::tell;
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 
 /// How long the server may take to say what a task asks that waits for its agent.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -157,7 +158,7 @@ impl ExchangeContext<'_> {
         let key = HeldTaskKey::of(self.caller, server, &id);
         let held = self.links.servers().tasks();
         let reached = match held.link(&key) {
-            Some(reached) if !reached.link.is_over() => reached,
+            Some(reached) if !reached.is_over() => reached,
             Some(_) | None => {
                 let meta = params.and_then(|params| params.get("_meta"));
                 let (caller, meta) = (self.caller, meta.as_ref());
@@ -166,7 +167,7 @@ impl ExchangeContext<'_> {
             }
         };
         if message.method == "tasks/update" {
-            self.answer_task(&key, &reached, params).await;
+            self.answer_task(&key, params).await;
             return Ok(ExchangeOutcome::Answer(acknowledged()));
         }
         let asked = about(&id, &message.method);
@@ -204,7 +205,8 @@ impl ExchangeContext<'_> {
             TaskStatus::Working | TaskStatus::Cancelled => Duration::ZERO,
         };
         if !patience.is_zero() {
-            match self.result_of(outbound, key, reached, patience).await? {
+            let result = Box::pin(self.result_of(outbound, key, reached, patience));
+            match result.await? {
                 AskedResult::Gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
                 // Of a task that has not failed an error says nothing: its result is still there.
                 AskedResult::Answer(ended) if ended.is_error && status != TaskStatus::Failed => {
@@ -235,52 +237,84 @@ impl ExchangeContext<'_> {
         patience: Duration,
     ) -> Result<AskedResult, Fault> {
         let held = self.links.servers().tasks();
-        if held.link(key).is_none_or(|known| known.link.is_over()) {
+        if held.link(key).is_none_or(|known| known.is_over()) {
             held.hold(key.clone(), reached.clone());
         }
         // Another request about the task waits here until this one knows what is asked.
         let mut place = held.open(key).unwrap_or_default().lock_owned().await;
         let open = match place.take() {
             Some(open) => open,
-            None => opened(outbound, &reached).await?,
+            None => opened(outbound, reached.clone()).await?,
         };
-        let mut listened = ListenedResult::of(place, open, reached, outbound);
-        // A task that has ended waits for no answer any more.
+        let mut listened = ListenedResult::of(place, open, outbound);
+        let until = Instant::now() + patience;
+        // A task that has ended waits for no answer any more, and its result may be asked for again.
         let has_ended = patience > QUESTION_TIMEOUT;
-        let listens = has_ended || listened.questions.is_empty();
-        if let (Some(leg), true) = (&mut listened.leg, listens) {
-            let carried = tokio::time::timeout(patience, self.carry(outbound, leg)).await;
-            match carried {
-                Ok(Ok(CarriedLeg::Answer(answer))) => {
-                    listened.leg = None;
+        let mut may_reopen = has_ended;
+        if has_ended {
+            listened.refuse(until).await;
+        }
+        // At most what one leg asks at once is kept: while there is any, no more is listened for.
+        while listened.questions.is_empty() {
+            match self.listen(outbound, &mut listened, until).await {
+                Ok(Some(CarriedLeg::Answer(answer))) => {
+                    listened.end();
                     return Ok(AskedResult::Answer(answer));
                 }
-                Ok(Ok(CarriedLeg::Gone(_))) => return Ok(AskedResult::Gone),
-                Ok(Ok(CarriedLeg::Asked(asked))) => listened.asks(asked),
-                Ok(Err(fault)) => {
-                    listened.asks_all();
-                    // Answers to what was asked have another way; there is nothing else to hear.
-                    if listened.questions.is_empty() {
-                        listened.leg = None;
-                    }
-                    return Err(fault);
+                Ok(Some(CarriedLeg::Gone(_))) => return Ok(AskedResult::Gone),
+                Ok(Some(CarriedLeg::Asked(asked))) => listened.ask(asked),
+                Ok(None) => {
+                    listened.ask_all();
+                    break;
                 }
-                Err(_) => listened.asks_all(),
+                Err(fault) => {
+                    listened.ask_all();
+                    // Answers to what was asked have another way; there is nothing else to hear.
+                    if has_ended || listened.questions.is_empty() {
+                        listened.end();
+                    }
+                    if !std::mem::take(&mut may_reopen) {
+                        return Err(fault);
+                    }
+                    listened.resume(opened(outbound, reached.clone()).await?, outbound);
+                }
             }
+            if has_ended {
+                listened.refuse(until).await;
+            }
+        }
+        if has_ended {
+            listened.refuse(until).await;
         }
         let questions = listened.questions.iter();
         let shown = questions.map(|asked| (&*asked.key, &asked.question));
         Ok(AskedResult::Waits(input_requests(shown)))
     }
 
-    /// Hands the agent's answers to the server; questions without one go on waiting.
-    async fn answer_task(&self, key: &HeldTaskKey, reached: &ReachedLink, params: Option<&Text>) {
+    /// What comes of listening until then; none if nothing does.
+    async fn listen(
+        &self,
+        outbound: &Outbound<'_>,
+        listened: &mut ListenedResult,
+        until: Instant,
+    ) -> Result<Option<CarriedLeg>, Fault> {
+        let Some(leg) = &mut listened.leg else {
+            return Ok(None);
+        };
+        let carried = tokio::time::timeout_at(until, self.carry(outbound, leg)).await;
+        carried.map_or(Ok(None), |carried| carried.map(Some))
+    }
+
+    /// Hands the agent's answers to the server, on the link on which it asked; questions without one
+    /// go on waiting.
+    async fn answer_task(&self, key: &HeldTaskKey, params: Option<&Text>) {
         let Some(place) = self.links.servers().tasks().open(key) else {
             return;
         };
         let answers = params.and_then(|params| params.get("inputResponses"));
-        let mut told = Vec::new();
+        let (mut told, mut link) = (Vec::new(), None);
         if let Some(open) = place.lock().await.as_mut() {
+            link = Some(open.reached.link.clone());
             for asked in std::mem::take(&mut open.questions) {
                 let answer = answers.as_ref().and_then(|answers| answers.get(&asked.key));
                 match answer {
@@ -289,8 +323,8 @@ impl ExchangeContext<'_> {
                 }
             }
         }
+        let Some(link) = link else { return };
         // What was taken from the questions is told, also if the agent leaves now.
-        let link = reached.link.clone();
         let told = tasks::spawn("answers of a task's agent", async move {
             for answer in told {
                 tell(&link, answer).await;
@@ -313,28 +347,39 @@ impl ListenedResult {
     fn of(
         place: OwnedMutexGuard<Option<OpenResult>>,
         open: OpenResult,
-        reached: ReachedLink,
         outbound: &Outbound<'_>,
     ) -> Self {
+        let mut listened = Self {
+            place,
+            leg: None,
+            questions: Vec::new(),
+        };
+        listened.resume(open, outbound);
+        listened
+    }
+
+    /// From now on this is listened to.
+    fn resume(&mut self, open: OpenResult, outbound: &Outbound<'_>) {
+        let OpenResult {
+            reached,
+            exchange,
+            asides,
+            questions,
+        } = open;
         let own = OwnLeg {
-            asides: open.asides,
+            asides,
             asked: outbound.message.body.clone(),
             ..OwnLeg::default()
         };
-        let exchange = open.exchange;
-        let leg = Leg {
+        self.leg = Some(Leg {
             request: Box::new(SentRequest { reached, exchange }),
             own: Some(Box::new(own)),
-        };
-        Self {
-            place,
-            leg: Some(leg),
-            questions: open.questions,
-        }
+        });
+        self.questions = questions;
     }
 
     /// The task asks this, under names that no other of its questions has.
-    fn asks(&mut self, asked: Vec<Message>) {
+    fn ask(&mut self, asked: Vec<Message>) {
         let fresh = asked.into_iter().map(|question| TaskQuestion {
             key: format!("question-{}", unguessable()),
             question,
@@ -343,27 +388,49 @@ impl ListenedResult {
     }
 
     /// The task asks what was read so far.
-    fn asks_all(&mut self) {
+    fn ask_all(&mut self) {
         let asked = self.leg.as_mut().map(Leg::take_questions);
-        self.asks(asked.unwrap_or_default());
+        self.ask(asked.unwrap_or_default());
+    }
+
+    /// Refuses what is asked: no answer comes. A server that takes long to read it holds nothing up
+    /// after that time.
+    async fn refuse(&mut self, until: Instant) {
+        let asked = std::mem::take(&mut self.questions);
+        if let (Some(leg), false) = (&self.leg, asked.is_empty()) {
+            let asked = asked.into_iter().map(|asked| asked.question).collect();
+            let told = refused(leg.link().clone(), asked);
+            let told = tasks::spawn("questions of a task that has ended", told);
+            drop(tokio::time::timeout_at(until, told).await);
+        }
+    }
+
+    /// There is nothing more to hear.
+    fn end(&mut self) {
+        self.take().into_iter().for_each(OpenResult::let_go);
+    }
+
+    fn take(&mut self) -> Option<OpenResult> {
+        self.ask_all();
+        let Leg { request, own } = self.leg.take()?;
+        let SentRequest { reached, exchange } = *request;
+        Some(OpenResult {
+            reached,
+            exchange,
+            asides: own.and_then(|own| own.asides),
+            questions: std::mem::take(&mut self.questions),
+        })
     }
 }
 
 impl Drop for ListenedResult {
     fn drop(&mut self) {
-        self.asks_all();
-        if let Some(Leg { request, own }) = self.leg.take() {
-            *self.place = Some(OpenResult {
-                exchange: request.exchange,
-                asides: own.and_then(|own| own.asides),
-                questions: std::mem::take(&mut self.questions),
-            });
-        }
+        *self.place = self.take();
     }
 }
 
 /// Asks for the result of a task, which the server may leave open until there is one.
-async fn opened(outbound: &Outbound<'_>, reached: &ReachedLink) -> Result<OpenResult, Fault> {
+async fn opened(outbound: &Outbound<'_>, reached: ReachedLink) -> Result<OpenResult, Fault> {
     let params = outbound.message.body.as_ref();
     let id = params.and_then(|params| params.get("taskId"));
     let id = id.unwrap_or_else(|| Object::new().text());
@@ -373,6 +440,7 @@ async fn opened(outbound: &Outbound<'_>, reached: &ReachedLink) -> Result<OpenRe
     Ok(OpenResult {
         exchange,
         asides: reached.legacy().map(|own| own.questions()),
+        reached,
         questions: Vec::new(),
     })
 }

@@ -115,12 +115,79 @@ async fn a_task_ends_without_an_answer() {
         "{told}"
     );
     assert_eq!(stage.count("tasks/result"), 1);
+    let refused = stage.server.sees("the refusal", is_answer("q-1")).await;
+    assert!(refused.body["error"].is_object(), "{:#}", refused.body);
 }
 
 /// The message that answers the request for the result.
 async fn ends(stage: &Stage, member: &str, with: Value) -> String {
     let id = result_request(stage).await.body["id"].clone();
     event(&json!({ "jsonrpc": "2.0", "id": id, member: with }))
+}
+
+/// A server forgets the session in which a task has asked: the agent's answer goes to no other session,
+/// which may ask something else under the same id, and the task is asked after in the new one.
+#[tokio::test]
+async fn an_answer_goes_to_the_session_that_asked() {
+    let (stage, says, agent) = asking().await;
+    says.send(question()).await.unwrap();
+    let key = keys(&get(&agent).await).remove(0);
+    stage.server.forgets_sessions();
+    let read = ask(&agent, "tools/call", call("plain", 1, None)).await;
+    assert_eq!(read["result"]["content"], text("at once"), "{read}");
+    update(&agent, &key, &json!({ "action": "decline" })).await;
+    stage.stands(task("completed"));
+    let told = get(&agent).await;
+    assert_eq!(
+        told["result"]["result"]["content"],
+        text("too late"),
+        "{told}"
+    );
+    // What comes in a session that it has forgotten the server does not see.
+    assert!(!stage.server.seen().iter().any(is_answer("q-1")));
+    assert_eq!(stage.count("tasks/result"), 2);
+}
+
+/// Where the connection breaks on which a task has asked, its result is fetched all the same once it has
+/// ended.
+#[tokio::test]
+async fn a_broken_connection_hides_no_ending() {
+    let (stage, says, agent) = asking().await;
+    says.send(question()).await.unwrap();
+    assert_eq!(keys(&get(&agent).await).len(), 1);
+    drop(says);
+    stage.stands(task("completed"));
+    let told = get(&agent).await;
+    assert_eq!(
+        told["result"]["result"]["content"],
+        text("too late"),
+        "{told}"
+    );
+    assert_eq!(stage.count("tasks/result"), 2);
+}
+
+/// A task that is said to have ended asks nobody: what it asks is refused, all of it, and its result is
+/// waited for meanwhile.
+#[tokio::test]
+async fn what_an_ended_task_asks_is_refused() {
+    let (stage, says, agent) = asking().await;
+    stage.stands(task("completed"));
+    let telling = async {
+        for id in ["q-1", "q-2", "q-3"] {
+            says.send(question_of(id)).await.unwrap();
+            let refused = stage.server.sees("the refusal", is_answer(id)).await;
+            assert!(refused.body["error"].is_object(), "{:#}", refused.body);
+        }
+        let ended = ends(&stage, "result", done("anyway")).await;
+        says.send(ended).await.unwrap();
+    };
+    let (told, ()) = tokio::join!(get(&agent), telling);
+    assert_eq!(
+        told["result"]["result"]["content"],
+        text("anyway"),
+        "{told}"
+    );
+    assert_eq!(stage.count("tasks/result"), 1);
 }
 
 /// guarantees §4: an error in place of the result of a task that has completed is not what it ended
