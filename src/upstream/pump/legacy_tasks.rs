@@ -250,12 +250,15 @@ impl ExchangeContext<'_> {
         let until = Instant::now() + patience;
         // A task that has ended waits for no answer any more, and its result may be asked for again.
         let has_ended = patience > QUESTION_TIMEOUT;
-        let mut may_reopen = has_ended;
-        if has_ended {
-            listened.refuse(until).await;
-        }
-        // At most what one leg asks at once is kept: while there is any, no more is listened for.
-        while listened.questions.is_empty() {
+        let (mut may_reopen, mut is_late) = (has_ended, false);
+        loop {
+            if has_ended {
+                listened.refuse(until).await;
+            }
+            // At most what one leg asks at once is kept: while there is any, no more is listened for.
+            if is_late || !listened.questions.is_empty() {
+                break;
+            }
             match self.listen(outbound, &mut listened, until).await {
                 Ok(Some(CarriedLeg::Answer(answer))) => {
                     listened.end();
@@ -265,7 +268,7 @@ impl ExchangeContext<'_> {
                 Ok(Some(CarriedLeg::Asked(asked))) => listened.ask(asked),
                 Ok(None) => {
                     listened.ask_all();
-                    break;
+                    is_late = true;
                 }
                 Err(fault) => {
                     listened.ask_all();
@@ -279,12 +282,6 @@ impl ExchangeContext<'_> {
                     listened.resume(opened(outbound, reached.clone()).await?, outbound);
                 }
             }
-            if has_ended {
-                listened.refuse(until).await;
-            }
-        }
-        if has_ended {
-            listened.refuse(until).await;
         }
         let questions = listened.questions.iter();
         let shown = questions.map(|asked| (&*asked.key, &asked.question));
