@@ -74,7 +74,7 @@ impl ExchangeContext<'_> {
         let asked = async {
             match self.links.legacy_revision() {
                 Some(revision) => self.of_modern_task(outbound, revision).await,
-                None => self.of_legacy_task(outbound).await,
+                None => Box::pin(self.of_legacy_task(outbound)).await,
             }
         };
         let Some(timeout) = outbound.timeout else {
