@@ -247,7 +247,7 @@ impl ExchangeContext<'_> {
             None => opened(outbound, reached.clone()).await?,
         };
         let mut listened = ListenedResult::of(place, open, outbound);
-        let until = Instant::now() + patience;
+        let until = tokio::time::sleep(patience).deadline();
         // A task that has ended waits for no answer any more, and its result may be asked for again.
         let has_ended = patience > QUESTION_TIMEOUT;
         let (mut may_reopen, mut is_late) = (has_ended, false);
