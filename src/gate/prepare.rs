@@ -54,6 +54,8 @@ fn unlisted(gate: &Gate, policy: &Policy, call: &Call) -> Option<Arc<Tool>> {
     }
     let (judged, links) = (&call.judged, &call.origin.links);
     let server = links.servers().get(judged.server.as_ref()?.as_str())?;
+    // Of a server that is down nobody knows what it quarantines.
+    let up = server.up()?;
     let is_listed = |catalog: &Catalog| {
         let names = catalog.tools.iter().map(|tool| &tool.name);
         let mut names = names.chain(catalog.quarantined.iter().map(|(name, ..)| name));
@@ -62,7 +64,7 @@ fn unlisted(gate: &Gate, policy: &Policy, call: &Call) -> Option<Arc<Tool>> {
     let own = links.own_catalogs();
     let own = own.iter().flat_map(|own| &own.servers);
     let mut own = own.filter(|own| own.server == server.settings.name);
-    let is_known = server.up().is_some_and(|up| is_listed(&up.catalog))
+    let is_known = is_listed(&up.catalog)
         || own.any(|own| is_listed(&own.catalog))
         || gate.tools_of(Some(links)).parted.contains(&judged.tool);
     if is_known {

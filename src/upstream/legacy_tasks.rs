@@ -4,9 +4,11 @@
 use super::caller_links::ReachedLink;
 use super::link::{Link, UpstreamExchange};
 use super::parking::tell;
-use crate::mcp::error_codes::METHOD_NOT_FOUND;
+use crate::mcp::bridge::answer_to_legacy_server;
+use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, ServerName, TenantId};
@@ -57,6 +59,20 @@ pub(crate) struct TaskQuestion {
     pub key: String,
     /// The request of the server.
     pub question: Message,
+}
+
+impl TaskQuestion {
+    /// The agent's answer as the server reads it.
+    pub(crate) fn answered(self, answer: Text, revision: Revision) -> Message {
+        let Self { question, .. } = self;
+        match answer_to_legacy_server(&question.method, answer, revision) {
+            Some(answer) => Message::response(question.id, answer, false),
+            None => {
+                let words = "the agent did not answer this";
+                Message::error(question.id, INTERNAL_ERROR, words, None)
+            }
+        }
+    }
 }
 
 /// A request for the result of a task, which is open at its server: what the task asks comes there.

@@ -115,6 +115,9 @@ async fn no_other_spelling_leads_to_a_tool_that_is_gone() {
             ("oracle__Wipe", true),
             ("oracle__wipe_", true),
             ("oracle__.WIPE", true),
+            ("oracle__wipe ", true),
+            ("oracle__wipe\u{200b}", true),
+            ("oracle__\u{ff57}ipe", true),
             ("oracle__swipe", false),
         ] {
             let before = scripted.executions();

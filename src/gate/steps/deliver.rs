@@ -138,7 +138,7 @@ async fn delivered(
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
-            Proof::Unknown if late.is_some() => false,
+            Proof::Unknown if late.is_some() || parked.is_some() => false,
             Proof::Unknown => sending.timer.now().saturating_sub(began) < delivery.cleared.window(),
             Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
         };

@@ -105,6 +105,8 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
                 .await;
             ClaimPhase::Completed(stored.map_err(unavailable)?)
         }
+        // The server has asked in it, so it has begun: that nothing is found proves nothing.
+        ProbeVerdict::Absent if claim.answered.contains(&call.round()) => return Err(unknown),
         ProbeVerdict::Absent => ClaimPhase::NotSent,
         ProbeVerdict::Unclear => return Err(unknown),
     };

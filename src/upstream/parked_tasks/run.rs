@@ -277,8 +277,8 @@ impl TaskRun {
         for asked in questions_of(room) {
             match answers.get(&asked.key) {
                 Some(answer) => {
-                    let answer = Message::response(asked.question.id, answer, false);
-                    tell(&self.reached.link, answer).await;
+                    let link = &self.reached.link;
+                    tell(link, asked.answered(answer, link.revision)).await;
                 }
                 None => waiting.push(asked),
             }

@@ -315,7 +315,7 @@ impl ExchangeContext<'_> {
             for asked in std::mem::take(&mut open.questions) {
                 let answer = answers.as_ref().and_then(|answers| answers.get(&asked.key));
                 match answer {
-                    Some(answer) => told.push(Message::response(asked.question.id, answer, false)),
+                    Some(answer) => told.push(asked.answered(answer, open.reached.link.revision)),
                     None => open.questions.push(asked),
                 }
             }
