@@ -65,12 +65,10 @@ impl TaskQuestion {
     /// The agent's answer as the server reads it.
     pub(crate) fn answered(self, answer: Text, revision: Revision) -> Message {
         let Self { question, .. } = self;
+        let words = "the agent did not answer this";
         match answer_to_legacy_server(&question.method, answer, revision) {
             Some(answer) => Message::response(question.id, answer, false),
-            None => {
-                let words = "the agent did not answer this";
-                Message::error(question.id, INTERNAL_ERROR, words, None)
-            }
+            None => Message::error(question.id, INTERNAL_ERROR, words, None),
         }
     }
 }
