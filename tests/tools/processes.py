@@ -3,15 +3,21 @@
 import contextlib
 import os
 import pathlib
+import random
 import select
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 
 START_DEADLINE = 120.0
 STOP_DEADLINE = 10.0
+# Below those that Linux gives to connections.
+PORTS = (20_000, 32_000)
+ports_given = threading.Lock()
+given = set()
 
 
 class Failed(Exception):
@@ -59,9 +65,14 @@ class Processes:
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that stays free until it is used: each is given once, and the system gives none of these to connections."""
+    while True:
+        port = random.randrange(*PORTS)
+        with ports_given, contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            if port not in given:
+                given.add(port)
+                return port
 
 
 def can_connect(port):
