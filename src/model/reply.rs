@@ -26,6 +26,21 @@ pub enum Sent {
 }
 
 impl Fault {
+    /// The same of a call of which something has left before: whatever broke now, and no status of
+    /// that says that the tool did nothing.
+    #[must_use]
+    pub fn of_later(self) -> Self {
+        let sent = match self.sent {
+            Sent::Nothing => Sent::Maybe,
+            sent @ (Sent::Maybe | Sent::Answered) => sent,
+        };
+        Self {
+            sent,
+            status: None,
+            ..self
+        }
+    }
+
     /// Broke before any byte left.
     pub fn unsent(what: impl Into<String>) -> Self {
         Self {

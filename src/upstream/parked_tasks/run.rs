@@ -8,7 +8,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
-use crate::model::reply::{Fault, Sent};
+use crate::model::reply::Fault;
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
 use crate::upstream::caller_links::{CallerLink, ReachedLink};
@@ -215,7 +215,7 @@ impl TaskRun {
         room: &TaskRoom,
     ) -> Option<TaskEnd> {
         let message = match said {
-            Err(fault) => return Some(TaskEnd::Lost(after_sending(fault))),
+            Err(fault) => return Some(TaskEnd::Lost(fault.of_later())),
             Ok(None) => {
                 let words = "the tool server closed the exchange without an answer";
                 return Some(TaskEnd::Lost(Fault::after_sending(words)));
@@ -330,18 +330,5 @@ fn questions_of(room: &TaskRoom) -> Vec<TaskQuestion> {
     match &mut *room.standing.lock() {
         TaskStanding::Open(asked) => std::mem::take(asked),
         TaskStanding::Ended(_) => Vec::new(),
-    }
-}
-
-/// Of the call itself something has left, whatever broke now, and no status says that it did nothing.
-fn after_sending(fault: Fault) -> Fault {
-    let sent = match fault.sent {
-        Sent::Nothing => Sent::Maybe,
-        sent @ (Sent::Maybe | Sent::Answered) => sent,
-    };
-    Fault {
-        sent,
-        status: None,
-        ..fault
     }
 }

@@ -4,7 +4,7 @@ use super::{ExchangeContext, QUESTIONS_WINDOW};
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
-use crate::model::reply::{Fault, Sent};
+use crate::model::reply::Fault;
 use crate::model::tally::FOREIGN_PROGRESS;
 use crate::upstream::caller_links::CallerLink;
 use crate::upstream::keeper::Unheard;
@@ -150,19 +150,7 @@ impl Leg {
     }
 }
 
-/// A fault after so many rounds: of the call itself something has left, whatever became of the last
-/// round, and no status of that says that the tool did nothing.
+/// A fault after so many rounds.
 pub(super) fn of_round(rounds: u32, fault: Fault) -> Fault {
-    if rounds == 0 {
-        return fault;
-    }
-    let sent = match fault.sent {
-        Sent::Nothing => Sent::Maybe,
-        sent @ (Sent::Maybe | Sent::Answered) => sent,
-    };
-    Fault {
-        sent,
-        status: None,
-        ..fault
-    }
+    if rounds == 0 { fault } else { fault.of_later() }
 }
