@@ -5,6 +5,7 @@
 
 use super::{CallerRules, Section};
 use crate::model::caller::Caller;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::rate::{Meter, RateSettings};
@@ -410,8 +411,8 @@ impl Rule {
         }
     }
 
-    /// Takes the place of `before`. Messages that count against the `rate` of an agent stay counted
-    /// only while that rate is the same: an agent whose rate is changed begins anew.
+    /// Takes the place of `before`. What counts against an agent's `rate` stays counted, also where
+    /// that rate is another now.
     pub fn succeed(&self, before: &Self) {
         let paces = |rule: &'_ Self| -> HashMap<AgentId, Arc<Meter>> {
             let paced = rule
@@ -421,10 +422,10 @@ impl Rule {
             paced.collect()
         };
         self.rules.succeed(&before.rules);
-        let had = paces(before);
+        let (had, now) = (paces(before), Clock.steady());
         for (agent, pace) in paces(self) {
-            if let Some(had) = had.get(&agent).filter(|had| had.rate() == pace.rate()) {
-                pace.go_on(had);
+            if let Some(had) = had.get(&agent) {
+                pace.take_over(had, now);
             }
         }
     }

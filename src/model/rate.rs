@@ -104,7 +104,7 @@ impl Meter {
     }
 
     /// Goes on where `before` is: what was used of that is used of this.
-    pub fn go_on(&self, before: &Self) {
+    fn go_on(&self, before: &Self) {
         self.due
             .fetch_max(before.due.load(Ordering::Relaxed), Ordering::Relaxed);
     }
