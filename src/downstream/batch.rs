@@ -126,7 +126,13 @@ impl Door {
                 }
             };
             requests += 1;
-            let begun = self.start(arrived(session, known.clone(), message, heads.clone()));
+            let begun = self.start(arrived(
+                session,
+                known.clone(),
+                message,
+                heads.clone(),
+                None,
+            ));
             tasks::spawn("message of a batch", carried(begun, outlet.clone()));
         }
         MessageBatch {

@@ -16,7 +16,7 @@ use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::relay::initialized_together;
 use crate::side::{MessageOutcome, Passing, capabilities};
-use crate::telemetry::tasks;
+use crate::telemetry::tasks::{self, WorkPlace};
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::links::Links;
@@ -285,15 +285,16 @@ fn report(told: Result<(), Fault>) {
     }
 }
 
-/// A request on a session.
+/// A request on a session, worked on at `place`.
 pub(super) fn arrived(
     session: &Arc<AgentSession>,
     known: Authenticated,
     message: Message,
     heads: CallHeaders,
+    place: Option<WorkPlace>,
 ) -> Arrived {
     Arrived {
-        place: None,
+        place,
         known,
         scope: session.scope.clone(),
         revision: session.revision,

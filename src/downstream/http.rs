@@ -237,7 +237,6 @@ impl Door {
         if message.kind == MessageKind::Request && is_modern(&message) {
             return self.modern(visit, headers, message).await;
         }
-        let Visit { scope, known, .. } = visit;
         let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION_HEADER);
         let says_modern = named
@@ -245,7 +244,7 @@ impl Door {
             .is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
             MessageKind::Request if message.method == "initialize" => {
-                self.legacy(known, scope, headers, message).await
+                self.legacy(visit, headers, message).await
             }
             MessageKind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
@@ -276,7 +275,7 @@ impl Door {
                 )
             }
             MessageKind::Request | MessageKind::Notification | MessageKind::Response => {
-                self.legacy(known, scope, headers, message).await
+                self.legacy(visit, headers, message).await
             }
         }
     }

@@ -6,7 +6,7 @@ use super::checks::{accepts, header};
 use super::handshake::{OpenedSession, arrived};
 use super::session::{AgentSession, STANDALONE_STREAM};
 use super::stream::parse_event_id;
-use super::{Authenticated, Door};
+use super::{Door, Visit};
 use crate::mcp::error_codes::{INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
@@ -43,11 +43,15 @@ impl Door {
     /// Answers a legacy POST.
     pub(super) async fn legacy(
         self: &Arc<Self>,
-        known: Authenticated,
-        scope: Scope,
+        visit: Visit,
         headers: &HeaderMap,
         message: Message,
     ) -> HttpAnswer {
+        let Visit {
+            scope,
+            known,
+            place,
+        } = visit;
         if message.kind == MessageKind::Request && message.method == "initialize" {
             return Box::pin(self.open_session(known.caller, scope, message)).await;
         }
@@ -63,7 +67,7 @@ impl Door {
             MessageKind::Request => {
                 let heads = Self::heads(&known.policy, headers);
                 let (first, inlet) = self
-                    .begin(arrived(&session, known, message, heads))
+                    .begin(arrived(&session, known, message, heads, Some(place)))
                     .first()
                     .await;
                 match first {

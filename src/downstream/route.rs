@@ -26,7 +26,7 @@ use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
 use crate::telemetry::tasks::{self, DetachOnDrop, WorkPlace};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
-use begun_request::BegunRequest;
+pub(super) use begun_request::BegunRequest;
 use call_params::{CallParams, MetaMembers};
 use http::HeaderMap;
 use passed_headers::passed;
@@ -177,7 +177,19 @@ impl Door {
         outlet: &Outlet,
         waiting: WaitingRequest,
     ) -> Option<DetachOnDrop> {
-        let (id, place) = (arrived.message.id.clone(), arrived.place.clone());
+        let place = arrived.place.clone();
+        let work = self.call_work(arrived, outlet, waiting)?;
+        Some(DetachOnDrop::at(place, "call", work))
+    }
+
+    /// What is to be done for a call; none if it is answered already.
+    fn call_work(
+        &self,
+        arrived: Arrived,
+        outlet: &Outlet,
+        waiting: WaitingRequest,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let id = arrived.message.id.clone();
         let read = heavy::aside(length(&arrived.message), || {
             self.call(arrived, outlet.clone(), waiting)
         });
@@ -194,11 +206,7 @@ impl Door {
                     return None;
                 };
                 let work = work.instrument(span);
-                let work = self.running.track_future(work);
-                Some(match place {
-                    Some(place) => DetachOnDrop::at(place, "call", work),
-                    None => DetachOnDrop::new("call", work),
-                })
+                Some(self.running.track_future(work))
             }
             Err(answer) => {
                 outlet.answer(answer);
@@ -243,14 +251,15 @@ impl Door {
         server: Scope,
         AnswerPath { outlet, waiting }: AnswerPath,
     ) -> DetachOnDrop {
-        let this = self.clone();
+        let (this, place) = (self.clone(), arrived.place.clone());
         let work = async move {
             Self::list_own(&arrived, &server).await;
-            if let Some(call) = this.begin_call(arrived, &outlet, waiting) {
+            if let Some(call) = this.call_work(arrived, &outlet, waiting) {
                 call.await;
             }
         };
-        DetachOnDrop::new("call", self.running.track_future(work))
+        let work = self.running.track_future(work);
+        DetachOnDrop::at(place, "call after a listing", work)
     }
 
     fn begin_relayed(
@@ -259,6 +268,7 @@ impl Door {
         outlet: Outlet,
         waiting: WaitingRequest,
     ) -> DetachOnDrop {
+        let place = arrived.place;
         let request = relay::RelayRequest {
             caller: arrived.known.caller,
             scope: arrived.scope,
@@ -275,7 +285,7 @@ impl Door {
         let work = self
             .running
             .track_future(async move { relay.request(request).await });
-        DetachOnDrop::new("request", work)
+        DetachOnDrop::at(place, "request", work)
     }
 
     fn passes(&self, method: &str) -> bool {
@@ -314,7 +324,7 @@ impl Door {
         AnswerPath { outlet, waiting }: AnswerPath,
     ) -> Option<DetachOnDrop> {
         if arrived.links.has_own(&arrived.scope) {
-            let this = self.clone();
+            let (this, place) = (self.clone(), arrived.place.clone());
             let work = async move {
                 let _waiting = waiting;
                 Self::list_own(&arrived, &arrived.scope).await;
@@ -323,7 +333,8 @@ impl Door {
                     slow.await;
                 }
             };
-            return Some(DetachOnDrop::new("list", self.running.track_future(work)));
+            let work = self.running.track_future(work);
+            return Some(DetachOnDrop::at(place, "own list", work));
         }
         self.begin_list_made(arrived, outlet)
     }
@@ -337,7 +348,8 @@ impl Door {
         Some(DetachOnDrop::new("list", self.running.track_future(work)))
     }
 
-    /// What was fitted to the caller's profile stays so: each time there is less to do.
+    /// What was fitted to the caller's profile stays so: each time there is less to do, until the
+    /// list is made at once. So memory of its own is taken rarely.
     async fn list_slowly(self: Arc<Self>, arrived: Arrived, outlet: Outlet) {
         let (id, arrived) = (arrived.message.id.clone(), Arc::new(arrived));
         let mut listed = Err(HeavyWorkError::TooHeavy);

@@ -20,6 +20,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
+use workers::PipeWorkers;
+
+mod workers;
 
 /// Lines that wait to be written.
 const MAX_QUEUED_LINES: usize = 256;
@@ -33,6 +36,7 @@ struct StdioAgent {
     agent: AgentId,
     scope: Scope,
     out: mpsc::Sender<Bytes>,
+    workers: PipeWorkers,
     session: Option<Arc<AgentSession>>,
 }
 
@@ -64,6 +68,7 @@ pub(crate) async fn serve(
         door,
         agent,
         scope,
+        workers: PipeWorkers::new(out.clone()),
         out,
         session: None,
     };
@@ -186,7 +191,9 @@ impl StdioAgent {
                 self.say(&refuse("already initialized")).await;
             }
             (MessageKind::Request, Some(session)) => {
-                self.start(arrived(session, known, message, CallHeaders::default()));
+                let heads = CallHeaders::default();
+                let arrived = arrived(session, known, message, heads, None);
+                self.start(arrived);
             }
             (MessageKind::Request, None) => {
                 self.say(&refuse(
@@ -211,7 +218,7 @@ impl StdioAgent {
     }
 
     /// A request of 2026-07-28, which needs no session.
-    async fn modern(&self, known: Authenticated, message: Message) {
+    async fn modern(&mut self, known: Authenticated, message: Message) {
         match Door::envelope(&message, None) {
             Ok(revision) => self.start(Arrived {
                 place: None,
@@ -287,20 +294,12 @@ impl StdioAgent {
         }
     }
 
-    fn start(&self, arrived: Arrived) {
-        let mut inlet = self.door.start(arrived);
-        let out = self.out.clone();
-        tasks::spawn("stdio answer", async move {
-            while let Some(outgoing) = inlet.recv().await {
-                let (message, last) = match outgoing {
-                    Outgoing::Comment(_) | Outgoing::Interrupted(_) => continue,
-                    Outgoing::Message(message) => (message, false),
-                    Outgoing::Last(message) => (message, true),
-                };
-                if out.send(message.encode()).await.is_err() || last {
-                    return;
-                }
-            }
-        });
+    /// Begins a request here, so that what follows on the pipe finds it, and leaves the rest to a
+    /// worker.
+    fn start(&mut self, mut arrived: Arrived) {
+        let worker = self.workers.free();
+        arrived.place = worker.as_ref().map(|worker| worker.place.clone());
+        let begun = self.door.begin(arrived);
+        self.workers.give(begun, worker);
     }
 }

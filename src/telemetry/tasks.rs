@@ -23,6 +23,7 @@ where
     if spawn_capture::is_set() {
         return spawn_capture::take(future);
     }
+    tracing::trace!(task = name, "a task of its own");
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     tokio::spawn(async move {
         let bomb = PanicReporter(name);
@@ -93,32 +94,64 @@ pub(crate) mod spawn_capture {
 }
 
 /// A place in memory where one connection's requests are worked on, one after the other: what is
-/// begun there is written over what has ended there. Work that has to leave the connection takes
-/// the place along.
+/// begun there is written over what has ended there. Work of each name has a part of it, since
+/// work of one name is of one size. Work that has to leave the connection takes its part along.
 #[derive(Clone, Default)]
-pub struct WorkPlace(Arc<Mutex<Option<ReusableBoxFuture<'static, ()>>>>);
+pub struct WorkPlace(Arc<Mutex<Vec<PlacePart>>>);
+
+/// Where work of that name has ended.
+struct PlacePart {
+    name: &'static str,
+    ended: ReusableBoxFuture<'static, ()>,
+}
 
 impl WorkPlace {
-    /// Puts work there; elsewhere when the place is taken.
+    /// Puts work there; elsewhere when its part is taken.
     fn put(
         &self,
+        name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> ReusableBoxFuture<'static, ()> {
         // What has ended keeps nothing, though it lies there until the next.
         let work = work.fuse();
-        let place = self.0.lock().take();
-        match place {
-            Some(mut place) => {
-                place.set(work);
-                place
-            }
-            None => ReusableBoxFuture::new(work),
+        let Some(mut ended) = self.take(name) else {
+            return memory_for(name, work);
+        };
+        match ended.try_set(work) {
+            Ok(()) => ended,
+            Err(work) => memory_for(name, work),
         }
     }
 
-    fn give_back(&self, ended: ReusableBoxFuture<'static, ()>) {
-        *self.0.lock() = Some(ended);
+    fn take(&self, name: &'static str) -> Option<ReusableBoxFuture<'static, ()>> {
+        let mut parts = self.0.lock();
+        let index = parts.iter().position(|part| part.name == name)?;
+        Some(parts.swap_remove(index).ended)
     }
+
+    fn give_back(&self, name: &'static str, ended: ReusableBoxFuture<'static, ()>) {
+        let mut parts = self.0.lock();
+        if parts.iter().all(|part| part.name != name) {
+            parts.push(PlacePart { name, ended });
+        }
+    }
+}
+
+/// Memory of its own for this work. The log tells, so that a test can show that requests which come
+/// often need none.
+fn memory_for(
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> ReusableBoxFuture<'static, ()> {
+    tracing::trace!(work = name, "memory of its own");
+    ReusableBoxFuture::new(work)
+}
+
+/// A future in memory of its own, for a branch that is rarely taken: what waits for it stays small.
+/// The log tells, as above.
+pub(crate) fn rarely<F: Future>(name: &'static str, work: F) -> Pin<Box<F>> {
+    tracing::trace!(work = name, "memory of its own");
+    Box::pin(work)
 }
 
 /// Work that is done where it is awaited and needs no task for that: waking one costs more than
@@ -136,21 +169,24 @@ impl DetachOnDrop {
     pub fn new(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self {
             name,
-            work: Some(ReusableBoxFuture::new(work)),
+            work: Some(memory_for(name, work)),
             place: None,
         }
     }
 
-    /// The same at a place that its connection has.
+    /// The same at the place of its connection, if that has one.
     pub fn at(
-        place: WorkPlace,
+        place: Option<WorkPlace>,
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
+        let Some(at) = &place else {
+            return Self::new(name, work);
+        };
         Self {
             name,
-            work: Some(place.put(work)),
-            place: Some(place),
+            work: Some(at.put(name, work)),
+            place,
         }
     }
 }
@@ -170,7 +206,7 @@ impl Future for DetachOnDrop {
             }
             Some(Poll::Ready(())) => {
                 if let Some(place) = &self.place {
-                    place.give_back(work);
+                    place.give_back(self.name, work);
                 }
                 Poll::Ready(())
             }
@@ -254,22 +290,26 @@ mod tests {
             })
         };
         let address = || {
-            let mut place = place.0.lock();
-            let place = place.as_mut().map(ReusableBoxFuture::get_pin);
-            place.map(|place| std::ptr::from_ref(&*place).addr())
+            let mut parts = place.0.lock();
+            let part = parts.iter_mut().find(|part| part.name == "work");
+            let ended = part.map(|part| part.ended.get_pin());
+            ended.map(|ended| std::ptr::from_ref(&*ended).addr())
         };
         let mut first = None;
         for steps in [0, 1, 2] {
-            let work = DetachOnDrop::at(place.clone(), "work", work(steps));
+            let work = DetachOnDrop::at(Some(place.clone()), "work", work(steps));
             assert_eq!(address(), None, "it is taken");
             work.await;
             assert!(running.is_empty(), "what has ended keeps nothing");
             assert_eq!(*first.get_or_insert(address()), address(), "{steps}");
+            // Work of another name and size, in between, leaves it where it is.
+            let other = async { assert_eq!(std::hint::black_box([0; 64])[0], 0) };
+            DetachOnDrop::at(Some(place.clone()), "other", other).await;
         }
         assert!(first.flatten().is_some());
         let (at, done) = (place.clone(), oneshot::channel());
         let left = work(1);
-        drop(DetachOnDrop::at(at, "work", async move {
+        drop(DetachOnDrop::at(Some(at), "work", async move {
             left.await;
             done.0.send(()).unwrap();
         }));
