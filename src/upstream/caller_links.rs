@@ -101,6 +101,14 @@ pub(crate) struct ReachedLink {
 }
 
 impl ReachedLink {
+    /// A server at an agent's own link.
+    pub(crate) fn of_caller(own: Arc<CallerLink>) -> Self {
+        Self {
+            link: own.link.clone(),
+            own: Some(own),
+        }
+    }
+
     /// The agent's own link to a legacy server.
     pub(crate) fn legacy(&self) -> Option<&Arc<CallerLink>> {
         let own = self.own.as_ref();
@@ -324,21 +332,10 @@ impl CallerLinks {
         server: &Arc<UpstreamServer>,
         caller: &Caller,
     ) -> Result<ReachedLink, Fault> {
-        let link = server.shared()?;
-        let shared = ReachedLink { link, own: None };
-        if !server.settings.is_child() {
-            return Ok(shared);
+        if let Some(open) = self.open_modern_link(server, caller)? {
+            return Ok(open);
         }
-        let key = LinkKey::of(server, caller, None);
-        let is_first = {
-            let mut first = self.first.lock();
-            let first = first.entry(key.server.clone());
-            *first.or_insert_with(|| key.clone()) == key
-        };
-        if is_first {
-            return Ok(shared);
-        }
-        let at = server.clone();
+        let (at, key) = (server.clone(), LinkKey::of(server, caller, None));
         let opens = async move {
             let opened = at.open_modern().await.map_err(Fault::before_sending);
             opened.map(|(link, said, unsolicited)| OpenedCallerLink {
@@ -349,10 +346,30 @@ impl CallerLinks {
             })
         };
         let own = self.opened(server, key, opens).await?;
-        Ok(ReachedLink {
-            link: own.link.clone(),
-            own: Some(own),
-        })
+        Ok(ReachedLink::of_caller(own))
+    }
+
+    /// The same, if it is open.
+    pub(crate) fn open_modern_link(
+        &self,
+        server: &UpstreamServer,
+        caller: &Caller,
+    ) -> Result<Option<ReachedLink>, Fault> {
+        let link = server.shared()?;
+        let shared = ReachedLink { link, own: None };
+        if !server.settings.is_child() {
+            return Ok(Some(shared));
+        }
+        let key = LinkKey::of(server, caller, None);
+        let is_first = {
+            let mut first = self.first.lock();
+            let first = first.entry(key.server.clone());
+            *first.or_insert_with(|| key.clone()) == key
+        };
+        if is_first {
+            return Ok(Some(shared));
+        }
+        Ok(self.find(&key).map(ReachedLink::of_caller))
     }
 
     /// The link of that key; `opens` opens it, once for all who want it now, and also when those who

@@ -220,11 +220,7 @@ impl Links {
         let Some(session) = &self.session else {
             if self.wire(server) == Era::Legacy {
                 let own = self.servers.callers().link(server, asker).await?;
-                let link = own.link.clone();
-                return Ok(ReachedLink {
-                    link,
-                    own: Some(own),
-                });
+                return Ok(ReachedLink::of_caller(own));
             }
             return self.servers.callers().modern(server, asker.caller).await;
         };
@@ -250,6 +246,36 @@ impl Links {
         Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
         self.opened_again(name, &link);
         Ok(plain(link))
+    }
+
+    /// The same, if it is open and nobody is opening it: nothing has to be waited for.
+    fn open_link(
+        &self,
+        server: &Arc<UpstreamServer>,
+        asker: Asker<'_>,
+    ) -> Result<Option<ReachedLink>, Fault> {
+        let (callers, wire) = (self.servers.callers(), self.wire(server));
+        let Some(session) = &self.session else {
+            return match wire {
+                Era::Modern => callers.open_modern_link(server, asker.caller),
+                Era::Legacy => {
+                    server.want()?;
+                    let own = callers.known(server, asker);
+                    Ok(own.map(ReachedLink::of_caller))
+                }
+            };
+        };
+        if wire == Era::Modern {
+            let link = server.shared()?;
+            return Ok(Some(ReachedLink { link, own: None }));
+        }
+        let opening = session.opening(&server.settings.name);
+        let (Ok(_opening), Ok(links)) = (opening.try_lock(), session.links.try_lock()) else {
+            return Ok(None);
+        };
+        let link = links.get(&server.settings.name);
+        let link = link.filter(|link| !link.is_over()).cloned();
+        Ok(link.map(|link| ReachedLink { link, own: None }))
     }
 
     fn server(&self, name: &ServerName) -> Result<&Arc<UpstreamServer>, Fault> {

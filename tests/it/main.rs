@@ -124,6 +124,8 @@ mod side_doors;
 mod stream_resumption;
 // Spans and trace contexts.
 mod traces;
+// Where requests that come often are worked on.
+mod work_places;
 
 // === Tool servers ===
 

@@ -152,6 +152,7 @@ impl UpstreamExchange {
 
     /// Waits for the answer, the sending included; whatever else arrives is passed over.
     pub async fn answer(mut self) -> Result<Message, Fault> {
+        self.begin().await?;
         loop {
             match self.next().await? {
                 Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {

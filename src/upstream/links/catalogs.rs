@@ -34,13 +34,19 @@ impl Links {
 
     /// Asks the servers of `scope` for their tools in the agent's own sessions.
     pub(crate) async fn list_own(&self, scope: &Scope, caller: &Caller, meta: Option<&Text>) {
-        let held = self.servers.all().iter().filter(|server| {
+        let mut held = self.servers.all().iter().filter(|server| {
             scope.holds(&server.settings.name)
                 && server.up().is_some_and(|up| up.verdict.has("tools"))
                 && self.wire(server) == Era::Legacy
         });
-        let asked = held.map(|server| self.list_at(server, Asker { caller, meta }));
-        futures_util::future::join_all(asked).await;
+        let (first, second) = (held.next(), held.next());
+        let asker = Asker { caller, meta };
+        if let (Some(only), None) = (first, second) {
+            return self.list_at(only, asker).await;
+        }
+        let all = first.into_iter().chain(second).chain(held);
+        let listings = all.map(|server| self.list_at(server, asker));
+        futures_util::future::join_all(listings).await;
     }
 
     /// Takes up what was listed before for an agent without a session.

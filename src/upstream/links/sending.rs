@@ -12,6 +12,7 @@ use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
+use crate::telemetry::tasks;
 use crate::upstream::caller_links::{Asker, CallerLink, ReachedLink};
 use crate::upstream::departure::Departure;
 use crate::upstream::link::{Link, UpstreamExchange};
@@ -148,17 +149,16 @@ impl Links {
     }
 
     async fn reached(&self, name: &ServerName, sending: Sending<'_>) -> Result<ReachedLink, Fault> {
-        if self.session.is_none() {
-            let server = self.server(name)?;
-            // Who asks is read only where the link depends on it.
-            if self.wire(server) == Era::Modern && !server.settings.is_child() {
-                let link = server.shared()?;
-                return Ok(ReachedLink { link, own: None });
-            }
-        }
-        let meta = sending.meta();
+        let server = self.server(name)?;
+        // What a request declares is read only where the link depends on it.
+        let is_own = self.session.is_none() && self.wire(server) == Era::Legacy;
+        let meta = if is_own { sending.meta() } else { None };
         let (caller, meta) = (sending.caller, meta.as_ref());
-        Box::pin(self.link(name, Asker { caller, meta })).await
+        let asker = Asker { caller, meta };
+        match self.open_link(server, asker)? {
+            Some(open) => Ok(open),
+            None => tasks::rarely("opening of a link", self.link(name, asker)).await,
+        }
     }
 
     /// The request under an id of ours, in the words of the server's era; nothing of it has left.

@@ -2,7 +2,7 @@
 //! on top for both wires.
 
 use super::DEADLINE;
-use super::answer::{Answer, Reading, exchange, open};
+use super::answer::{Answer, Reading, exchange, exchange_each, open};
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -219,6 +219,16 @@ impl Agent {
     /// Sends `text` with the headers that `message` wants.
     pub async fn raw(&self, message: &Value, text: String) -> Reading {
         self.stream(&self.fitting(message), text.as_bytes()).await
+    }
+
+    /// Sends requests on one connection, one after the other, and returns what answers them.
+    pub async fn on_one_connection(&self, requests: &[Value]) -> Vec<Value> {
+        let encoded = requests
+            .iter()
+            .map(|request| self.encoded(&self.fitting(request), request.to_string().as_bytes()));
+        let answers = exchange_each(self.address, encoded.collect()).await;
+        let messages = answers.iter().map(Answer::message);
+        messages.collect()
     }
 
     /// Sends a request and returns the message that answers it.

@@ -250,6 +250,25 @@ pub async fn exchange(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
     .expect("an answer or an end in time")
 }
 
+/// Sends requests on one connection, each when the one before it is answered whole.
+pub async fn exchange_each(address: SocketAddr, requests: Vec<Vec<u8>>) -> Vec<Answer> {
+    let (reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
+    let (mut reader, mut answers) = (BufReader::new(reader), Vec::new());
+    for request in requests {
+        let answered = tokio::time::timeout(DEADLINE, async {
+            writer.write_all(&request).await.ok()?;
+            let mut answer = head(&mut reader).await?;
+            answer.body = body(&answer, &mut reader).await?;
+            Some(answer)
+        });
+        let answer = answered.await.expect("an answer in time");
+        let answer = answer.expect("the connection stays");
+        folding::reads(&answer.text());
+        answers.push(answer);
+    }
+    answers
+}
+
 /// Sends exact bytes and reads the head of an answer.
 pub async fn open(address: SocketAddr, bytes: Vec<u8>) -> Option<Reading> {
     let (reader, mut writer) = TcpStream::connect(address).await.ok()?.into_split();

@@ -50,22 +50,28 @@ impl StdioGate {
 
     /// Reads a line; its status is 0, for there is none. None: the end.
     pub async fn read(&mut self) -> Option<Answer> {
-        let line = tokio::time::timeout(DEADLINE, self.output.next_line())
-            .await
-            .expect("a line in time")
-            .unwrap()?;
-        folding::reads(&line);
-        Some(Answer {
-            status: 0,
-            headers: Vec::new(),
-            body: line.into_bytes(),
-        })
+        next(&mut self.output).await
     }
 
     /// Writes a line and reads one.
     pub async fn ask(&mut self, line: &[u8]) -> Answer {
         self.write(line).await;
         self.read().await.expect("an answer")
+    }
+
+    /// Closes its input and reads what it says until its end.
+    pub async fn rest(self) -> Vec<Answer> {
+        let Self {
+            process: _process,
+            input,
+            mut output,
+        } = self;
+        drop(input);
+        let mut answers = Vec::new();
+        while let Some(answer) = next(&mut output).await {
+            answers.push(answer);
+        }
+        answers
     }
 
     /// Closes its input and waits for its end.
@@ -79,6 +85,19 @@ impl StdioGate {
             .expect("toolgate ends")
             .unwrap()
     }
+}
+
+async fn next(output: &mut Lines<BufReader<ChildStdout>>) -> Option<Answer> {
+    let line = tokio::time::timeout(DEADLINE, output.next_line())
+        .await
+        .expect("a line in time")
+        .unwrap()?;
+    folding::reads(&line);
+    Some(Answer {
+        status: 0,
+        headers: Vec::new(),
+        body: line.into_bytes(),
+    })
 }
 
 /// An agent that launches toolgate and speaks over its standard input and output.
