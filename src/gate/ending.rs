@@ -16,7 +16,6 @@ use crate::gate::pipeline::run;
 use crate::gate::prepare::prepared;
 use crate::gate::record::Ending;
 use crate::gate::record::RecordedCall;
-use crate::gate::record::changes;
 use crate::gate::record::counting::Counted;
 use crate::gate::record::counting::count;
 use crate::gate::record::effect;
@@ -98,13 +97,13 @@ struct EndedCall<'a> {
 impl<'a> EndedCall<'a> {
     /// Settles what the call holds, with its entry; then counts it.
     async fn settle(live: &'a mut Live<'_>, tool: Option<&'a Tool>, ending: Ending) -> Self {
-        let (gate, policy) = (live.gate, live.policy);
+        let gate = live.gate;
         let ending = last_word(live, ending).await;
         if live.found.dispatch.attempts == 0 {
             live.timer.stopped();
         }
         let entry = Box::new(entry(&live.recorded(tool), Some(&ending)));
-        let is_executed = live.found.dispatch.attempts > 0 && changes(policy, &live.call);
+        let is_executed = live.found.dispatch.attempts > 0 && live.changes();
         let taken = std::mem::take(&mut live.taken);
         let counted = Counted {
             claimed: taken.claim.is_some(),
@@ -124,8 +123,7 @@ impl<'a> EndedCall<'a> {
             Ok(entry) => {
                 if let Some(entry) = entry {
                     let outcome = outcome_of(&ending, &live.found);
-                    gate.sums
-                        .enter_call(entry, outcome, || !changes(policy, &live.call));
+                    gate.sums.enter_call(entry, outcome, || !live.changes());
                 }
                 (ending, None)
             }

@@ -92,6 +92,12 @@ impl<'p> Live<'p> {
         })
     }
 
+    /// Whether the call changes something: what was sent by a contract does what that says.
+    pub(in crate::gate) fn changes(&self) -> bool {
+        let sent = self.found.dispatch.changes;
+        sent.unwrap_or_else(|| record::changes(self.policy, &self.call))
+    }
+
     /// The call, and what is known of it so far.
     pub(in crate::gate) fn recorded<'a>(&'a self, tool: Option<&'a Tool>) -> RecordedCall<'a> {
         RecordedCall {
@@ -124,6 +130,7 @@ impl<'p> Live<'p> {
         &mut self,
         case: SealedCall<'p>,
     ) -> impl Future<Output = Result<Message, Stop>> + Send {
+        self.found.dispatch.changes = Some(case.subject.rules.side_effect);
         let delivery = Delivery {
             subject: case.subject,
             cleared: case.cleared,

@@ -127,6 +127,7 @@ impl FoundFields {
             dispatch:
                 DispatchFound {
                     attempts,
+                    changes: _,
                     fault,
                     meaning: _,
                     cost: _,

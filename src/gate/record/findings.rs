@@ -76,6 +76,8 @@ pub struct ApprovalFound {
 pub struct DispatchFound {
     /// How often it was sent; 0 for never.
     pub attempts: u32,
+    /// Whether the contract that it was sent by says that it changes something.
+    pub changes: Option<bool>,
     /// What broke, for operators.
     pub fault: Option<Fault>,
     /// What its contract says that the error means which it was answered with.
