@@ -3,7 +3,7 @@
 
 use super::caller_links::ReachedLink;
 use super::link::{Link, UpstreamExchange};
-use super::parking::tell;
+use super::questions::tell;
 use crate::mcp::bridge::answer_to_legacy_server;
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;

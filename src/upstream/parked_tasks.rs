@@ -20,9 +20,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
+mod questions;
 mod run;
+mod tellings;
 #[cfg(test)]
 mod tests;
+mod watch;
+
+use questions::takes_all;
 pub(crate) use run::{TaskQuestioner, TaskRun};
 
 /// Tasks of one agent and of all, those that have ended included: of these the oldest is forgotten
@@ -193,7 +198,9 @@ impl ParkedTasks {
             return Err(questions);
         };
         let mut tasks = self.tasks.lock();
-        if !make_room(&mut tasks, &holder.agent, self.clock.steady()) {
+        let has_room = make_room(&mut tasks, &holder.agent, self.clock.steady())
+            && takes_all(&tasks, &holder.agent, &questions);
+        if !has_room {
             return Err(questions);
         }
         let kind = if changes { 'w' } else { 'r' };

@@ -3,7 +3,8 @@
 //! guarantees §4). The request is not sent again: its next round takes up what waits here.
 
 use super::caller_links::ReachedLink;
-use super::link::{Link, UpstreamExchange};
+use super::link::UpstreamExchange;
+use super::questions::{bytes_of, tell};
 use crate::mcp::bridge::{answer_to_legacy_server, input_required, is_after_pages};
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
@@ -24,10 +25,11 @@ mod tests;
 /// Calls that wait at once, of one agent and of all.
 const MAX_PARKED_PER_AGENT: usize = 64;
 const MAX_PARKED: usize = 1_000;
+/// Bytes of what they ask, of one agent and of all.
+const MAX_QUESTION_BYTES_PER_AGENT: usize = 16 << 20;
+const MAX_QUESTION_BYTES: usize = 64 << 20;
 /// A call that nobody takes up again for so long is given up.
 const PARKED_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long a server may take to take an answer.
-const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the state begins with that an agent brings back.
 const STATE_PREFIX: &str = "toolgate-parked:";
 
@@ -123,7 +125,7 @@ impl ParkedCalls {
             timer: None,
         };
         if let Some(mut crowded) = self.put(&id, parked) {
-            let words = "too many calls wait for their agents' answers; try again later";
+            let words = "too many calls wait for their agents' answers, or ask too much (16 MiB of one agent, 64 MiB of all); try again later";
             crowded.refuse(INTERNAL_ERROR, words).await;
             return Err(crowded);
         }
@@ -147,8 +149,16 @@ impl ParkedCalls {
     /// The call comes back if there is no room for it.
     fn put(&self, id: &str, parked: ParkedCall) -> Option<ParkedCall> {
         let mut all = self.0.lock();
-        let own = all.values().filter(|known| known.agent == parked.agent);
-        if all.len() >= MAX_PARKED || own.count() >= MAX_PARKED_PER_AGENT {
+        let (mut calls, mut own_bytes, mut bytes) = (0, parked.bytes(), parked.bytes());
+        for known in all.values() {
+            let kept = known.bytes();
+            bytes += kept;
+            if known.agent == parked.agent {
+                (calls, own_bytes) = (calls + 1, own_bytes + kept);
+            }
+        }
+        let is_full = all.len() >= MAX_PARKED || calls >= MAX_PARKED_PER_AGENT;
+        if is_full || own_bytes > MAX_QUESTION_BYTES_PER_AGENT || bytes > MAX_QUESTION_BYTES {
             return Some(parked);
         }
         all.insert(id.to_owned(), parked);
@@ -220,6 +230,11 @@ impl ParkedCall {
         }
     }
 
+    fn bytes(&self) -> usize {
+        let asked = self.questions.iter();
+        asked.map(|asked| bytes_of(&asked.question)).sum()
+    }
+
     async fn refuse(&mut self, code: i64, words: &str) {
         for ParkedQuestion { question, .. } in self.questions.drain(..) {
             let refused = Message::error(question.id, code, words, None);
@@ -236,14 +251,6 @@ impl ParkedCall {
         self.reached
             .link
             .cancel(&self.exchange.id, "nobody answered what it asked");
-    }
-}
-
-/// Hands an answer to the server that asked.
-pub(super) async fn tell(link: &Arc<Link>, answer: Message) {
-    let told = tokio::time::timeout(TELL_TIMEOUT, link.notify(answer)).await;
-    if !matches!(told, Ok(Ok(()))) {
-        tracing::debug!(?told, "an answer did not reach the tool server");
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Open requests of one session at most.
@@ -21,6 +22,9 @@ const MAX_OPEN_REQUESTS: usize = 256;
 const MAX_PROGRESS_TOKENS: usize = 2 * MAX_OPEN_REQUESTS;
 /// Bytes of a token that is remembered.
 const PROGRESS_TOKEN_BYTES_MAX: usize = 256;
+
+/// How long a server may take to take an answer.
+pub(super) const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who waits for the answer to a request.
 enum Questioner {
@@ -235,12 +239,31 @@ pub(crate) fn refused_answer(id: Text) -> Message {
     )
 }
 
-/// Tells a server that its request goes nowhere.
-pub(crate) async fn refuse(link: &Link, message: &Message, unheard: Unheard) {
+/// What a server reads whose request goes nowhere.
+pub(crate) fn refusal(message: &Message, unheard: Unheard) -> Message {
     let Unheard { code, words } = unheard;
     tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
-    let refused = Message::error(message.id.clone(), code, words, None);
-    if let Err(fault) = link.notify(refused).await {
-        tracing::debug!(%fault, "a refusal did not reach the tool server");
+    Message::error(message.id.clone(), code, words, None)
+}
+
+/// Tells a server that its request goes nowhere.
+pub(crate) async fn refuse(link: &Link, message: &Message, unheard: Unheard) {
+    tell(link, refusal(message, unheard)).await;
+}
+
+/// What a question takes while it waits for the agent, in bytes.
+pub(crate) fn bytes_of(question: &Message) -> usize {
+    let body = question.body.as_ref().map_or(0, |body| body.as_bytes().len());
+    body + question.method.len()
+}
+
+/// Hands an answer to the server that asked; whether the server has taken it. One that reads nothing
+/// holds nobody up for longer than this takes.
+pub(crate) async fn tell(link: &Link, answer: Message) -> bool {
+    let told = tokio::time::timeout(TELL_TIMEOUT, link.notify(answer)).await;
+    let is_told = matches!(told, Ok(Ok(())));
+    if !is_told {
+        tracing::debug!(?told, "an answer did not reach the tool server");
     }
+    is_told
 }

@@ -5,6 +5,7 @@ use super::backoff::Backoff;
 use super::catalog::Catalog;
 use super::link::Link;
 use super::probe::{self, ServerEras};
+use super::questions::tell;
 use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::mcp::bridge::own_params;
 use crate::mcp::json::Text;
@@ -338,9 +339,7 @@ impl UpstreamServer {
                 None,
             ),
         };
-        if let Err(fault) = base.notify(answer).await {
-            tracing::debug!(%fault, "an answer did not reach the tool server");
-        }
+        tell(base, answer).await;
     }
 
     /// Asks again which eras the server speaks, as long as it has not said so itself; returns why it

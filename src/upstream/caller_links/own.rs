@@ -6,6 +6,7 @@ use crate::mcp::bridge::makes_legacy_tasks;
 use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::upstream::questions::tell;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -95,21 +96,24 @@ impl CallerLink {
         self.declared.at(capability).is_some()
     }
 
-    /// Answers a question that no agent reads.
-    pub(crate) async fn decline(&self, question: &Message) {
+    /// What the server reads of a question that no agent reads.
+    pub(crate) fn declined(&self, question: &Message) -> Message {
         let id = question.id.clone();
-        let answer = match question.method.as_str() {
+        match question.method.as_str() {
             "ping" => Message::response(id, Text::of(&json!({})), false),
             "roots/list" => Message::response(id, Text::of(&json!({ "roots": [] })), false),
             _ => {
-                tracing::warn!(method = %question.method.escape_debug(), "a tool server asked something outside any request of the agent");
+                let server = &self.key.server;
+                tracing::warn!(%server, method = %question.method.escape_debug(), "a tool server asked something outside any request of the agent");
                 let words = "no request of the agent's is open that this belongs to";
                 Message::error(id, METHOD_NOT_FOUND, words, None)
             }
-        };
-        if let Err(fault) = self.link.notify(answer).await {
-            tracing::debug!(%fault, "an answer did not reach the tool server");
         }
+    }
+
+    /// Answers such a question.
+    pub(crate) async fn decline(&self, question: &Message) {
+        tell(&self.link, self.declined(question)).await;
     }
 
     /// Whether the server says that it makes tasks of calls.

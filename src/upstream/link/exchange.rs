@@ -82,12 +82,37 @@ impl UpstreamExchange {
                 loop {
                     let next = exchange.next().await;
                     let is_last = !matches!(next, Ok(Some(_)));
+                    let pause = match &next {
+                        Ok(Some(Inbound::Interrupted(retry_ms))) => *retry_ms,
+                        Ok(_) | Err(_) => 0,
+                    };
                     if arrives.send(next).await.is_err() || is_last {
                         return;
+                    }
+                    // As long as the server wants its stream to be left alone.
+                    if pause > 0 {
+                        tokio::time::sleep(Duration::from_millis(pause)).await;
                     }
                 }
             },
         )));
+    }
+
+    /// What the server has asked here and nobody has read; nothing more is listened to.
+    pub(crate) fn unread(&mut self) -> Vec<Message> {
+        let mut unread = Vec::new();
+        if let ExchangeSource::Aside { inbox, .. } = &mut self.source {
+            inbox.close();
+            while let Ok(said) = inbox.try_recv() {
+                match said {
+                    Ok(Some(Inbound::Message(said))) if said.kind == MessageKind::Request => {
+                        unread.push(said);
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        unread
     }
 
     /// Sends the request, if that has not been done. Over HTTP this waits until the server begins

@@ -1,6 +1,8 @@
 //! A call that waits as a task, from its first question to its end: what its server says meanwhile
 //! is read here, for no request of the agent's is open.
 
+use super::tellings::Tellings;
+use super::watch::SessionWatch;
 use super::{MAX_TASK_TIME, TaskEnd, TaskOrder, TaskRoom, TaskStanding};
 use crate::mcp::bridge::to_modern_agent;
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
@@ -15,8 +17,7 @@ use crate::upstream::caller_links::{CallerLink, ReachedLink};
 use crate::upstream::keeper::{ServerMessage, ServerMessagePolicy, Unheard, hears};
 use crate::upstream::legacy_tasks::TaskQuestion;
 use crate::upstream::link::{Tolerance, UpstreamExchange};
-use crate::upstream::parking::tell;
-use crate::upstream::questions::refuse;
+use crate::upstream::questions::refusal;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +28,6 @@ use tokio::time::{Sleep, sleep};
 const FORGOTTEN_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long a server may take to answer a call that it hears is no longer waited for.
 const LAST_WORD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Questions that wait for answers at once.
-const MAX_QUESTIONS: usize = 64;
-
-/// Said to a server that asks more than may be asked.
-const TOO_MANY: Unheard = Unheard {
-    code: INTERNAL_ERROR,
-    words: "too many questions wait for the agent's answers",
-};
 /// Said of a question that two readers could read differently.
 const UNREADABLE: Unheard = Unheard {
     code: INTERNAL_ERROR,
@@ -65,6 +58,8 @@ pub(crate) struct TaskRun {
     pub(crate) asides: Option<mpsc::Receiver<Message>>,
     /// May it have changed something?
     pub(crate) changes: bool,
+    /// How long nothing may be heard of the server before it is asked whether it knows the session.
+    pub(crate) ping_after: Duration,
 }
 
 /// How long a task has.
@@ -96,15 +91,25 @@ enum TaskEvent {
     Said(Result<Option<Inbound>, Fault>),
     Asked(Message),
     Ordered(TaskOrder),
+    /// The server has taken an answer, or has not.
+    Told(bool),
+    /// The server no longer knows the session in which the call waits.
+    Unknown,
     Forgotten,
 }
 
+/// What a task listens to beside its agent's orders.
+struct TaskEars {
+    time: TaskTime,
+    watch: SessionWatch,
+    tellings: Tellings,
+}
+
 impl TaskQuestioner {
-    /// Whether the agent can be asked this; if not, the server is answered here.
-    async fn lets_ask(&self, own: &CallerLink, question: &Message) -> bool {
+    /// Whether the agent can be asked this; if not, what the server reads instead.
+    fn lets_ask(&self, own: &CallerLink, question: &Message) -> Result<(), Message> {
         if !own.may_ask(question) {
-            own.decline(question).await;
-            return false;
+            return Err(own.declined(question));
         }
         let spoken = ServerMessage {
             caller: &self.caller,
@@ -118,11 +123,7 @@ impl TaskQuestioner {
         } else {
             hears(&*self.keeper, &spoken)
         };
-        if let Err(unheard) = heard {
-            refuse(&own.link, question, unheard).await;
-            return false;
-        }
-        true
+        heard.map_err(|unheard| refusal(question, unheard))
     }
 }
 
@@ -133,7 +134,14 @@ impl TaskRun {
     }
 
     async fn run(mut self, mut room: TaskRoom) {
-        let end = self.ended(&mut room).await;
+        let mut ears = TaskEars {
+            time: TaskTime::new(),
+            watch: SessionWatch::of(&self.reached, self.ping_after),
+            tellings: Tellings::at(&self.reached.link),
+        };
+        let end = self.ended(&mut room, &mut ears).await;
+        let open = questions_of(&room).into_iter().map(|asked| asked.question);
+        let unread = open.chain(self.unread()).map(nobody_answers).collect();
         let TaskRoom {
             all,
             id,
@@ -148,71 +156,93 @@ impl TaskRun {
         *standing.lock() = TaskStanding::Ended(end);
         all.end(&id);
         drop(ending.send(proof));
+        // How it ended is known now; what the server is still told makes nobody wait.
+        ears.tellings.add(unread, None);
+        ears.tellings.finish().await;
         drop(orders);
     }
 
-    async fn ended(&mut self, room: &mut TaskRoom) -> TaskEnd {
-        let mut time = TaskTime::new();
+    async fn ended(&mut self, room: &mut TaskRoom, ears: &mut TaskEars) -> TaskEnd {
         loop {
             let is_asked = is_asked(room);
-            match self.next(&mut room.orders, &mut time, is_asked).await {
+            match self.next(&mut room.orders, ears, is_asked).await {
                 TaskEvent::Said(said) => {
-                    if let Some(end) = self.answered(said, room).await {
+                    if let Some(end) = self.answered(said, room, &mut ears.tellings) {
                         return end;
                     }
-                    time.begins(!is_asked);
+                    ears.time.begins(!is_asked);
                 }
                 TaskEvent::Asked(question) => {
-                    self.asks(question, room).await;
-                    time.begins(!is_asked);
+                    self.asks(&question, room, &mut ears.tellings);
+                    ears.time.begins(!is_asked);
                 }
-                TaskEvent::Ordered(TaskOrder::Look) => time.begins(true),
+                TaskEvent::Ordered(TaskOrder::Look) => ears.time.begins(true),
                 TaskEvent::Ordered(TaskOrder::Answer(answers, done)) => {
-                    self.takes(&answers, room).await;
-                    time.begins(true);
-                    let _ = done.send(());
+                    let told = self.takes(&answers, room);
+                    ears.tellings.add(told, Some(done));
+                    ears.time.begins(true);
                 }
                 TaskEvent::Ordered(TaskOrder::Cancel) => {
-                    let ended = self.stops("the agent cancelled the task", room).await;
+                    let why = "the agent cancelled the task";
+                    let ended = self.stops(why, room, &mut ears.tellings).await;
                     return ended.unwrap_or(TaskEnd::Cancelled);
                 }
                 TaskEvent::Ordered(TaskOrder::Close) => {
-                    return self.lost("toolgate ends", room).await;
+                    return self.lost("toolgate ends", room, ears).await;
                 }
                 TaskEvent::Forgotten => {
-                    return self.lost("nobody answered what it asked", room).await;
+                    let why = "nobody answered what it asked";
+                    return self.lost(why, room, ears).await;
                 }
+                TaskEvent::Unknown => {
+                    let why = "the tool server no longer knows the session of the call";
+                    return self.lost(why, room, ears).await;
+                }
+                // What does not arrive may have gone to a session that is no more.
+                TaskEvent::Told(has_arrived) => ears.watch.doubts(!has_arrived),
             }
         }
     }
 
+    /// Whatever a task waits for is waited for here, so that its agent's orders and the end of
+    /// toolgate come through at any time.
     async fn next(
         &mut self,
         orders: &mut mpsc::Receiver<TaskOrder>,
-        time: &mut TaskTime,
+        ears: &mut TaskEars,
         is_asked: bool,
     ) -> TaskEvent {
+        let TaskEars {
+            time,
+            watch,
+            tellings,
+        } = ears;
         let aside = async {
             match &mut self.asides {
                 Some(asides) => asides.recv().await,
                 None => std::future::pending().await,
             }
         };
+        // A server that takes no answers is not listened to: each question would be one more.
+        let listens = !tellings.is_full();
         tokio::select! {
             biased;
-            said = self.exchange.next() => TaskEvent::Said(said),
-            Some(question) = aside => TaskEvent::Asked(question),
             Some(order) = orders.recv() => TaskEvent::Ordered(order),
             () = &mut time.forgotten, if is_asked => TaskEvent::Forgotten,
             () = &mut time.last => TaskEvent::Forgotten,
+            has_arrived = tellings.next() => TaskEvent::Told(has_arrived),
+            () = watch.lost() => TaskEvent::Unknown,
+            said = self.exchange.next(), if listens => TaskEvent::Said(said),
+            Some(question) = aside, if listens => TaskEvent::Asked(question),
         }
     }
 
     /// How the call ends by what its server said, if it does.
-    async fn answered(
-        &mut self,
+    fn answered(
+        &self,
         said: Result<Option<Inbound>, Fault>,
         room: &TaskRoom,
+        tellings: &mut Tellings,
     ) -> Option<TaskEnd> {
         let message = match said {
             Err(fault) => return Some(TaskEnd::Lost(fault.of_later())),
@@ -220,17 +250,14 @@ impl TaskRun {
                 let words = "the tool server closed the exchange without an answer";
                 return Some(TaskEnd::Lost(Fault::after_sending(words)));
             }
-            Ok(Some(Inbound::Interrupted(retry_ms))) => {
-                tokio::time::sleep(Duration::from_millis(retry_ms)).await;
-                return None;
-            }
-            Ok(Some(Inbound::Comment(_))) => return None,
+            // The reader of the exchange waits as long as the server wants it to.
+            Ok(Some(Inbound::Comment(_) | Inbound::Interrupted(_))) => return None,
             Ok(Some(Inbound::Message(message))) => message,
         };
         match message.kind {
             MessageKind::Response => Some(self.proven(message)),
             MessageKind::Request => {
-                self.asks(message, room).await;
+                self.asks(&message, room, tellings);
                 None
             }
             // No request of the agent's is open that would read it.
@@ -252,58 +279,58 @@ impl TaskRun {
         TaskEnd::Answered(to_modern_agent("tools/call", answer))
     }
 
-    async fn asks(&self, question: Message, room: &TaskRoom) {
+    fn asks(&self, question: &Message, room: &TaskRoom, tellings: &mut Tellings) {
         let Some(own) = self.reached.legacy() else {
             return;
         };
-        if !self.questioner.lets_ask(own, &question).await {
-            return;
-        }
-        let crowded = match &mut *room.standing.lock() {
-            TaskStanding::Open(asked) if asked.len() < MAX_QUESTIONS => {
-                asked.push(TaskQuestion::new(question));
-                None
-            }
-            TaskStanding::Open(_) | TaskStanding::Ended(_) => Some(question),
-        };
-        if let Some(question) = crowded {
-            refuse(&own.link, &question, TOO_MANY).await;
+        let kept = self.questioner.lets_ask(own, question).and_then(|()| {
+            let kept = room.all.keep(&room.id, question);
+            kept.map_err(|unheard| refusal(question, unheard))
+        });
+        if let Err(refused) = kept {
+            tellings.add(vec![refused], None);
         }
     }
 
-    /// Hands the answers on; a question without one goes on waiting.
-    async fn takes(&self, answers: &Text, room: &TaskRoom) {
-        let mut waiting = Vec::new();
+    /// The answers as the server reads them; a question without one goes on waiting.
+    fn takes(&self, answers: &Text, room: &TaskRoom) -> Vec<Message> {
+        let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for asked in questions_of(room) {
             match answers.get(&asked.key) {
-                Some(answer) => {
-                    let link = &self.reached.link;
-                    tell(link, asked.answered(answer, link.revision)).await;
-                }
+                Some(answer) => told.push(asked.answered(answer, self.reached.link.revision)),
                 None => waiting.push(asked),
             }
         }
         if let TaskStanding::Open(asked) = &mut *room.standing.lock() {
             asked.splice(..0, waiting);
         }
+        told
     }
 
     /// Tells the server that nobody waits for the call any more; what it still answers is its end.
-    async fn stops(&mut self, why: &str, room: &TaskRoom) -> Option<TaskEnd> {
-        for TaskQuestion { question, .. } in questions_of(room) {
-            let words = "the agent did not come back with an answer";
-            let refused = Message::error(question.id, METHOD_NOT_FOUND, words, None);
-            tell(&self.reached.link, refused).await;
-        }
+    async fn stops(
+        &mut self,
+        why: &str,
+        room: &TaskRoom,
+        tellings: &mut Tellings,
+    ) -> Option<TaskEnd> {
         self.reached.link.cancel(&self.exchange.id, why);
+        let open = questions_of(room).into_iter();
+        let refused = open.map(|asked| nobody_answers(asked.question));
+        tellings.add(refused.collect(), None);
         let answer = async {
             loop {
-                match self.exchange.next().await {
-                    Ok(Some(Inbound::Message(said))) if said.kind == MessageKind::Response => {
-                        return Some(said);
-                    }
-                    Ok(Some(_)) => {}
-                    Ok(None) | Err(_) => return None,
+                tokio::select! {
+                    said = self.exchange.next(), if !tellings.is_full() => match said {
+                        Ok(Some(Inbound::Message(said))) => match said.kind {
+                            MessageKind::Response => return Some(said),
+                            MessageKind::Request => tellings.add(vec![nobody_answers(said)], None),
+                            MessageKind::Notification => {}
+                        },
+                        Ok(Some(Inbound::Comment(_) | Inbound::Interrupted(_))) => {}
+                        Ok(None) | Err(_) => return None,
+                    },
+                    _ = tellings.next() => {}
                 }
             }
         };
@@ -315,10 +342,27 @@ impl TaskRun {
         }
     }
 
-    async fn lost(&mut self, why: &'static str, room: &TaskRoom) -> TaskEnd {
-        let ended = self.stops(why, room).await;
+    async fn lost(&mut self, why: &'static str, room: &TaskRoom, ears: &mut TaskEars) -> TaskEnd {
+        let ended = self.stops(why, room, &mut ears.tellings).await;
         ended.unwrap_or_else(|| TaskEnd::Lost(Fault::after_sending(why)))
     }
+
+    /// What the server has asked and nobody has read.
+    fn unread(&mut self) -> Vec<Message> {
+        let mut unread = self.exchange.unread();
+        if let Some(asides) = &mut self.asides {
+            asides.close();
+            while let Ok(question) = asides.try_recv() {
+                unread.push(question);
+            }
+        }
+        unread
+    }
+}
+
+fn nobody_answers(question: Message) -> Message {
+    let words = "the call has ended, or its agent did not come back with an answer";
+    Message::error(question.id, METHOD_NOT_FOUND, words, None)
 }
 
 fn is_asked(room: &TaskRoom) -> bool {

@@ -1,5 +1,6 @@
 //! How tasks end by themselves, and how many there may be, on paused time.
 
+use super::questions::MAX_QUESTION_BYTES_PER_TASK;
 use super::*;
 use crate::upstream::caller_links::ReachedLink;
 use crate::upstream::link::{Link, Tolerance};
@@ -34,6 +35,11 @@ impl TasksStage {
 
     /// A task whose server asks one question; none if there is no room.
     async fn begins(&self, agent: &str) -> Option<Message> {
+        self.begins_with(agent, 0).await
+    }
+
+    /// The same with a question of so many bytes more.
+    async fn begins_with(&self, agent: &str, bytes: usize) -> Option<Message> {
         let caller = Caller::named(agent);
         let call = Message::request(0, "tools/call", None);
         let mut exchange = self.link.request(call, Vec::new()).await.unwrap();
@@ -42,7 +48,7 @@ impl TasksStage {
             caller: &caller,
             server: &self.server,
             changes: true,
-            questions: vec![Message::request(1, "elicitation/create", None)],
+            questions: vec![question_of(bytes)],
         };
         let (room, handle) = self.all.begin(new).ok()?;
         let run = TaskRun {
@@ -59,6 +65,7 @@ impl TasksStage {
             exchange,
             asides: None,
             changes: true,
+            ping_after: MAX_TASK_TIME,
         };
         run.start(room);
         Some(handle)
@@ -73,6 +80,42 @@ impl TasksStage {
         let id = self.id(ALICE, handle).unwrap();
         self.all.standing(&id).body.unwrap().value()
     }
+}
+
+fn question_of(bytes: usize) -> Message {
+    let params = (bytes > 0).then(|| Text::string(&"x".repeat(bytes)));
+    Message::request(1, "elicitation/create", params)
+}
+
+/// protocol §4.3: questions that wait take 4 MiB of one task, 16 MiB of one agent, 64 MiB in all; what
+/// is beyond it is parked, or refused, and what has ended makes room.
+#[tokio::test(start_paused = true)]
+async fn questions_take_so_many_bytes() {
+    let stage = TasksStage::new();
+    let most = MAX_QUESTION_BYTES_PER_TASK - 1_000;
+    assert!(stage.begins_with(ALICE, most + 1_000).await.is_none());
+    let handle = stage.begins_with(ALICE, most).await.unwrap();
+    let id = stage.id(ALICE, &handle).unwrap();
+    let refused = stage.all.keep(&id.text, &question_of(2_000)).unwrap_err();
+    assert!(refused.words.contains("4 MiB"));
+    assert!(stage.all.keep(&id.text, &question_of(500)).is_ok());
+    for _ in 1..4 {
+        assert!(stage.begins_with(ALICE, most).await.is_some());
+    }
+    let small = stage.begins(ALICE).await.unwrap();
+    let small = stage.id(ALICE, &small).unwrap();
+    assert!(stage.begins_with(ALICE, most).await.is_none());
+    let refused = stage.all.keep(&small.text, &question_of(most));
+    assert!(refused.is_err(), "the agent has 16 MiB");
+    for agent in ["bob", "carol", "dave"] {
+        for _ in 0..4 {
+            assert!(stage.begins_with(agent, most).await.is_some(), "{agent}");
+        }
+    }
+    assert!(stage.begins_with("erin", most).await.is_none());
+    stage.all.cancel(&id).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(stage.begins_with("erin", most).await.is_some());
 }
 
 /// protocol §4.3: while its agent asks after it a task waits, at most an hour; after five minutes

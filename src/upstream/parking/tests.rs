@@ -7,6 +7,8 @@ use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::model::reply::Fault;
 use crate::store::tests::same::SplitMixRng;
 use crate::upstream::lines::Lines;
+use crate::upstream::link::Link;
+use crate::upstream::questions::TELL_TIMEOUT;
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

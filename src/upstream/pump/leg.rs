@@ -12,6 +12,7 @@ use crate::upstream::link::Link;
 use crate::upstream::links::SentRequest;
 use crate::upstream::owners::PROGRESS_METHOD;
 use crate::upstream::parking::{FollowedTask, ParkedCall};
+use crate::upstream::questions::bytes_of;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -20,10 +21,13 @@ use tokio::time::{Sleep, sleep};
 /// Questions of one call that are put to the agent together.
 const MAX_QUESTIONS_AT_ONCE: usize = 16;
 
+/// Bytes of them: as many as one message of a server may have.
+const MAX_BYTES_ASKED_AT_ONCE: usize = 4 << 20;
+
 /// Said to a tool server that asks more than an agent is asked at once.
 pub(super) const TOO_MANY_QUESTIONS: Unheard = Unheard {
     code: INTERNAL_ERROR,
-    words: "the call asks too much at once; ask again once the agent has answered",
+    words: "the call asks too much at once (16 questions, 4 MiB); ask again once the agent has answered",
 };
 
 /// One request that waits for its answer.
@@ -108,7 +112,8 @@ impl Leg {
         let Some(own) = &mut self.own else {
             return Some(question);
         };
-        if own.questions.len() >= MAX_QUESTIONS_AT_ONCE {
+        let bytes: usize = own.questions.iter().chain([&question]).map(bytes_of).sum();
+        if own.questions.len() >= MAX_QUESTIONS_AT_ONCE || bytes > MAX_BYTES_ASKED_AT_ONCE {
             return Some(question);
         }
         own.questions.push(question);

@@ -17,7 +17,7 @@ use crate::telemetry::tasks;
 use crate::upstream::caller_links::{Asker, ReachedLink};
 use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion, refused};
 use crate::upstream::links::SentRequest;
-use crate::upstream::parking::tell;
+use crate::upstream::questions::tell;
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;

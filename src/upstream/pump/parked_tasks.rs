@@ -9,7 +9,9 @@ use crate::mcp::error_codes::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::upstream::links::SentRequest;
-use crate::upstream::parked_tasks::{NewTask, ParkedTaskId, TaskQuestioner, TaskRun};
+use crate::upstream::parked_tasks::{
+    MAX_TASK_TIME, NewTask, ParkedTaskId, TaskQuestioner, TaskRun,
+};
 use serde_json::json;
 
 /// Why answers go nowhere.
@@ -37,6 +39,8 @@ impl ExchangeContext<'_> {
             Ok(begun) => begun,
             Err(questions) => return self.parked(outbound.server, leg, questions).await,
         };
+        let known = servers.get(outbound.server.as_str());
+        let ping_after = known.map_or(MAX_TASK_TIME, |server| server.settings.ping_after);
         let SentRequest { reached, exchange } = *leg.request;
         let run = TaskRun {
             questioner: TaskQuestioner {
@@ -49,6 +53,7 @@ impl ExchangeContext<'_> {
             exchange,
             asides: leg.own.and_then(|own| own.asides),
             changes: outbound.changes,
+            ping_after,
         };
         run.start(room);
         Ok(handle)

@@ -11,6 +11,8 @@ use crate::harness::until;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 
+mod bounds;
+
 const POLICY: &str = "
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
@@ -66,7 +68,10 @@ async fn becomes(agent: &Agent, id: &Value, status: &str) -> Value {
 
 impl TaskStage {
     async fn of(tool: &str) -> Self {
-        let crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
+        Self::at(Crossing::new(Towards::Legacy, POLICY, "").await, tool).await
+    }
+
+    async fn at(crossing: Crossing, tool: &str) -> Self {
         let alice = crossing.agent(ALICE).await;
         let says = crossing.server.holds("tools/call");
         says.send(question("q-1")).await.unwrap();

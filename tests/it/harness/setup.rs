@@ -115,6 +115,13 @@ impl Setup {
         self
     }
 
+    /// One more member of the server that was named last, such as `ping_after: 1s`.
+    pub fn server_member(mut self, member: &str) -> Self {
+        let end = self.servers.rfind(" }").unwrap();
+        self.servers.insert_str(end, &format!(", {member}"));
+        self
+    }
+
     /// The oracle as a child process, with its arguments and a time for each call.
     pub fn child(self, name: &str, arguments: &str, timeout: &str) -> Self {
         let (program, log) = (beside("oracle-server"), self.log_of(name));
