@@ -182,7 +182,7 @@ impl Relay {
             )),
             ("subscriptions/listen", _) => self.listen(request).await,
             (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
-                self.of_task(request).await
+                Box::pin(self.of_task(request)).await
             }
             ("tasks/list", Scope::One(server)) => {
                 self.own_tasks(

@@ -25,8 +25,8 @@ pub(crate) use requests::{
 };
 pub(crate) use tasks::{
     TaskStatus, TaskSupport, as_legacy_task, knows_tasks, legacy_task_of, makes_legacy_tasks,
-    makes_tasks, modern_task_of, related_to, status_of, status_to_modern, task_to_legacy,
-    task_to_modern, with_ending,
+    makes_tasks, modern_task_of, related_to, status_of, status_to_modern, task_named_by,
+    task_to_legacy, task_to_modern, with_ending,
 };
 
 use super::json::Text;

@@ -119,14 +119,16 @@ impl Relay {
         } else {
             message
         };
+        let is_judged = is_judged_where_it_was_asked(request, server, &message);
         let answer = self.exchanged(request, server, message, task).await?;
+        let rest = is_judged.then(|| without_questions(&answer));
         Ok(
             match asks_too_much(
                 &*self.sides,
                 &request.caller,
                 server,
                 request.revision,
-                &answer,
+                rest.as_ref().unwrap_or(&answer),
             ) {
                 Some(words) => withheld(&answer, words),
                 None if is_list => Message {
@@ -245,6 +247,26 @@ impl Relay {
         params.set("_meta", told);
         Some(params.text())
     }
+}
+
+/// Whether the questions in the answer come from a legacy server: each was judged, and recorded, when
+/// the server asked it, and the agent reads it as often as it asks how its task stands.
+fn is_judged_where_it_was_asked(
+    request: &RelayRequest,
+    server: &ServerName,
+    message: &Message,
+) -> bool {
+    let links = &request.links;
+    message.method == "tasks/get" && links.is_modern() && links.is_legacy_at(server)
+}
+
+fn without_questions(answer: &Message) -> Message {
+    let mut rest = answer.clone();
+    if let Some(mut body) = answer.body.as_ref().and_then(Text::object) {
+        drop(body.remove("inputRequests"));
+        rest.body = Some(body.text());
+    }
+    rest
 }
 
 pub(super) fn became(answer: &Result<Message, RelayFailure>) -> MessageOutcome<'_> {

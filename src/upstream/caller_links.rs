@@ -25,14 +25,20 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+mod asking;
 mod own;
+mod pins;
+mod reached;
 #[cfg(test)]
 mod tests;
 
+use asking::AskedRequest;
+pub(crate) use asking::{AskedAbout, QuestionInbox};
 pub(crate) use own::rank;
+pub(crate) use reached::ReachedLink;
 
 /// Links of one server that are open at once: a child is a process, a session over HTTP an entry in
 /// the server's memory.
@@ -79,7 +85,11 @@ pub(crate) struct CallerLink {
     pub catalogs: KnownCatalogs,
     notes: broadcast::Sender<Arc<Message>>,
     /// Requests in flight that the server may be asking about, the newest last.
-    asking: Mutex<Vec<mpsc::Sender<Message>>>,
+    asking: Mutex<Vec<AskedRequest>>,
+    /// Each has a process of its own.
+    is_child: bool,
+    /// One more for each thing that waits on it for its agent.
+    pins: Arc<()>,
     /// The most verbose log level that was asked for.
     level: tokio::sync::Mutex<Option<usize>>,
     /// Resources that the server tells of, and to how many subscriptions.
@@ -89,38 +99,6 @@ pub(crate) struct CallerLink {
     is_news: AtomicBool,
     /// Cancelled when its agent gets another.
     given_up: CancellationToken,
-}
-
-/// A server as one agent reaches it.
-#[derive(Clone)]
-pub(crate) struct ReachedLink {
-    /// The conversation.
-    pub link: Arc<Link>,
-    /// Where it is the agent's own, though it has no session; kept as long as it is used.
-    pub own: Option<Arc<CallerLink>>,
-}
-
-impl ReachedLink {
-    /// A server at an agent's own link.
-    pub(crate) fn of_caller(own: Arc<CallerLink>) -> Self {
-        Self {
-            link: own.link.clone(),
-            own: Some(own),
-        }
-    }
-
-    /// The agent's own link to a legacy server.
-    pub(crate) fn legacy(&self) -> Option<&Arc<CallerLink>> {
-        let own = self.own.as_ref();
-        own.filter(|_| self.link.revision.era() == Era::Legacy)
-    }
-
-    /// Whether nothing more comes of it: it has ended, or its agent has got another since the server
-    /// no longer knows its session.
-    pub(crate) fn is_over(&self) -> bool {
-        let is_given_up = |own: &Arc<CallerLink>| own.given_up.is_cancelled();
-        self.link.is_over() || self.own.as_ref().is_some_and(is_given_up)
-    }
 }
 
 /// A link that was just opened.
@@ -346,7 +324,7 @@ impl CallerLinks {
             })
         };
         let own = self.opened(server, key, opens).await?;
-        Ok(ReachedLink::of_caller(own))
+        Ok(ReachedLink::owned(own))
     }
 
     /// The same, if it is open.
@@ -356,7 +334,7 @@ impl CallerLinks {
         caller: &Caller,
     ) -> Result<Option<ReachedLink>, Fault> {
         let link = server.shared()?;
-        let shared = ReachedLink { link, own: None };
+        let shared = ReachedLink::shared(link);
         if !server.settings.is_child() {
             return Ok(Some(shared));
         }
@@ -369,7 +347,7 @@ impl CallerLinks {
         if is_first {
             return Ok(Some(shared));
         }
-        Ok(self.find(&key).map(ReachedLink::of_caller))
+        Ok(self.find(&key).map(ReachedLink::owned))
     }
 
     /// The link of that key; `opens` opens it, once for all who want it now, and also when those who
@@ -432,6 +410,8 @@ impl CallerLinks {
             catalogs: KnownCatalogs::default(),
             notes: broadcast::channel(NOTES_KEPT).0,
             asking: Mutex::default(),
+            is_child: server.settings.is_child(),
+            pins: Arc::default(),
             level: tokio::sync::Mutex::default(),
             subscribed: tokio::sync::Mutex::default(),
             used: Mutex::new(self.clock.steady()),

@@ -1,7 +1,7 @@
 //! Tasks that agents of 2026-07-28 hold at legacy servers (protocol §6.3): on which link each was
 //! made, which is kept for it, and what it asks. In memory, and bounded.
 
-use super::caller_links::ReachedLink;
+use super::caller_links::{QuestionInbox, ReachedLink};
 use super::link::{Link, UpstreamExchange};
 use super::questions::tell;
 use crate::mcp::bridge::answer_to_legacy_server;
@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 #[cfg(test)]
@@ -81,7 +80,7 @@ pub(crate) struct OpenResult {
     /// The request.
     pub exchange: UpstreamExchange,
     /// Where questions arrive that name no request.
-    pub asides: Option<mpsc::Receiver<Message>>,
+    pub asides: Option<QuestionInbox>,
     /// What is asked and not answered.
     pub questions: Vec<TaskQuestion>,
 }
@@ -209,11 +208,9 @@ impl OpenResult {
             .drain(..)
             .map(|asked| asked.question)
             .collect();
+        questions.extend(self.exchange.unread());
         if let Some(asides) = &mut self.asides {
-            asides.close();
-            while let Ok(question) = asides.try_recv() {
-                questions.push(question);
-            }
+            questions.extend(asides.unread());
         }
         if !questions.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
             let refused = refused(self.reached.link.clone(), questions);

@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 mod exchange;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -307,17 +308,6 @@ impl Link {
                 }
                 Err(fault) => return Err(fault),
             }
-        }
-    }
-
-    /// Sends a notification, or the response to a request of the server.
-    pub async fn notify(&self, message: Message) -> Result<(), Fault> {
-        match &self.carrier {
-            Carrier::Http { endpoint, session } => endpoint
-                .post(&message, &self.wire(session.as_ref()))
-                .await
-                .map(|_| ()),
-            Carrier::Child { conversation, .. } => conversation.notify(message).await,
         }
     }
 

@@ -216,16 +216,15 @@ impl Links {
         asker: Asker<'_>,
     ) -> Result<ReachedLink, Fault> {
         let server = self.server(name)?;
-        let plain = |link| ReachedLink { link, own: None };
         let Some(session) = &self.session else {
             if self.wire(server) == Era::Legacy {
                 let own = self.servers.callers().link(server, asker).await?;
-                return Ok(ReachedLink::of_caller(own));
+                return Ok(ReachedLink::owned(own));
             }
             return self.servers.callers().modern(server, asker.caller).await;
         };
         if self.wire(server) == Era::Modern {
-            return server.shared().map(plain);
+            return server.shared().map(ReachedLink::shared);
         }
         // Two first uses at once share what the first of them opens.
         let opening = session.opening(name);
@@ -237,7 +236,7 @@ impl Links {
             .get(name)
             .filter(|link| !link.is_over())
         {
-            return Ok(plain(link.clone()));
+            return Ok(ReachedLink::shared(link.clone()));
         }
         let (link, answer) = Box::pin(self.open(server)).await?;
         if answer.is_error {
@@ -245,7 +244,7 @@ impl Links {
         }
         Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
         self.opened_again(name, &link);
-        Ok(plain(link))
+        Ok(ReachedLink::shared(link))
     }
 
     /// The same, if it is open and nobody is opening it: nothing has to be waited for.
@@ -261,13 +260,13 @@ impl Links {
                 Era::Legacy => {
                     server.want()?;
                     let own = callers.known(server, asker);
-                    Ok(own.map(ReachedLink::of_caller))
+                    Ok(own.map(ReachedLink::owned))
                 }
             };
         };
         if wire == Era::Modern {
             let link = server.shared()?;
-            return Ok(Some(ReachedLink { link, own: None }));
+            return Ok(Some(ReachedLink::shared(link)));
         }
         let opening = session.opening(&server.settings.name);
         let (Ok(_opening), Ok(links)) = (opening.try_lock(), session.links.try_lock()) else {
@@ -275,7 +274,7 @@ impl Links {
         };
         let link = links.get(&server.settings.name);
         let link = link.filter(|link| !link.is_over()).cloned();
-        Ok(link.map(|link| ReachedLink { link, own: None }))
+        Ok(link.map(ReachedLink::shared))
     }
 
     fn server(&self, name: &ServerName) -> Result<&Arc<UpstreamServer>, Fault> {

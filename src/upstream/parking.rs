@@ -2,7 +2,7 @@
 //! answer: nothing of its request is open then, and the server still waits in its own (protocol §4.3,
 //! guarantees §4). The request is not sent again: its next round takes up what waits here.
 
-use super::caller_links::ReachedLink;
+use super::caller_links::{QuestionInbox, ReachedLink};
 use super::link::UpstreamExchange;
 use super::questions::{bytes_of, tell};
 use crate::mcp::bridge::{answer_to_legacy_server, input_required, is_after_pages};
@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 #[cfg(test)]
@@ -30,6 +29,8 @@ const MAX_QUESTION_BYTES_PER_AGENT: usize = 16 << 20;
 const MAX_QUESTION_BYTES: usize = 64 << 20;
 /// A call that nobody takes up again for so long is given up.
 const PARKED_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long toolgate waits, when it ends, for servers to hear that nobody waits for a call.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 /// What the state begins with that an agent brings back.
 const STATE_PREFIX: &str = "toolgate-parked:";
 
@@ -60,7 +61,7 @@ pub(crate) struct ParkedCall {
     /// What the server will answer it with.
     pub exchange: UpstreamExchange,
     /// Where further questions arrive.
-    pub asides: Option<mpsc::Receiver<Message>>,
+    pub asides: Option<QuestionInbox>,
     /// The parameters under which it was sent.
     pub asked: Option<Text>,
     /// The task that it became: then the exchange is that of the task's result.
@@ -81,7 +82,7 @@ pub(crate) struct AskingCall<'a> {
     /// What the server will answer it with.
     pub exchange: UpstreamExchange,
     /// Where further questions arrive.
-    pub asides: Option<mpsc::Receiver<Message>>,
+    pub asides: Option<QuestionInbox>,
     /// The parameters under which it was sent.
     pub asked: Option<Text>,
     /// The task that it became.
@@ -208,7 +209,8 @@ impl ParkedCalls {
     /// Gives all up: toolgate ends.
     pub(crate) async fn close(&self) {
         let all: Vec<_> = self.0.lock().drain().map(|(_, parked)| parked).collect();
-        futures_util::future::join_all(all.into_iter().map(ParkedCall::give_up)).await;
+        let given_up = futures_util::future::join_all(all.into_iter().map(ParkedCall::give_up));
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, given_up).await);
     }
 }
 
@@ -243,14 +245,19 @@ impl ParkedCall {
     }
 
     async fn give_up(mut self) {
-        self.refuse(
-            METHOD_NOT_FOUND,
-            "the agent did not come back with an answer",
-        )
-        .await;
         self.reached
             .link
             .cancel(&self.exchange.id, "nobody answered what it asked");
+        // What has arrived since it waits was put to nobody.
+        let mut unread = self.exchange.unread();
+        unread.extend(self.asides.iter_mut().flat_map(QuestionInbox::unread));
+        let unread = unread.into_iter().map(|question| ParkedQuestion {
+            key: String::new(),
+            question,
+        });
+        self.questions.extend(unread);
+        let words = "the agent did not come back with an answer";
+        self.refuse(METHOD_NOT_FOUND, words).await;
     }
 }
 

@@ -2,6 +2,7 @@
 //! up in one place.
 
 use super::Inbound;
+use super::caller_links::AskedAbout;
 use super::departure::Departure;
 use super::keeper::{ServerMessage, Unheard, hears};
 use super::link::{Link, Tolerance};
@@ -275,9 +276,10 @@ impl ExchangeContext<'_> {
         if asks && request.reached.legacy().is_some() {
             request.exchange.read_aside();
         }
+        let about = AskedAbout::of(terms.task);
         let own = request.reached.legacy().map(|own| {
             Box::new(OwnLeg {
-                asides: asks.then(|| own.questions()),
+                asides: asks.then(|| own.questions(about)),
                 asked: message.body.clone(),
                 ..OwnLeg::default()
             })

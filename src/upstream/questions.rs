@@ -253,17 +253,46 @@ pub(crate) async fn refuse(link: &Link, message: &Message, unheard: Unheard) {
 
 /// What a question takes while it waits for the agent, in bytes.
 pub(crate) fn bytes_of(question: &Message) -> usize {
-    let body = question.body.as_ref().map_or(0, |body| body.as_bytes().len());
+    let body = question
+        .body
+        .as_ref()
+        .map_or(0, |body| body.as_bytes().len());
     body + question.method.len()
 }
 
 /// Hands an answer to the server that asked; whether the server has taken it. One that reads nothing
 /// holds nobody up for longer than this takes.
 pub(crate) async fn tell(link: &Link, answer: Message) -> bool {
-    let told = tokio::time::timeout(TELL_TIMEOUT, link.notify(answer)).await;
-    let is_told = matches!(told, Ok(Ok(())));
+    let told = tokio::time::timeout(TELL_TIMEOUT, link.hand(answer)).await;
+    let is_told = matches!(told, Ok(Ok(true)));
     if !is_told {
         tracing::debug!(?told, "an answer did not reach the tool server");
     }
     is_told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ids::ServerName;
+    use crate::upstream::stdio::Conversation;
+
+    /// protocol §3.3: a server that reads nothing any more is told nothing, and holds nobody up.
+    #[tokio::test(start_paused = true)]
+    async fn a_deaf_server_holds_nobody_up() {
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let (input, output) = tokio::io::split(ours);
+        let bank = ServerName::new("bank");
+        let (conversation, _) = Conversation::start(&bank, input, output, std::future::pending());
+        let link = Link::over(Arc::new(conversation));
+        let note = || link.notify(Message::notification("notifications/x", None));
+        let second = Duration::from_secs(1);
+        while tokio::time::timeout(second, note()).await.is_ok() {}
+        let asked = Message::request(1, "elicitation/create", None);
+        let words = "not now";
+        let code = INTERNAL_ERROR;
+        let refused = refuse(&link, &asked, Unheard { code, words });
+        let refused = tokio::time::timeout(TELL_TIMEOUT * 2, refused).await;
+        assert!(refused.is_ok(), "it waits for ever");
+    }
 }

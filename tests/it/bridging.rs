@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 mod batches;
 mod children;
 mod crossings;
+mod crowds;
 mod guards;
 mod histories;
 mod holds;

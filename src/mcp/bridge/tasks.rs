@@ -266,3 +266,9 @@ pub(super) fn legacy_capability() -> Text {
     let calls = json!({ "tools": { "call": {} } });
     Text::of(&json!({ "list": {}, "cancel": {}, "requests": calls }))
 }
+
+/// The task that a question of a legacy server names as its own.
+pub(crate) fn task_named_by(question: &Message) -> Option<Text> {
+    let params = question.body.as_ref()?;
+    params.at(&["_meta", RELATED_TASK_KEY, "taskId"])
+}

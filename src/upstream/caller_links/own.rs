@@ -11,12 +11,10 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 
 /// How long a server may take to say yes to a subscription or a log level.
 const SMALL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Questions that wait for the request that they belong to.
-const QUESTIONS_KEPT: usize = 16;
 /// Log levels, the most verbose first.
 pub(crate) const LOG_LEVELS: [&str; 8] = [
     "debug",
@@ -51,34 +49,6 @@ impl CallerLink {
             () = self.link.ended() => {}
             () = self.given_up.cancelled() => {}
         }
-    }
-
-    /// Where questions of the server arrive that belong to a request which is sent now.
-    pub(crate) fn questions(&self) -> mpsc::Receiver<Message> {
-        let (asks, questions) = mpsc::channel(QUESTIONS_KEPT);
-        let mut asking = self.asking.lock();
-        asking.retain(|asks| !asks.is_closed());
-        asking.push(asks);
-        questions
-    }
-
-    /// A request of the server names no request of the agent's. It belongs to the only one in
-    /// flight; else, nobody can tell which one it belongs to.
-    pub(super) async fn asked(&self, question: Message) {
-        if question.method != "ping" {
-            let only = {
-                let mut asking = self.asking.lock();
-                asking.retain(|asks| !asks.is_closed());
-                match asking.as_slice() {
-                    [only] => Some(only.clone()),
-                    _ => None,
-                }
-            };
-            if only.is_some_and(|asks| asks.try_send(question.clone()).is_ok()) {
-                return;
-            }
-        }
-        self.decline(&question).await;
     }
 
     /// Whether the agent can be asked this: it has declared so.

@@ -150,6 +150,71 @@ async fn a_server_has_so_many_links() {
     }
 }
 
+/// Of 16 children 12 may wait for their agents, so that another agent's call finds one; what waits no
+/// more makes room, and on a link on which something waits more may.
+#[tokio::test(start_paused = true)]
+async fn some_links_stay_for_calls() {
+    let stage = LinkStage::before(over_stdio());
+    let mut waiting = Vec::new();
+    for number in 0..16 {
+        let agent = format!("agent {}", number / MAX_LINKS_PER_AGENT);
+        let own = stage.link(&agent, number).await.unwrap();
+        let mut reached = ReachedLink::owned(own);
+        assert_eq!(stage.all.pin(&mut reached), number < 12, "{number}");
+        if number < 12 {
+            waiting.push(reached);
+        }
+    }
+    assert!(stage.link("another", 0).await.is_ok());
+    let own = waiting[3].own.clone().unwrap();
+    assert!(stage.all.pin(&mut ReachedLink::owned(own)));
+    let mut late = ReachedLink::owned(stage.link("another", 0).await.unwrap());
+    assert!(!stage.all.pin(&mut late));
+    waiting.pop();
+    assert!(stage.all.pin(&mut late));
+}
+
+/// A question without a request of its own belongs to the task that it names; one that names none to
+/// the only call, whatever results of tasks are waited for. Between two calls nobody chooses.
+#[tokio::test(start_paused = true)]
+async fn a_question_finds_its_request() {
+    let stage = LinkStage::before(over_stdio());
+    let own = stage.link("alice", 0).await.unwrap();
+    let id = |name: &str| Text::of(&json!(name));
+    let about = |task: &Text| AskedAbout::Task(task.as_bytes().to_vec());
+    let key = "io.modelcontextprotocol/related-task";
+    let of_task = |name: &str| Text::of(&json!({ "_meta": { key: { "taskId": name } } }));
+    let ask = async |params: Option<Text>| {
+        let question = Message::request(1, "elicitation/create", params);
+        own.asked(question).await;
+    };
+    let count = |inbox: &mut QuestionInbox| {
+        std::iter::from_fn(|| futures_util::FutureExt::now_or_never(inbox.recv()).flatten()).count()
+    };
+    let (mut first, mut second) = (
+        own.questions(about(&id("t-1"))),
+        own.questions(about(&id("t-2"))),
+    );
+    ask(None).await;
+    assert_eq!((count(&mut first), count(&mut second)), (0, 0));
+    let mut call = own.questions(AskedAbout::Request);
+    ask(None).await;
+    ask(Some(of_task("t-2"))).await;
+    ask(Some(of_task("t-3"))).await;
+    let found = (count(&mut first), count(&mut second), count(&mut call));
+    assert_eq!(found, (0, 1, 1));
+    let mut other = own.questions(AskedAbout::Call);
+    ask(None).await;
+    assert_eq!((count(&mut call), count(&mut other)), (0, 0), "ambiguous");
+    // The server has made a task of it, and its agent has not read so yet.
+    ask(Some(of_task("t-3"))).await;
+    assert_eq!((count(&mut call), count(&mut other)), (0, 1));
+    other.becomes(&id("t-3"));
+    ask(Some(of_task("t-3"))).await;
+    ask(None).await;
+    assert_eq!((count(&mut call), count(&mut other)), (1, 1));
+}
+
 /// A link that nobody uses ends after ten minutes; one in use does not.
 #[tokio::test(start_paused = true)]
 async fn an_idle_link_ends() {

@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::model::clock::hands::TestClock;
+use crate::upstream::Inbound;
+use crate::upstream::caller_links::QuestionInbox;
 use crate::upstream::link::Link;
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, duplex};
+use tokio::sync::mpsc;
 
 fn bank() -> ServerName {
     ServerName::new("bank")
@@ -21,7 +24,7 @@ fn link() -> (ReachedLink, DuplexStream) {
     let (input, output) = tokio::io::split(ours);
     let (conversation, _) = Conversation::start(&bank(), input, output, std::future::pending());
     let link = Arc::new(Link::over(Arc::new(conversation)));
-    (ReachedLink { link, own: None }, theirs)
+    (ReachedLink::shared(link), theirs)
 }
 
 /// Protocol §6.3: a task that its agent no longer asks after pins no link, also where no other task is
@@ -77,16 +80,20 @@ async fn what_is_held_again_lets_nothing_go() {
 async fn what_was_not_read_is_refused() {
     let tasks = Arc::new(LegacyTasks::default());
     let ((asked, theirs), (other, _other)) = (link(), link());
-    let result = Message::request(0, "tasks/result", None);
-    let exchange = asked.link.request(result, Vec::new()).await.unwrap();
+    let (reads, inbox) = mpsc::channel(4);
+    let exchange = UpstreamExchange::reading(inbox);
     let (asks, asides) = mpsc::channel(1);
     let ask = |id| Message::request(id, "elicitation/create", None);
     asks.send(ask(8)).await.unwrap();
+    let note = Message::notification("notifications/message", None);
+    for said in [ask(9), note, ask(10)] {
+        reads.send(Ok(Some(Inbound::Message(said)))).await.unwrap();
+    }
     tasks.hold(key(1), other);
     *tasks.open(&key(1)).unwrap().lock().await = Some(OpenResult {
         reached: asked,
         exchange,
-        asides: Some(asides),
+        asides: Some(QuestionInbox::of(asides)),
         questions: vec![TaskQuestion {
             key: "question-7".to_owned(),
             question: ask(7),
@@ -94,7 +101,7 @@ async fn what_was_not_read_is_refused() {
     });
     tasks.end(&key(1));
     let mut lines = BufReader::new(theirs).lines();
-    for id in [7, 8] {
+    for id in [7, 9, 10, 8] {
         let line = lines.next_line().await.unwrap().unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&told["id"], told["error"].is_object()), (&json!(id), true));

@@ -98,6 +98,20 @@ impl UpstreamExchange {
         )));
     }
 
+    /// One that is read by a task, which the test is.
+    #[cfg(test)]
+    pub(crate) fn reading(inbox: mpsc::Receiver<Result<Option<Inbound>, Fault>>) -> Self {
+        Self {
+            id: crate::mcp::message::number(1),
+            source: ExchangeSource::Aside {
+                inbox,
+                reader: None,
+            },
+            kept: None,
+            tolerance: Tolerance::None,
+        }
+    }
+
     /// What the server has asked here and nobody has read; nothing more is listened to.
     pub(crate) fn unread(&mut self) -> Vec<Message> {
         let mut unread = Vec::new();

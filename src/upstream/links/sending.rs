@@ -165,17 +165,36 @@ impl Links {
     async fn ready(
         &self,
         name: &ServerName,
-        reached: ReachedLink,
+        mut reached: ReachedLink,
         sending: Sending<'_>,
     ) -> Result<Box<SentRequest>, Fault> {
-        let exchange = if let Some(own) = reached.legacy() {
-            Box::pin(ready_on_own(own, sending)).await?
+        let exchange = if let Some(own) = reached.legacy().cloned() {
+            let as_task = self.is_sent_as_task(&mut reached, &own, sending);
+            Box::pin(ready_on_own(&own, sending, as_task)).await?
         } else {
             let params = sending.params.to_vec();
             let message = self.stamped(name, &reached.link, sending);
             reached.link.request(message, params).await?
         };
         Ok(Box::new(SentRequest { reached, exchange }))
+    }
+
+    /// Whether the server is to make a task of a call. Where its agent would hold the task, the link
+    /// is kept for it; if that cannot be, a call that has to become one is waited for here.
+    fn is_sent_as_task(
+        &self,
+        reached: &mut ReachedLink,
+        own: &CallerLink,
+        sending: Sending<'_>,
+    ) -> bool {
+        let is_known = || sending.meta().as_ref().is_some_and(knows_tasks);
+        let support = sending.terms.task;
+        if support == TaskSupport::Forbidden || !own.makes_tasks() || !support.is_wanted(is_known())
+        {
+            return false;
+        }
+        let is_kept = !is_known() || self.servers.callers().pin(reached);
+        is_kept || support == TaskSupport::Required
     }
 
     /// A round of a request as a modern server reads it, with what was answered to its questions.
@@ -252,7 +271,11 @@ impl Links {
 }
 
 /// A modern agent's request on its own link to a legacy server.
-async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<UpstreamExchange, Fault> {
+async fn ready_on_own(
+    own: &CallerLink,
+    sending: Sending<'_>,
+    as_task: bool,
+) -> Result<UpstreamExchange, Fault> {
     let body = sending.message.body.as_ref();
     if ParkedCalls::is_round(body) || (sending.changes && is_after_pages(body)) {
         return Err(Fault::after_sending("a round of a call is never sent anew"));
@@ -263,10 +286,7 @@ async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<Upstream
         own.logs_from(level).await;
     }
     let (mut message, params) = (to_legacy_server(sending.message), sending.params.to_vec());
-    let meta = sending.meta();
-    let is_known = || meta.as_ref().is_some_and(knows_tasks);
-    let support = sending.terms.task;
-    if support != TaskSupport::Forbidden && own.makes_tasks() && support.is_wanted(is_known()) {
+    if as_task {
         message = as_legacy_task(message);
     }
     own.link

@@ -13,7 +13,7 @@ use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
-use crate::upstream::caller_links::{CallerLink, ReachedLink};
+use crate::upstream::caller_links::{CallerLink, QuestionInbox, ReachedLink};
 use crate::upstream::keeper::{ServerMessage, ServerMessagePolicy, Unheard, hears};
 use crate::upstream::legacy_tasks::TaskQuestion;
 use crate::upstream::link::{Tolerance, UpstreamExchange};
@@ -55,7 +55,7 @@ pub(crate) struct TaskRun {
     /// What the server will answer it with.
     pub(crate) exchange: UpstreamExchange,
     /// Where further questions arrive.
-    pub(crate) asides: Option<mpsc::Receiver<Message>>,
+    pub(crate) asides: Option<QuestionInbox>,
     /// May it have changed something?
     pub(crate) changes: bool,
     /// How long nothing may be heard of the server before it is asked whether it knows the session.
@@ -351,10 +351,7 @@ impl TaskRun {
     fn unread(&mut self) -> Vec<Message> {
         let mut unread = self.exchange.unread();
         if let Some(asides) = &mut self.asides {
-            asides.close();
-            while let Ok(question) = asides.try_recv() {
-                unread.push(question);
-            }
+            unread.extend(asides.unread());
         }
         unread
     }

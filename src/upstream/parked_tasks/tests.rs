@@ -58,10 +58,7 @@ impl TasksStage {
                 keeper: Arc::new(()),
                 tolerance: Tolerance::Answer,
             },
-            reached: ReachedLink {
-                link: self.link.clone(),
-                own: None,
-            },
+            reached: ReachedLink::shared(self.link.clone()),
             exchange,
             asides: None,
             changes: true,

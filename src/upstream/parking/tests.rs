@@ -102,7 +102,7 @@ impl ParkingStage {
         let call = AskingCall {
             caller: &caller,
             server: &bank(),
-            reached: ReachedLink { link, own: None },
+            reached: ReachedLink::shared(link),
             exchange,
             asides: None,
             asked: None,

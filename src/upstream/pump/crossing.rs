@@ -302,7 +302,8 @@ impl ExchangeContext<'_> {
         questions: Vec<Message>,
     ) -> Result<Message, Leg> {
         let SentRequest { reached, exchange } = *leg.request;
-        let own = leg.own.map(|own| *own).unwrap_or_default();
+        let mut own = leg.own.map(|own| *own).unwrap_or_default();
+        let (is_taken_up, token) = (own.is_taken_up, own.token.take());
         let call = AskingCall {
             caller: self.caller,
             server,
@@ -313,7 +314,14 @@ impl ExchangeContext<'_> {
             followed: own.followed,
         };
         let parked = self.links.servers().parked().park(call, questions).await;
-        parked.map_err(|crowded| Leg::of(crowded, None))
+        // Nothing has changed for it: its progress has the token that it had.
+        parked.map_err(|crowded| {
+            let mut leg = Leg::of(crowded, token);
+            if let Some(own) = &mut leg.own {
+                own.is_taken_up = is_taken_up;
+            }
+            leg
+        })
     }
 
     /// Whether the request is no new one, but a round of a call that waits, or waited, for its agent.

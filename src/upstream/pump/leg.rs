@@ -6,7 +6,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::reply::Fault;
 use crate::model::tally::FOREIGN_PROGRESS;
-use crate::upstream::caller_links::CallerLink;
+use crate::upstream::caller_links::{CallerLink, QuestionInbox};
 use crate::upstream::keeper::Unheard;
 use crate::upstream::link::Link;
 use crate::upstream::links::SentRequest;
@@ -15,7 +15,6 @@ use crate::upstream::parking::{FollowedTask, ParkedCall};
 use crate::upstream::questions::bytes_of;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 
 /// Questions of one call that are put to the agent together.
@@ -41,7 +40,7 @@ pub(super) struct Leg {
 #[derive(Default)]
 pub(super) struct OwnLeg {
     /// Where questions arrive that name no request.
-    pub(super) asides: Option<mpsc::Receiver<Message>>,
+    pub(super) asides: Option<QuestionInbox>,
     /// Its parameters, as the agent wrote them when it was sent.
     pub(super) asked: Option<Text>,
     /// Whether it waited for its agent, who may know progress by another token by now.
@@ -103,6 +102,9 @@ impl Leg {
     /// From now on the result of this task is waited for.
     pub(super) fn follow(&mut self, id: Text) {
         if let Some(own) = &mut self.own {
+            if let Some(asides) = &own.asides {
+                asides.becomes(&id);
+            }
             own.followed = Some(FollowedTask { id, breaks: 0 });
         }
     }

@@ -14,7 +14,7 @@ use crate::mcp::message::Message;
 use crate::model::ids::unguessable;
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::tasks;
-use crate::upstream::caller_links::{Asker, ReachedLink};
+use crate::upstream::caller_links::{AskedAbout, Asker, ReachedLink};
 use crate::upstream::legacy_tasks::{HeldTaskKey, OpenResult, TaskQuestion, refused};
 use crate::upstream::links::SentRequest;
 use crate::upstream::questions::tell;
@@ -34,6 +34,9 @@ const STANDING_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_RESULT_BREAKS: u32 = 30;
 const RESULT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Why a task is not asked about.
+const TOO_MANY_WAIT: &str =
+    "as many conversations with the tool server wait for their agents as may; ask again later";
 const NO_RESULT: &str = "the result of the task did not come";
 
 /// What came of asking for the result of a task.
@@ -59,10 +62,12 @@ impl ExchangeContext<'_> {
         let id = legacy_task_of(answer).filter(|_| is_call)?;
         let meta = leg.asked().or(message.body.as_ref());
         let meta = meta.and_then(|params| params.get("_meta"));
-        if meta.as_ref().is_some_and(knows_tasks) {
+        let mut reached = leg.request.reached.clone();
+        let servers = self.links.servers();
+        // Where no link can be kept for a task, its result is waited for here.
+        if meta.as_ref().is_some_and(knows_tasks) && servers.callers().pin(&mut reached) {
             let key = HeldTaskKey::of(self.caller, outbound.server, &id);
-            let held = self.links.servers().tasks();
-            held.hold(key, leg.request.reached.clone());
+            servers.tasks().hold(key, reached);
             return None;
         }
         let is_needed = outbound.terms.task == TaskSupport::Required && own.makes_tasks();
@@ -238,7 +243,11 @@ impl ExchangeContext<'_> {
     ) -> Result<AskedResult, Fault> {
         let held = self.links.servers().tasks();
         if held.link(key).is_none_or(|known| known.is_over()) {
-            held.hold(key.clone(), reached.clone());
+            let mut kept = reached.clone();
+            if !self.links.servers().callers().pin(&mut kept) {
+                return Err(Fault::after_sending(TOO_MANY_WAIT));
+            }
+            held.hold(key.clone(), kept);
         }
         // Another request about the task waits here until this one knows what is asked.
         let mut place = held.open(key).unwrap_or_default().lock_owned().await;
@@ -436,7 +445,9 @@ async fn opened(outbound: &Outbound<'_>, reached: ReachedLink) -> Result<OpenRes
     exchange.read_aside();
     Ok(OpenResult {
         exchange,
-        asides: reached.legacy().map(|own| own.questions()),
+        asides: reached
+            .legacy()
+            .map(|own| own.questions(AskedAbout::Task(id.as_bytes().to_vec()))),
         reached,
         questions: Vec::new(),
     })

@@ -5,15 +5,22 @@
 use super::leg::Leg;
 use super::{ExchangeContext, ExchangeOutcome, Outbound};
 use crate::mcp::bridge::knows_tasks;
-use crate::mcp::error_codes::INVALID_PARAMS;
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::upstream::keeper::Unheard;
 use crate::upstream::links::SentRequest;
 use crate::upstream::parked_tasks::{
     MAX_TASK_TIME, NewTask, ParkedTaskId, TaskQuestioner, TaskRun,
 };
+use crate::upstream::questions::refuse;
 use serde_json::json;
 
+/// Said to a server whose links all wait for agents, but for those that calls need.
+const TOO_MANY_WAIT: Unheard = Unheard {
+    code: INTERNAL_ERROR,
+    words: "as many conversations with this server wait for their agents as may: the others are for calls; ask again later",
+};
 /// Why answers go nowhere.
 const NOBODY_WAITS: &str = "nothing of this task waits for answers; ask how it stands (tasks/get)";
 
@@ -22,9 +29,15 @@ impl ExchangeContext<'_> {
     pub(super) async fn put_aside(
         &self,
         outbound: &Outbound<'_>,
-        leg: Leg,
+        mut leg: Leg,
         questions: Vec<Message>,
     ) -> Result<Message, Leg> {
+        if !self.links.servers().callers().pin(&mut leg.request.reached) {
+            for question in questions {
+                refuse(leg.link(), &question, TOO_MANY_WAIT).await;
+            }
+            return Err(leg);
+        }
         if !self.becomes_task(outbound, &leg) {
             return self.parked(outbound.server, leg, questions).await;
         }

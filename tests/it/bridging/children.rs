@@ -37,7 +37,13 @@ for line in sys.stdin:
         if params.get("arguments", {}).get("hang"):
             while True: time.sleep(60)
         if fate == "ends" and state: os._exit(1)
-        if fate in ("ends", "gone"): result = {"resultType": "input_required", "requestState": "one"}
+        if fate == "asks" and params.get("arguments", {}).get("asks"):
+            form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+            print(json.dumps({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form}), flush=True)
+            said = json.loads(sys.stdin.readline())
+            while said.get("id") != "q": said = json.loads(sys.stdin.readline())
+            result = {"content": [{"type": "text", "text": json.dumps(said)}]}
+        elif fate in ("ends", "gone"): result = {"resultType": "input_required", "requestState": "one"}
         else: result = {"content": [{"type": "text", "text": str(os.getpid())}], "resultType": "complete"}
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     if result is None: answer["error"] = {"code": -32601, "message": "no such method"}
@@ -293,4 +299,47 @@ async fn an_agent_beyond_its_sessions_is_refused() {
         (crossing.server.deleted() == 1).then_some(())
     })
     .await;
+}
+
+/// Protocol §4.3: three agents have their calls wait in twelve children of a server, which may have
+/// sixteen. A question in a thirteenth is refused, in words, and its call goes on; calls of other
+/// agents find a child.
+#[tokio::test]
+async fn calls_that_wait_leave_children_for_others() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let callers: String = names
+        .map(|name| format!("\n  - {{ agent: {name}, token: token-of-the-agent-{name} }}"))
+        .concat();
+    let setup = setup("legacy", "asks", "").callers(&callers).open_sides();
+    let gate = setup.start().await;
+    let agent = |name: &str| {
+        let token = format!("token-of-the-agent-{name}");
+        gate.agent().at("s").token(&token)
+    };
+    let sets = [
+        json!({ "elicitation": {} }),
+        json!({ "elicitation": {}, "sampling": {} }),
+        json!({ "elicitation": {}, "roots": {} }),
+        json!({ "elicitation": { "form": {} } }),
+    ];
+    let asking = async |agent: &Agent, set: usize| {
+        let mut call = call(agent, "read", json!({ "asks": true, "n": set }));
+        call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = sets[set].clone();
+        agent.answered(&call).await
+    };
+    for name in &names[..3] {
+        let agent = agent(name);
+        for set in 0..sets.len() {
+            let asked = asking(&agent, set).await;
+            assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        }
+    }
+    let refused = asking(&agent("d"), 0).await;
+    let said = refused["result"]["content"][0]["text"].as_str();
+    assert!(said.unwrap().contains("wait for their agents"), "{refused}");
+    for name in &names[3..] {
+        let answer = agent(name).call_anew("read", json!({})).await;
+        assert_eq!(code(&answer), None, "{name}: {answer}");
+    }
+    assert_eq!(noted(&gate, "came").len(), 16);
 }

@@ -140,3 +140,22 @@ async fn another_call_finds_the_session_gone() {
     let told = stage.becomes("failed").await;
     assert!(told.to_string().contains("outcome_unknown"), "{told}");
 }
+
+/// A question is judged, and recorded, when its server asks it, however often its agent asks how the
+/// task stands.
+#[tokio::test]
+async fn a_question_is_recorded_once() {
+    let stage = TaskStage::of("pay").await;
+    for _ in 0..3 {
+        assert_eq!(stage.asked().await.len(), 1);
+    }
+    let key = stage.asked().await.remove(0);
+    stage.answers(&key).await;
+    let server = &stage.crossing.server;
+    server.sees("the answer", is_answer("q-1")).await;
+    stage.finishes().await;
+    stage.becomes("completed").await;
+    let entries = stage.crossing.gate.entries(2).await;
+    let asked = entries.iter().filter(|entry| entry["method"] == ELICITED);
+    assert_eq!(asked.count(), 1, "{entries:#?}");
+}

@@ -1,6 +1,8 @@
 //! Tasks that agents of 2026-07-28 hold at a legacy server, and more than one request about one of them.
 
-use super::of_legacy_servers::{ask, done, question, question_of, result_request, stage, task};
+use super::of_legacy_servers::{
+    ask, done, question, question_of, request, result_request, stage, task,
+};
 use super::*;
 use crate::harness::scripted_server::event;
 use tokio::sync::mpsc::Sender;
@@ -213,4 +215,33 @@ async fn an_error_is_no_ending_of_a_completed_task() {
         );
         assert_eq!(stage.server.executions(), 1);
     }
+}
+
+/// While the result of a task is waited for, a call of the same agent is asked what the server asks
+/// without saying for what: what a task asks names it.
+#[tokio::test]
+async fn an_open_result_hides_no_call() {
+    let (stage, says, agent) = asking().await;
+    says.send(question()).await.unwrap();
+    assert_eq!(keys(&get(&agent).await).len(), 1);
+    let all_listen =
+        || async { (stage.server.listeners() == stage.server.sessions()).then_some(()) };
+    until("each session is listened to", all_listen).await;
+    let _held = stage.server.holds("tools/call");
+    let plain = request(&agent, "tools/call", call("plain", 2, None), false);
+    let asking = async {
+        let is_it = |seen: &Seen| seen.body["params"]["name"] == "plain";
+        stage.server.sees("the call", is_it).await;
+        let params = json!({ "message": "sure?", "requestedSchema": { "type": "object", "properties": {} } });
+        let asked = json!({ "jsonrpc": "2.0", "id": "q-9", "method": ELICITED, "params": params });
+        stage.server.tells(asked).await;
+    };
+    let (asked, ()) = tokio::join!(agent.answered(&plain), asking);
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let requests = asked["result"]["inputRequests"].as_object().unwrap();
+    let words: Vec<_> = requests
+        .values()
+        .map(|asked| &asked["params"]["message"])
+        .collect();
+    assert_eq!(words, ["sure?"]);
 }
