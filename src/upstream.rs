@@ -10,7 +10,7 @@ pub(crate) mod hook;
 pub mod http;
 pub(crate) mod keeper;
 pub mod leftovers;
-mod legacy_tasks;
+pub(crate) mod legacy_tasks;
 pub(crate) mod lineage;
 pub(crate) mod lines;
 pub(crate) mod link;

@@ -13,7 +13,7 @@ use crate::upstream::backoff::Backoff;
 use crate::upstream::caller_links::{Asker, ReachedLink};
 use crate::upstream::link::UpstreamExchange;
 use crate::upstream::server::{ServerState, UpstreamServer};
-use own::OwnSubscription;
+use own::{OwnSubscription, TaskTurns};
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -199,6 +199,14 @@ impl<'a> Feed<'a> {
         here
     }
 
+    fn turns(&self) -> TaskTurns {
+        TaskTurns {
+            tasks: self.relay.servers.tasks().clone(),
+            caller: self.request.caller.clone(),
+            server: self.server.settings.name.clone(),
+        }
+    }
+
     async fn subscribe(&self, wanted: &Object) -> Result<SubscribeAnswer, Fault> {
         let wanted = &self.wanted_here(wanted).await;
         let params = self.relay.subscription(self.request, wanted);
@@ -218,7 +226,7 @@ impl<'a> Feed<'a> {
             let name = &self.server.settings.name;
             let reached = self.request.links.link(name, asker).await?;
             if let Some(own) = reached.legacy().cloned() {
-                let (open, told) = OwnSubscription::begin(own, wanted).await;
+                let (open, told) = OwnSubscription::begin(own, self.turns(), wanted).await;
                 let open = AnySubscription::Own(Box::new(open));
                 return Ok(SubscribeAnswer::Acknowledged(open, told));
             }

@@ -7,8 +7,11 @@ use crate::mcp::bridge::{
 };
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::model::caller::Caller;
+use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
 use crate::upstream::caller_links::CallerLink;
+use crate::upstream::legacy_tasks::{HeldTaskKey, LegacyTasks};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -16,9 +19,20 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 /// How long a server may take to give the result of a task that it says has ended.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// By which requests about one task take turns.
+pub(super) struct TaskTurns {
+    /// The tasks that agents hold.
+    pub(super) tasks: Arc<LegacyTasks>,
+    /// Whose they are.
+    pub(super) caller: Arc<Caller>,
+    /// At which server.
+    pub(super) server: ServerName,
+}
+
 /// What an agent hears on its own link. Dropping it takes back what it asked the server for.
 pub(super) struct OwnSubscription {
     own: Arc<CallerLink>,
+    turns: TaskTurns,
     notes: Receiver<Arc<Message>>,
     told: Object,
     uris: Vec<String>,
@@ -26,11 +40,16 @@ pub(super) struct OwnSubscription {
 
 impl OwnSubscription {
     /// Asks for as much of `wanted` as the server can tell; returns that, too.
-    pub(super) async fn begin(own: Arc<CallerLink>, wanted: &Object) -> (Self, Object) {
+    pub(super) async fn begin(
+        own: Arc<CallerLink>,
+        turns: TaskTurns,
+        wanted: &Object,
+    ) -> (Self, Object) {
         let notes = own.notes();
         // From the start, so that what was taken is given back when nobody waits any more.
         let mut open = Self {
             own,
+            turns,
             notes,
             told: Object::new(),
             uris: Vec::new(),
@@ -97,8 +116,20 @@ impl OwnSubscription {
         let mut told = task_to_modern(task);
         let status = TaskStatus::of(task);
         if matches!(status, TaskStatus::Completed | TaskStatus::Failed) {
+            let TaskTurns {
+                tasks,
+                caller,
+                server,
+            } = &self.turns;
+            let place = tasks.open(&HeldTaskKey::of(caller, server, &id));
             let params = Text::members_of(&[("taskId", id)]);
-            let asked = self.own.link.ask("tasks/result", Some(params));
+            let asked = async {
+                let _turn = match &place {
+                    Some(place) => Some(place.lock().await),
+                    None => None,
+                };
+                self.own.link.ask("tasks/result", Some(params)).await
+            };
             let ended = tokio::time::timeout(RESULT_TIMEOUT, asked)
                 .await
                 .ok()?

@@ -245,3 +245,39 @@ async fn an_open_result_hides_no_call() {
         .collect();
     assert_eq!(words, ["sure?"]);
 }
+
+/// The server tells that a task has ended while its agent asks how it stands: word of it on the agent's
+/// subscription waits its turn, so that one request for the result is open at a time.
+#[tokio::test]
+async fn word_of_a_task_takes_its_turn() {
+    let (stage, says, agent) = asking().await;
+    let wanted = json!({ "notifications": { "taskIds": ["t-1"] } });
+    let listen = request(&agent, "subscriptions/listen", wanted, true);
+    let mut listening = agent.post(&listen).await;
+    let first = listening.message().await;
+    assert_eq!(first["params"]["notifications"]["taskIds"], json!(["t-1"]));
+    let all_listen =
+        || async { (stage.server.listeners() == stage.server.sessions()).then_some(()) };
+    until("each session is listened to", all_listen).await;
+    stage.stands(task("completed"));
+    let telling = async {
+        let id = result_request(&stage).await.body["id"].clone();
+        let told = task("completed");
+        let note =
+            json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": told });
+        stage.server.tells(note).await;
+        for id in ["p-1", "p-2"] {
+            let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+            stage.server.tells(ping).await;
+            stage.server.sees("that it was read", is_answer(id)).await;
+        }
+        assert_eq!(stage.count("tasks/result"), 1);
+        let ended = json!({ "jsonrpc": "2.0", "id": id, "result": done("first") });
+        says.send(event(&ended)).await.unwrap();
+    };
+    let (told, ()) = tokio::join!(get(&agent), telling);
+    assert_eq!(told["result"]["status"], "completed", "{told}");
+    let word = listening.message().await;
+    assert_eq!(word["params"]["status"], "completed", "{word}");
+    assert_eq!(stage.count("tasks/result"), 2);
+}
