@@ -44,6 +44,7 @@ fn setup(mode: &'static str) -> Setup {
 fn oddities() -> Vec<String> {
     let deep = format!(r#"{{"a":{}1{}}}"#, "[".repeat(130), "]".repeat(130));
     let long = format!(r#"{{"a":"{}"}}"#, "s".repeat((1 << 20) + 1));
+    let many = format!(r#"{{"a":[{}1]}}"#, "1,".repeat(999_000));
     [
         r#"{ "a" : 18446744073709551616 }"#,
         r#"{"a":-123456789012345678901234567890}"#,
@@ -56,6 +57,7 @@ fn oddities() -> Vec<String> {
         r#"{"$serde_json::private::RawValue":"{"}"#,
         &deep,
         &long,
+        &many,
     ]
     .map(str::to_owned)
     .to_vec()

@@ -5,7 +5,7 @@ use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
 use super::fold::folded;
 use super::index::{IndexBuilder, MemberIndex, PassedKey};
 use super::ordinary::ordinary;
-use super::{JsonLimits, Malformed, decode};
+use super::{JsonLimits, Malformed, SERVER_JSON_LIMITS, decode};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -130,8 +130,12 @@ impl Scanner<'_> {
 
     fn value(&mut self, depth: usize) -> Result<(), Malformed> {
         self.nodes += 1;
-        if self.nodes > self.limits.nodes {
+        // Where more is let pass, as many as a tool server may send.
+        if self.nodes > SERVER_JSON_LIMITS.nodes {
             return self.refuse(TOO_MANY_VALUES);
+        }
+        if self.nodes > self.limits.nodes {
+            self.odd(TOO_MANY_VALUES, self.at)?;
         }
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
