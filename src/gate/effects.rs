@@ -4,6 +4,7 @@
 
 pub(in crate::gate) mod bill;
 pub mod refusal_streaks;
+pub(in crate::gate) mod replays;
 pub mod slots;
 pub(in crate::gate) mod taken;
 
@@ -19,7 +20,6 @@ use crate::guards::budget::shown;
 use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::Keyed;
 use crate::guards::task::Belonging;
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -30,7 +30,7 @@ use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
 use crate::store::session_locks::{Lease, SessionLocks};
 use crate::store::state::budget::{BudgetLimits, Exceeded, TaskUsage};
-use crate::store::state::claim::{ClaimStatus, Stored, claim_status};
+use crate::store::state::claim::{ClaimStatus, claim_status};
 use crate::store::state::command::{Intent, Reserve, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::settlement::Charge;
@@ -185,12 +185,18 @@ impl Effects {
                     ..StoreKeys::default()
                 })
                 .await?;
-            let standing = claim_status(
+            let mut standing = claim_status(
                 view.claim.as_ref(),
                 &fingerprint,
                 round.as_ref(),
                 self.store.now(),
             );
+            let asked = view.claim.as_ref().and_then(|claim| claim.phase.stored());
+            if let (ClaimStatus::Open { round: 1.., .. }, Some(asked)) = (&standing, asked)
+                && Box::pin(self.answers_nothing(call, asked)).await?
+            {
+                standing = ClaimStatus::Asked(asked.clone());
+            }
             *holder = view
                 .claim
                 .filter(|_| !matches!(standing, ClaimStatus::Open { .. }))
@@ -208,15 +214,6 @@ impl Effects {
 
     pub(in crate::gate) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
         self.store.load_view(place).await.map_err(unavailable)
-    }
-
-    /// The answer that was given before, byte for byte.
-    async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
-        let body = self.store.body(stored).await.map_err(unavailable)?;
-        // It was judged when it came.
-        let read = Text::read_oddly(body, &SERVER_JSON_LIMITS);
-        let (body, _) = read.map_err(|_| Refusal::InternalError)?;
-        Ok(Message::response(None, body, stored.is_error))
     }
 
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as

@@ -152,13 +152,15 @@ impl Links {
         self.session.as_ref().map(|_| &self.questions)
     }
 
-    /// Which wire a server is reached on.
+    /// Which wire a server is reached on; of one that is down, was reached on.
     pub(crate) fn wire(&self, server: &UpstreamServer) -> Era {
         let own = match &self.session {
             Some(_) => Era::Legacy,
             None => Era::Modern,
         };
-        if server.up().is_none_or(|up| up.verdict.speaks_era(own)) {
+        let up = server.up().map(|up| up.verdict.clone());
+        let known = up.or_else(|| server.known());
+        if known.is_none_or(|known| known.speaks_era(own)) {
             return own;
         }
         match own {

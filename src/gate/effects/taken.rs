@@ -264,7 +264,11 @@ async fn phase(
 ) -> Result<ClaimPhase, StoreError> {
     let EndedRound { proof, round, .. } = ended;
     Ok(match proof {
-        Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
+        Proof::Answered
+        | Proof::Erred
+        | Proof::Asked
+        | Proof::AskedAsTask
+        | Proof::NotRun { again: false } => {
             let (is_error, body) = given(answer);
             late::ended_with(proof, round, effects.store.keep(is_error, body).await?)
         }

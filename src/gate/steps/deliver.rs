@@ -70,7 +70,7 @@ impl Delivery<'_> {
         named: Named<'_>,
     ) -> (Proof, Option<LateExchange>) {
         match late::of_parked_task(&self.subject.call, ended, || self.shaper()) {
-            Some(rest) => (Proof::Asked, Some(rest)),
+            Some(rest) => (Proof::AskedAsTask, Some(rest)),
             None => (proof::of(ended, named), None),
         }
     }
@@ -140,7 +140,11 @@ async fn delivered(
             // The server tells a second copy by its own key.
             Proof::Unknown if late.is_some() || parked.is_some() => false,
             Proof::Unknown => sending.timer.now().saturating_sub(began) < delivery.cleared.window(),
-            Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
+            Proof::Answered
+            | Proof::Erred
+            | Proof::Asked
+            | Proof::AskedAsTask
+            | Proof::NotRun { again: false } => false,
         };
         // Nobody wants it sent any more.
         let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
@@ -159,7 +163,7 @@ async fn delivered(
             round: held.claimed.round,
             era,
             shaper: delivery.shaper(),
-            is_parked: proven == Proof::Asked,
+            is_parked: proven == Proof::AskedAsTask,
         });
         let ending = sending.finished(rules, ended);
         return delivery.shaped(ending).await;

@@ -132,7 +132,11 @@ impl Late {
                 // What is no answer proves nothing else.
                 (Proof::Unknown | Proof::NotSent, _) | (_, Err(_)) => return,
                 (
-                    Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { .. },
+                    Proof::Answered
+                    | Proof::Erred
+                    | Proof::Asked
+                    | Proof::AskedAsTask
+                    | Proof::NotRun { .. },
                     Ok(answer),
                 ) => {
                     let answer = self.shaper.answer(answer).await;
@@ -177,9 +181,10 @@ pub(in crate::gate) fn readable(
 /// What the claim becomes with an answer that is kept.
 pub(in crate::gate) fn ended_with(proof: Proof, round: u32, stored: Stored) -> ClaimPhase {
     match proof {
-        Proof::Asked => ClaimPhase::AwaitingInput {
+        Proof::Asked | Proof::AskedAsTask => ClaimPhase::AwaitingInput {
             round: round + 1,
             asked: stored,
+            is_task: proof == Proof::AskedAsTask,
         },
         Proof::NotRun { again } => ClaimPhase::Failed {
             answer: Some(stored),

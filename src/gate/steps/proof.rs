@@ -28,6 +28,8 @@ pub(in crate::gate) enum Proof {
     Erred,
     /// The server asks for input first.
     Asked,
+    /// The same, and its agent answers it as a task of toolgate's own.
+    AskedAsTask,
     /// The server did not run it, as the contract or the operator knows; `again`: the same key may
     /// claim again.
     NotRun {
@@ -45,9 +47,10 @@ impl Proof {
     /// not run, has failed, or asks first says nothing of one that may have run.
     pub(in crate::gate) fn after(self, before: Self) -> Self {
         match (before, self) {
-            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred | Self::Asked) => {
-                Self::Unknown
-            }
+            (
+                Self::Unknown,
+                Self::NotSent | Self::NotRun { .. } | Self::Erred | Self::Asked | Self::AskedAsTask,
+            ) => Self::Unknown,
             (_, last) => last,
         }
     }
@@ -215,6 +218,7 @@ mod tests {
             ),
             (Proof::Unknown, Proof::Erred, Proof::Unknown),
             (Proof::Unknown, Proof::Asked, Proof::Unknown),
+            (Proof::Unknown, Proof::AskedAsTask, Proof::Unknown),
             (AGAIN, Proof::Erred, Proof::Erred),
             (Proof::NotSent, Proof::Asked, Proof::Asked),
             (Proof::Unknown, Proof::Answered, Proof::Answered),

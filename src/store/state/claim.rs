@@ -63,6 +63,10 @@ pub enum ClaimPhase {
         round: u32,
         /// What it asked.
         asked: Stored,
+        /// Does its agent hold it as a task of toolgate's own? Such a task is answered by itself: no
+        /// round of the call is one of it.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        is_task: bool,
     },
     /// The server answered: a result, a result that says `isError`, or a JSON-RPC error.
     Completed(Stored),
@@ -270,11 +274,14 @@ pub fn claim_status(
     }
     match &claim.phase {
         ClaimPhase::Dispatching => ClaimStatus::InFlight(claim.action),
-        ClaimPhase::AwaitingInput { round: asked, .. }
-            if round.is_some()
-                && round != claim.brought.as_ref()
-                && !was_answered
-                && claim.answered.len() < MAX_ROUNDS =>
+        ClaimPhase::AwaitingInput {
+            round: asked,
+            is_task: false,
+            ..
+        } if round.is_some()
+            && round != claim.brought.as_ref()
+            && !was_answered
+            && claim.answered.len() < MAX_ROUNDS =>
         {
             ClaimStatus::Open {
                 attempt: claim.attempt,

@@ -201,6 +201,7 @@ fn phases() -> Vec<Option<ClaimPhase>> {
         Some(ClaimPhase::AwaitingInput {
             round: 1,
             asked: result("which account?"),
+            is_task: false,
         }),
         Some(ClaimPhase::Completed(result("paid"))),
         Some(ClaimPhase::Failed {

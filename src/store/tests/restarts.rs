@@ -18,6 +18,7 @@ async fn lived(store: &dyn Store) -> Vec<Intent> {
     let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
+        is_task: false,
     };
     let failed = |again| ClaimPhase::Failed {
         answer: Some(result("no")),

@@ -148,6 +148,7 @@ fn settled(dice: &mut SplitMixRng, intent: &Intent) -> StoreCommand {
     let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
+        is_task: false,
     };
     let failed = ClaimPhase::Failed {
         answer: Some(result("no")),

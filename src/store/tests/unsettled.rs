@@ -27,6 +27,7 @@ async fn in_each_phase(store: &dyn Store) -> Vec<Intent> {
     let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
+        is_task: false,
     };
     let phases = [
         unknown(),

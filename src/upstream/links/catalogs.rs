@@ -55,7 +55,8 @@ impl Links {
             return;
         }
         for server in self.servers.all() {
-            if scope.holds(&server.settings.name) && self.wire(server) == Era::Legacy {
+            let is_up = scope.holds(&server.settings.name) && server.up().is_some();
+            if is_up && self.wire(server) == Era::Legacy {
                 let known = self.servers.callers().known(server, Asker { caller, meta });
                 if let Some(known) = known {
                     let name = &server.settings.name;

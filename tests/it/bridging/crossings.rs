@@ -6,6 +6,7 @@ use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, Seen, event, tool};
 use crate::harness::setup::Setup;
+use crate::harness::until;
 use serde_json::{Value, json};
 
 /// Which era the server is of; the agent is of the other.
@@ -60,6 +61,24 @@ pub async fn server(towards: Towards, tools: Vec<Value>) -> ScriptedServer {
     server
 }
 
+/// A server of this era only takes the place of another.
+pub async fn replaced(old: &ScriptedServer, towards: Towards) -> ScriptedServer {
+    let new = server(towards, tools()).await;
+    old.down();
+    let listener = until("the address is free again", || async {
+        tokio::net::TcpListener::bind(old.address).await.ok()
+    });
+    new.serve(listener.await);
+    new
+}
+
+fn tools() -> Vec<Value> {
+    let mut pay = tool("pay");
+    pay["inputSchema"]["properties"] =
+        json!({ "n": { "type": "integer" }, "token": { "type": "string" } });
+    vec![pay, tool("read"), tool("hid")]
+}
+
 /// Each request is answered with this, in the words of the era.
 pub fn finishes(server: &ScriptedServer, towards: Towards, result: &Value) {
     let result = complete(towards, result);
@@ -87,10 +106,7 @@ impl Crossing {
 
     /// The server, and the configuration of what is before it.
     pub async fn setup(towards: Towards, policy: &str, more: &str) -> (ScriptedServer, Setup) {
-        let mut pay = tool("pay");
-        pay["inputSchema"]["properties"] =
-            json!({ "n": { "type": "integer" }, "token": { "type": "string" } });
-        let server = server(towards, vec![pay, tool("read"), tool("hid")]).await;
+        let server = server(towards, tools()).await;
         let setup = Setup::new()
             .server_with("s", &format!("url: \"{}\"", server.url()))
             .policy(&format!("{policy}{LAYERS}"))

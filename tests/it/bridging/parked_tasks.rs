@@ -1,7 +1,7 @@
 //! A legacy server asks in the middle of an ordinary call, and the agent of 2026-07-28 knows tasks: it
 //! holds one of toolgate's own (protocol §4.3). Whatever becomes of it, the tool runs once.
 
-use super::crossings::{ALICE, BOB, Crossing, ELICITED, Towards, agent, call};
+use super::crossings::{ALICE, BOB, Crossing, ELICITED, Towards, agent, call, replaced};
 use super::last;
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
@@ -125,7 +125,10 @@ impl TaskStage {
     }
 
     async fn finishes(&self) {
-        let id = last(&self.crossing.server, "tools/call").body["id"].clone();
+        let is_call =
+            |seen: &Seen| seen.method() == "tools/call" && seen.body["params"]["name"] == "pay";
+        let sent = self.crossing.server.sees("the call", is_call).await;
+        let id = sent.body["id"].clone();
         let result = json!({ "content": [{ "type": "text", "text": "paid" }] });
         let done = json!({ "jsonrpc": "2.0", "id": id, "result": result });
         self.says.send(event(&done)).await.unwrap();
@@ -294,6 +297,89 @@ async fn a_task_that_waited_when_toolgate_died_is_unknown() {
         assert_eq!(stage.crossing.server.executions(), 1);
         verifies(stage.crossing.gate).await;
     }
+}
+
+/// toolgate is killed while a call waits as a task, or parked, and a server that speaks 2026-07-28 takes
+/// the place of the one that asked. Answers without the state of a question are no round of the
+/// call, which its new server would run once more; and where the server is only down, they do not
+/// take the place of the call, whose end is the call's.
+#[tokio::test]
+async fn answers_begin_no_call_anew_where_the_server_has_changed_its_era() {
+    for knows_tasks in [true, false] {
+        let mut crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
+        let alice = crossing.agent(ALICE).await;
+        let says = crossing.server.holds("tools/call");
+        says.send(question("q-1")).await.unwrap();
+        let params = json!({ "name": "pay", "arguments": { "n": 1 } });
+        let of = |agent: &Agent, params: &Value| {
+            if knows_tasks {
+                return knowing(agent, "tools/call", params.clone());
+            }
+            call(agent, "pay", params["arguments"].clone())
+        };
+        let asked = alice.answered(&of(&alice, &params)).await;
+        let kind = asked["result"]["resultType"].clone();
+        assert_eq!(kind == "task", knows_tasks, "{asked}");
+        let setup = crossing.gate.setup.clone();
+        crossing.gate.kill().await;
+        let new = replaced(&crossing.server, Towards::Modern).await;
+        crossing.gate = setup.start().await;
+        let alice = agent(&crossing.gate, Towards::Legacy, ALICE).await;
+        let answers = json!({ "question-1": { "action": "accept", "content": {} } });
+        let mut round = of(&alice, &params);
+        round["params"]["inputResponses"] = answers;
+        for message in [&round, &of(&alice, &params), &round] {
+            let answer = alice.answered(message).await;
+            assert_eq!(answer["result"]["resultType"], kind, "{answer}");
+            let name = if knows_tasks {
+                "taskId"
+            } else {
+                "requestState"
+            };
+            assert_eq!(answer["result"][name], asked["result"][name], "{answer}");
+        }
+        let executions = (crossing.server.executions(), new.executions());
+        assert_eq!(executions, (1, 0), "I1: it ran once");
+        verifies(crossing.gate).await;
+    }
+}
+
+/// The server is down for toolgate's own conversation with it, while a call waits as a task in another:
+/// answers that come beside the task do not take its place, and its result is the call's.
+#[tokio::test]
+async fn answers_beside_a_task_lose_no_result_while_the_server_is_down() {
+    let stage = TaskStage::of("pay").await;
+    let keys = stage.asked().await;
+    let server = &stage.crossing.server;
+    server.is_listened_to().await;
+    server.leaves_introductions();
+    server.forgets_first_session();
+    let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    server.tells(changed).await;
+    until("toolgate finds the server down", || async {
+        let read = call(&stage.alice, "read", json!({}));
+        let answer = stage.alice.answered(&read).await;
+        (code(&answer).as_deref() == Some("upstream_unavailable")).then_some(())
+    })
+    .await;
+    let mut round = knowing(&stage.alice, "tools/call", stage.call.clone());
+    round["params"]["inputResponses"] = json!({ &*keys[0]: { "action": "accept" } });
+    let answer = stage.alice.answered(&round).await;
+    assert_eq!(
+        answer["error"]["code"], -32602,
+        "it is of sessions: {answer}"
+    );
+    stage.answers(&keys[0]).await;
+    server.sees("the answer", is_answer("q-1")).await;
+    stage.finishes().await;
+    until("the call has its outcome", || async {
+        let again = stage.again().await;
+        (again["result"]["content"][0]["text"] == "paid").then_some(())
+    })
+    .await;
+    let is_paid = |seen: &Seen| seen.body["params"]["name"] == "pay";
+    let paid = server.seen().into_iter().filter(is_paid).count();
+    assert_eq!(paid, 1, "I1");
 }
 
 async fn verifies(gate: Gate) {

@@ -229,6 +229,11 @@ impl ScriptedServer {
         self.kept.sessions.lock().unwrap().clear();
     }
 
+    /// Forgets the legacy session that was opened first, which is toolgate's own.
+    pub fn forgets_first_session(&self) {
+        self.kept.sessions.lock().unwrap().remove(0);
+    }
+
     /// How many legacy sessions it knows.
     pub fn sessions(&self) -> usize {
         self.kept.sessions.lock().unwrap().len()

@@ -101,6 +101,7 @@ fn what_becomes_of_a_reservation_depends_on_what_became_of_the_call() {
     let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("?"),
+        is_task: false,
     };
     for (phase, cost, expected) in [
         (ClaimPhase::Completed(result("paid")), None, (7, 1)),

@@ -20,8 +20,13 @@ fn phase() -> impl Strategy<Value = ClaimPhase> {
         });
     let none = Just(None::<Stored>);
     prop_oneof![
-        (any::<u32>(), stored.clone())
-            .prop_map(|(round, asked)| ClaimPhase::AwaitingInput { round, asked }),
+        (any::<u32>(), stored.clone(), any::<bool>()).prop_map(|(round, asked, is_task)| {
+            ClaimPhase::AwaitingInput {
+                round,
+                asked,
+                is_task,
+            }
+        }),
         stored.clone().prop_map(ClaimPhase::Completed),
         (prop_oneof![none, stored.prop_map(Some)], any::<bool>())
             .prop_map(|(answer, again)| ClaimPhase::Failed { answer, again }),

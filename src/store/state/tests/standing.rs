@@ -35,6 +35,7 @@ fn ends() -> Vec<(Option<ClaimPhase>, [&'static str; 5])> {
     let asked = Some(ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
+        is_task: false,
     });
     let done = Some(ClaimPhase::Completed(result("paid")));
     vec![

@@ -85,6 +85,7 @@ impl KeyExpectation {
             ClaimPhase::NotSent => Self::Begin,
             ClaimPhase::Failed { answer, again } if *again || answer.is_none() => Self::Begin,
             ClaimPhase::Failed { .. } | ClaimPhase::Completed(_) => Self::From(ended),
+            ClaimPhase::AwaitingInput { is_task: true, .. } => Self::Nothing,
             ClaimPhase::AwaitingInput { .. } => Self::Round(intent.round),
             // Time is no proof of what an operator abandoned.
             ClaimPhase::Abandoned | ClaimPhase::Unknown { .. } | ClaimPhase::Dispatching => {
@@ -304,6 +305,7 @@ impl ReferenceStore {
                 ClaimPhase::AwaitingInput {
                     round: u32::try_from(rounds).unwrap() + 1,
                     asked,
+                    is_task: rounds % 4 == 3,
                 }
             }
             phase => phase.unwrap_or(ClaimPhase::Dispatching),

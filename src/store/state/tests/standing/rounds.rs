@@ -7,6 +7,7 @@ fn asks(round: u32, text: &str) -> ClaimPhase {
     ClaimPhase::AwaitingInput {
         round,
         asked: result(text),
+        is_task: false,
     }
 }
 
@@ -182,6 +183,7 @@ fn an_operator_frees_all_rounds() {
             Some(ClaimPhase::AwaitingInput {
                 round: 1,
                 asked: result("which account?"),
+                is_task: false,
             }),
         );
         let second = Intent {
@@ -214,4 +216,31 @@ fn an_operator_frees_all_rounds() {
             expected
         );
     }
+}
+
+/// protocol §4.3: what its agent holds as a task is answered by the task. Whatever else a call
+/// brings reads the handle, and the end of the task is the end of the call that began it.
+#[test]
+fn a_task_takes_no_round() {
+    let first = intent("key", 1);
+    let task = ClaimPhase::AwaitingInput {
+        round: 1,
+        asked: result("a handle"),
+        is_task: true,
+    };
+    let mut call = AskedCall {
+        view: after(&first, Some(task)),
+        first,
+    };
+    for brought in [None, Some("savings")] {
+        assert_eq!(call.stands(brought), "asked a handle");
+    }
+    let refused = call.begin(&round("savings", 2)).unwrap_err();
+    assert!(matches!(refused, CommandRefusal::Taken(_)), "{refused:?}");
+    let ends = Settle {
+        evidence: Evidence::Late,
+        ..settle(&call.first, ClaimPhase::Completed(result("paid")))
+    };
+    run(&mut call.view, &StoreCommand::Settle(ends), START_MS).unwrap();
+    assert_eq!(call.stands(Some("savings")), "ended paid");
 }
