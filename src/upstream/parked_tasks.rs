@@ -4,17 +4,15 @@
 //! id of a task says of itself whose it is, also when nothing else is known of it any more.
 
 use super::legacy_tasks::TaskQuestion;
-use crate::mcp::bridge::{TaskStatus, input_requests, with_ending};
-use crate::mcp::error_codes::INTERNAL_ERROR;
-use crate::mcp::json::{Object, Text};
+use crate::mcp::bridge::TaskStatus;
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::round::{RoundBinding, RoundSeal};
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
-use crate::model::reply::{Fault, Sent};
+use crate::model::reply::Fault;
 use parking_lot::Mutex;
-use serde_json::json;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,13 +20,18 @@ use tokio::sync::{mpsc, oneshot};
 
 mod questions;
 mod run;
+mod settling;
 mod tellings;
 #[cfg(test)]
 mod tests;
+mod told;
 mod watch;
 
 use questions::takes_all;
 pub(crate) use run::{TaskQuestioner, TaskRun};
+use settling::TaskSettlement;
+pub(crate) use settling::{TaskEnding, TaskSettling};
+use told::{NOT_RECORDED, complete};
 
 /// Tasks of one agent and of all, those that have ended included: of these the oldest is forgotten
 /// first, and where none has ended a call is parked without a task.
@@ -38,8 +41,6 @@ const MAX_TASKS: usize = 1_000;
 const MAX_RESULT_BYTES: usize = 64 << 20;
 /// How long a task may take in all, and is remembered once it has ended.
 pub(crate) const MAX_TASK_TIME: Duration = Duration::from_hours(1);
-/// How often an agent should ask how one stands.
-const POLL_INTERVAL_MS: u64 = 1_000;
 /// How long toolgate waits, when it ends, for servers to hear that nobody waits for a call.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 /// Orders that wait for their task.
@@ -49,16 +50,6 @@ const ORDERS_QUEUED: usize = 8;
 const ID_PREFIX: &str = "toolgate-task:";
 /// By which method an id is sealed.
 const ID_METHOD: &str = "tasks";
-
-/// Said of a call that may have run.
-const OUTCOME_UNKNOWN: &str = "outcome_unknown: the tool may have run, in part or to its end, and nobody knows what became of it. The call is not sent again; \
-                               find out what the tool has done before you do it again.";
-/// The same of one that changes nothing.
-const GIVEN_UP: &str = "the call was given up; it changes nothing, so it may be made again.";
-
-/// Said of an answer that two readers could read differently.
-const WITHHELD: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no JSON that everybody reads alike. \
-                        Don't send the call again; look for what it has done.";
 
 /// What is known of a task by its id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +134,8 @@ struct ParkedTask {
     orders: mpsc::Sender<TaskOrder>,
     /// Where the end of the call is told; taken once.
     ending: Option<oneshot::Receiver<Result<Message, Fault>>>,
+    /// What has become of the end where it is taken.
+    settlement: Option<Arc<Mutex<TaskSettlement>>>,
     ended: Option<Duration>,
 }
 
@@ -221,6 +214,7 @@ impl ParkedTasks {
             standing: standing.clone(),
             orders,
             ending: Some(ends),
+            settlement: None,
             ended: None,
         };
         tasks.insert(text.clone(), task);
@@ -260,12 +254,21 @@ impl ParkedTasks {
     pub(crate) fn standing(&self, id: &ParkedTaskId) -> Message {
         let known = self.tasks.lock().get(&id.text).map(|task| {
             drop(task.orders.try_send(TaskOrder::Look));
-            task.standing.clone()
+            (task.standing.clone(), task.settlement())
         });
-        let Some(standing) = known else {
+        let Some((standing, settlement)) = known else {
             return id.forgotten();
         };
         let standing = standing.lock();
+        match (&*standing, settlement) {
+            (TaskStanding::Ended(_), TaskSettlement::Pending) => {
+                return complete(id.told(TaskStatus::Working));
+            }
+            (TaskStanding::Ended(TaskEnd::Answered(_)), TaskSettlement::Lost) => {
+                return complete(id.failed(NOT_RECORDED));
+            }
+            (TaskStanding::Open(_) | TaskStanding::Ended(_), _) => {}
+        }
         let odd = match &*standing {
             TaskStanding::Ended(TaskEnd::Answered(answer)) => answer.odd.clone(),
             TaskStanding::Ended(TaskEnd::Cancelled | TaskEnd::Lost(_)) | TaskStanding::Open(_) => {
@@ -302,13 +305,14 @@ impl ParkedTasks {
     }
 
     /// What ends the call that has become a task by this answer, once.
-    pub(crate) fn ending_of(
-        &self,
-        answer: &Message,
-    ) -> Option<oneshot::Receiver<Result<Message, Fault>>> {
+    pub(crate) fn ending_of(&self, answer: &Message) -> Option<TaskEnding> {
         let id = answer.body.as_ref()?.get("taskId")?;
         let mut tasks = self.tasks.lock();
-        tasks.get_mut(&*id.as_str()?)?.ending.take()
+        let task = tasks.get_mut(&*id.as_str()?)?;
+        let ended = task.ending.take()?;
+        let (settling, settlement) = TaskSettling::begun();
+        task.settlement = Some(settlement);
+        Some(TaskEnding { ended, settling })
     }
 
     fn end(&self, id: &str) {
@@ -342,6 +346,12 @@ impl ParkedTasks {
 }
 
 impl ParkedTask {
+    /// Of one whose end nobody settles there is nothing to wait for.
+    fn settlement(&self) -> TaskSettlement {
+        let settlement = self.settlement.as_ref();
+        settlement.map_or(TaskSettlement::Kept, |settlement| *settlement.lock())
+    }
+
     fn bytes(&self) -> usize {
         match (self.ended, &*self.standing.lock()) {
             (Some(_), TaskStanding::Ended(end)) => end.bytes(),
@@ -382,11 +392,6 @@ fn oldest_ended(
     ended.min().map(|(_, id)| id.clone())
 }
 
-fn complete(mut told: Object) -> Message {
-    told.set("resultType", Text::string("complete"));
-    Message::response(None, told.text(), false)
-}
-
 fn bound<'a>(caller: &'a Caller, server: &'a ServerName) -> RoundBinding<'a> {
     RoundBinding {
         caller,
@@ -402,75 +407,5 @@ impl TaskQuestion {
             key: format!("question-{}", unguessable()),
             question,
         }
-    }
-}
-
-impl ParkedTaskId {
-    /// What is said of a task of which nothing is known but this: its call may have run.
-    pub(crate) fn forgotten(&self) -> Message {
-        complete(self.lost("toolgate keeps nothing of this task: it was started anew meanwhile, or the task ended long ago"))
-    }
-
-    /// What is told of it, whatever it does.
-    fn told(&self, status: TaskStatus) -> Object {
-        let mut told = Object::new();
-        told.set("taskId", Text::string(&self.text));
-        told.set("status", Text::string(status.word()));
-        told.set("createdAt", Text::string(&self.created));
-        let now = Clock::default().wall().to_string();
-        told.set("lastUpdatedAt", Text::string(&now));
-        told.set("ttlMs", Text::of(&json!(MAX_TASK_TIME.as_millis())));
-        told.set("pollIntervalMs", Text::of(&json!(POLL_INTERVAL_MS)));
-        told
-    }
-
-    fn standing(&self, standing: &TaskStanding) -> Object {
-        match standing {
-            TaskStanding::Open(asked) if asked.is_empty() => self.told(TaskStatus::Working),
-            TaskStanding::Open(asked) => {
-                let mut told = self.told(TaskStatus::InputRequired);
-                let asked = asked.iter().map(|asked| (&*asked.key, &asked.question));
-                told.set("inputRequests", input_requests(asked));
-                told
-            }
-            TaskStanding::Ended(TaskEnd::Answered(answer)) => {
-                let mut told = self.told(TaskStatus::Completed);
-                with_ending(&mut told, answer);
-                told
-            }
-            TaskStanding::Ended(TaskEnd::Cancelled) => {
-                let mut told = self.told(TaskStatus::Cancelled);
-                let words = if self.changes {
-                    OUTCOME_UNKNOWN
-                } else {
-                    GIVEN_UP
-                };
-                told.set("statusMessage", Text::string(words));
-                told
-            }
-            TaskStanding::Ended(TaskEnd::Lost(fault)) => {
-                if fault.sent == Sent::Answered {
-                    return self.failed(WITHHELD);
-                }
-                self.lost("the call no longer waits")
-            }
-        }
-    }
-
-    fn lost(&self, why: &str) -> Object {
-        let what = if self.changes {
-            OUTCOME_UNKNOWN
-        } else {
-            GIVEN_UP
-        };
-        self.failed(&format!("{why}; {what}"))
-    }
-
-    fn failed(&self, words: &str) -> Object {
-        let mut told = self.told(TaskStatus::Failed);
-        let error = Message::error(None, INTERNAL_ERROR, words, None);
-        with_ending(&mut told, &error);
-        told.set("statusMessage", Text::string(words));
-        told
     }
 }

@@ -18,7 +18,6 @@ use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::store::claims::StoreError;
-use crate::store::state::StoreKeys;
 use crate::store::state::budget::SeenCall;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, Spend, StoreCommand};
@@ -180,7 +179,7 @@ impl HeldClaim {
             .await
         {
             // It is queued, and will be written when there is room.
-            Err(StoreError::Full(_)) => written(effects, key).await,
+            Err(StoreError::Full(_)) => late::written(&*effects.store, key, PATIENCE).await,
             settled => settled.map(drop),
         };
         if let Some(late) = late {
@@ -232,27 +231,6 @@ fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>) {
         }
         drop(room);
     });
-}
-
-/// Waits for room on the disk, for a while.
-async fn written(effects: &Effects, key: Digest) -> Result<(), StoreError> {
-    let place = StoreKeys {
-        call: Some(key),
-        ..StoreKeys::default()
-    };
-    let durable = async {
-        loop {
-            match effects.store.load_view(place).await {
-                Err(error) if error.ends_by_itself() => {
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                }
-                other => return other.map(drop),
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, durable)
-        .await
-        .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
 }
 
 /// What the claim becomes.

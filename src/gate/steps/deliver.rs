@@ -18,6 +18,7 @@ use crate::gate::steps::dispatch::too_late;
 use crate::gate::steps::late;
 use crate::gate::steps::late::Late;
 use crate::gate::steps::late::LateExchange;
+use crate::gate::steps::late::ParkedRest;
 use crate::gate::steps::proof;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
@@ -68,7 +69,7 @@ impl Delivery<'_> {
         &self,
         ended: &Result<Message, Broken>,
         named: Named<'_>,
-    ) -> (Proof, Option<LateExchange>) {
+    ) -> (Proof, Option<ParkedRest>) {
         match late::of_parked_task(&self.subject.call, ended, || self.shaper()) {
             Some(rest) => (Proof::AskedAsTask, Some(rest)),
             None => (proof::of(ended, named), None),
@@ -157,13 +158,14 @@ async fn delivered(
         let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it
         // is read.
-        held.late = late.or(parked).map(|exchange| Late {
+        let (rest, settling) = parked.map(|rest| (rest.exchange, rest.settling)).unzip();
+        held.late = late.or(rest).map(|exchange| Late {
             exchange,
             before,
             round: held.claimed.round,
             era,
             shaper: delivery.shaper(),
-            is_parked: proven == Proof::AskedAsTask,
+            parked: settling.filter(|_| proven == Proof::AskedAsTask),
         });
         let ending = sending.finished(rules, ended);
         return delivery.shaped(ending).await;

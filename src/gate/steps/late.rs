@@ -14,11 +14,12 @@ use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::model::reply::{Fault, Sent};
 use crate::store::claims::{Store, StoreError};
+use crate::store::state::StoreKeys;
 use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
 use crate::telemetry::tasks;
-use crate::upstream::parked_tasks::MAX_TASK_TIME;
+use crate::upstream::parked_tasks::{MAX_TASK_TIME, TaskEnding, TaskSettling};
 use bytes::Bytes;
 use serde_json::json;
 use std::pin::Pin;
@@ -46,8 +47,17 @@ pub(in crate::gate) struct Late {
     pub(in crate::gate) round: u32,
     /// What was called, and what its contract says of errors and results.
     pub(in crate::gate) shaper: Shaper,
-    /// Its claim waits for input meanwhile: the call has become a task of toolgate's own.
-    pub(in crate::gate) is_parked: bool,
+    /// Its claim waits for input meanwhile: the call has become a task of toolgate's own, whose end
+    /// its agent reads once it is durable.
+    pub(in crate::gate) parked: Option<TaskSettling>,
+}
+
+/// The rest of a call that has become a task of toolgate's own.
+pub(in crate::gate) struct ParkedRest {
+    /// Until its end.
+    pub(in crate::gate) exchange: LateExchange,
+    /// To be held until that is durable.
+    pub(in crate::gate) settling: TaskSettling,
 }
 
 /// The rest of a call that waits for its agent's answers as a task of toolgate's own, if this one
@@ -56,20 +66,21 @@ pub(in crate::gate) fn of_parked_task(
     call: &Call,
     ended: &Result<Message, Broken>,
     shaper: impl FnOnce() -> Shaper,
-) -> Option<LateExchange> {
+) -> Option<ParkedRest> {
     let answer = ended.as_ref().ok()?;
     if call.origin.era == Era::Legacy {
         return None;
     }
     let tasks = call.origin.links.servers().parked_tasks();
-    let ending = tasks.ending_of(answer)?;
+    let TaskEnding { ended, settling } = tasks.ending_of(answer)?;
     let shaper = shaper();
-    Some(Box::pin(async move {
+    let exchange = Box::pin(async move {
         let lost = |_| Err(Fault::after_sending("toolgate itself lost the task"));
-        let answer = ending.await.unwrap_or_else(lost).map_err(Broken::Fault)?;
+        let answer = ended.await.unwrap_or_else(lost).map_err(Broken::Fault)?;
         shaper.readable(&answer)?;
         Ok(answer)
-    }))
+    });
+    Some(ParkedRest { exchange, settling })
 }
 
 /// The rest of a call whose deadline has passed, also where it becomes such a task in that moment:
@@ -82,7 +93,7 @@ pub(in crate::gate) fn to_the_end(
     Box::pin(async move {
         let ended = exchange.await;
         match of_parked_task(&call, &ended, || shaper) {
-            Some(rest) => rest.await,
+            Some(rest) => rest.exchange.await,
             None => ended,
         }
     })
@@ -92,7 +103,9 @@ impl Late {
     /// Listens on; the call's claim is unknown until then.
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
-            let patience = if self.is_parked {
+            let mut parked = self.parked;
+            let is_parked = parked.is_some();
+            let patience = if is_parked {
                 MAX_TASK_TIME + LATE_ANSWER_TIMEOUT
             } else {
                 LATE_ANSWER_TIMEOUT
@@ -117,16 +130,16 @@ impl Late {
             )
             .after(self.before);
             let phase = match (proof, readable(ended, self.era)) {
-                (Proof::NotSent, _) if !self.is_parked => ClaimPhase::NotSent,
-                (Proof::NotRun { again: true }, _) if !self.is_parked => ClaimPhase::Failed {
+                (Proof::NotSent, _) if !is_parked => ClaimPhase::NotSent,
+                (Proof::NotRun { again: true }, _) if !is_parked => ClaimPhase::Failed {
                     answer: None,
                     again: true,
                 },
                 // Nothing waits any more.
-                (_, Err(Broken::Fault(fault))) if self.is_parked => {
+                (_, Err(Broken::Fault(fault))) if is_parked => {
                     ClaimPhase::Unknown { why: fault.what }
                 }
-                (Proof::Unknown, Ok(_)) if self.is_parked => ClaimPhase::Unknown {
+                (Proof::Unknown, Ok(_)) if is_parked => ClaimPhase::Unknown {
                     why: "the answer proves nothing".to_owned(),
                 },
                 // What is no answer proves nothing else.
@@ -143,13 +156,16 @@ impl Late {
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
                         // After a question no error says that nothing was done.
-                        Ok(stored) if self.is_parked => ClaimPhase::Completed(stored),
+                        Ok(stored) if is_parked => ClaimPhase::Completed(stored),
                         Ok(stored) => ended_with(proof, self.round, stored),
                         Err(error) => return stays_unknown(action, &error),
                     }
                 }
             };
-            settle(&*store, key, action, phase).await;
+            let is_kept = settle(&*store, key, action, phase).await;
+            if let Some(settling) = parked.take().filter(|_| is_kept) {
+                settling.keeps();
+            }
         });
     }
 }
@@ -220,13 +236,38 @@ pub(in crate::gate) async fn keep(
     })
 }
 
-/// Ends an unknown outcome with what is known after all.
+/// Waits until what is queued for this key is written, for so long.
+pub(in crate::gate) async fn written(
+    store: &dyn Store,
+    key: Digest,
+    patience: Duration,
+) -> Result<(), StoreError> {
+    let place = StoreKeys {
+        call: Some(key),
+        ..StoreKeys::default()
+    };
+    let durable = async {
+        loop {
+            match store.load_view(place).await {
+                Err(error) if error.ends_by_itself() => {
+                    tokio::time::sleep(RECORD_RETRY_DELAY).await;
+                }
+                other => return other.map(drop),
+            }
+        }
+    };
+    tokio::time::timeout(patience, durable)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
+}
+
+/// Ends an unknown outcome with what is known after all; whether that is durable.
 pub(in crate::gate) async fn settle(
     store: &dyn Store,
     key: Digest,
     action: ActionId,
     phase: ClaimPhase,
-) {
+) -> bool {
     let became = phase.word();
     let settle = Settle {
         key,
@@ -250,14 +291,21 @@ pub(in crate::gate) async fn settle(
             "the store was away for too long".to_owned(),
         ))
     }) {
-        Ok(Ok(_)) => tracing::info!(%action, became, "an unknown outcome has ended"),
+        Ok(Ok(_)) => {
+            tracing::info!(%action, became, "an unknown outcome has ended");
+            true
+        }
         // It is queued.
-        Err(StoreError::Full(_)) => {}
+        Err(StoreError::Full(_)) => written(store, key, LATE_ANSWER_TIMEOUT).await.is_ok(),
         // An operator or a probe has said meanwhile what became of it, and may have been wrong.
         Ok(Err(_)) => {
             tracing::error!(%action, "a late answer came to a call that was settled without it");
+            true
         }
-        Err(error) => stays_unknown(action, &error),
+        Err(error) => {
+            stays_unknown(action, &error);
+            false
+        }
     }
 }
 

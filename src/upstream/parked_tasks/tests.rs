@@ -2,11 +2,12 @@
 
 use super::questions::MAX_QUESTION_BYTES_PER_TASK;
 use super::*;
+use crate::model::reply::Sent;
 use crate::upstream::caller_links::ReachedLink;
 use crate::upstream::link::{Link, Tolerance};
 use crate::upstream::stdio::Conversation;
-use serde_json::Value;
-use tokio::io::{DuplexStream, duplex};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
 const ALICE: &str = "alice";
 
@@ -14,7 +15,7 @@ struct TasksStage {
     all: Arc<ParkedTasks>,
     link: Arc<Link>,
     server: ServerName,
-    _theirs: DuplexStream,
+    theirs: DuplexStream,
 }
 
 impl TasksStage {
@@ -29,7 +30,7 @@ impl TasksStage {
             all,
             link: Arc::new(Link::over(Arc::new(conversation))),
             server,
-            _theirs: theirs,
+            theirs,
         }
     }
 
@@ -66,6 +67,22 @@ impl TasksStage {
         };
         run.start(room);
         Some(handle)
+    }
+
+    /// The server answers its first so many calls.
+    async fn answers(&mut self, calls: usize) {
+        let mut lines = BufReader::new(&mut self.theirs).lines();
+        let mut ids = Vec::new();
+        for _ in 0..calls {
+            let line = lines.next_line().await.unwrap().unwrap();
+            ids.push(serde_json::from_str::<Value>(&line).unwrap()["id"].clone());
+        }
+        for id in ids {
+            let result = json!({ "content": [{ "type": "text", "text": "paid" }] });
+            let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+            let line = format!("{answer}\n");
+            self.theirs.write_all(line.as_bytes()).await.unwrap();
+        }
     }
 
     fn id(&self, agent: &str, handle: &Message) -> Option<ParkedTaskId> {
@@ -134,8 +151,9 @@ async fn a_task_that_its_agent_forgets_is_given_up() {
         );
         tokio::time::sleep(Duration::from_mins(1)).await;
     }
-    let fault = ending.await.unwrap().unwrap_err();
+    let fault = ending.ended.await.unwrap().unwrap_err();
     assert_eq!(fault.sent, Sent::Maybe);
+    ending.settling.keeps();
     assert_eq!(stage.standing(&left)["status"], "failed");
     tokio::time::sleep(Duration::from_mins(2)).await;
     let told = stage.standing(&asked);
@@ -146,6 +164,43 @@ async fn a_task_that_its_agent_forgets_is_given_up() {
             .unwrap()
             .contains("outcome_unknown")
     );
+}
+
+/// guarantees §2, step 15: that a call has ended is told once it is written down, by whom the end was
+/// taken; of an end that nobody settles at once. What cannot be written down is not told as done.
+#[tokio::test(start_paused = true)]
+async fn an_end_is_told_once_it_is_durable() {
+    let mut stage = TasksStage::new();
+    let begins = async |stage: &TasksStage| stage.begins(ALICE).await.unwrap();
+    let handles = [
+        begins(&stage).await,
+        begins(&stage).await,
+        begins(&stage).await,
+    ];
+    let [kept, lost, unsettled] = &handles;
+    let (keeping, losing) = (
+        stage.all.ending_of(kept).unwrap(),
+        stage.all.ending_of(lost).unwrap(),
+    );
+    stage.answers(handles.len()).await;
+    assert!(keeping.ended.await.unwrap().is_ok());
+    assert!(losing.ended.await.unwrap().is_ok());
+    let status = |handle| stage.standing(handle)["status"].clone();
+    while status(unsettled) != "completed" {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    for handle in [kept, lost] {
+        let told = stage.standing(handle);
+        assert_eq!(told["status"], "working", "{told}");
+        assert!(told.get("result").is_none(), "{told}");
+    }
+    keeping.settling.keeps();
+    drop(losing.settling);
+    assert_eq!(stage.standing(kept)["result"]["content"][0]["text"], "paid");
+    let told = stage.standing(lost);
+    assert_eq!(told["status"], "failed", "{told}");
+    assert!(told.to_string().contains("executed_but_not_recorded"));
 }
 
 /// protocol §4.3: 64 of one agent, 1,000 in all; what has ended makes room.

@@ -21,6 +21,8 @@ contracts:
 ";
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// How often toolgate is killed right after a task was told as done.
+const KILLS_AFTER_THE_END: usize = 8;
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A call that has become a task.
@@ -73,20 +75,28 @@ impl TaskStage {
 
     async fn at(crossing: Crossing, tool: &str) -> Self {
         let alice = crossing.agent(ALICE).await;
-        let says = crossing.server.holds("tools/call");
-        says.send(question("q-1")).await.unwrap();
-        let call = json!({ "name": tool, "arguments": { "n": 1 } });
-        let asked = knowing(&alice, "tools/call", call.clone());
-        let handle = alice.answered(&asked).await["result"].clone();
-        assert_eq!(handle["resultType"], "task", "{handle}");
-        assert_eq!(handle["status"], "input_required", "{handle}");
-        Self {
+        let (says, _) = tokio::sync::mpsc::channel(1);
+        let mut stage = Self {
             crossing,
             alice,
             says,
-            call,
-            handle,
-        }
+            call: json!({ "name": tool, "arguments": {} }),
+            handle: Value::Null,
+        };
+        stage.begins(0).await;
+        stage
+    }
+
+    /// Makes another call, of this number.
+    async fn begins(&mut self, number: usize) {
+        self.says = self.crossing.server.holds("tools/call");
+        self.says.send(question("q-1")).await.unwrap();
+        self.call["arguments"]["n"] = json!(number + 1);
+        let asked = knowing(&self.alice, "tools/call", self.call.clone());
+        let handle = self.alice.answered(&asked).await["result"].clone();
+        assert_eq!(handle["resultType"], "task", "{handle}");
+        assert_eq!(handle["status"], "input_required", "{handle}");
+        self.handle = handle;
     }
 
     fn id(&self) -> &Value {
@@ -125,8 +135,10 @@ impl TaskStage {
     }
 
     async fn finishes(&self) {
-        let is_call =
-            |seen: &Seen| seen.method() == "tools/call" && seen.body["params"]["name"] == "pay";
+        let is_call = |seen: &Seen| {
+            let params = &seen.body["params"];
+            seen.method() == "tools/call" && params["arguments"] == self.call["arguments"]
+        };
         let sent = self.crossing.server.sees("the call", is_call).await;
         let id = sent.body["id"].clone();
         let result = json!({ "content": [{ "type": "text", "text": "paid" }] });
@@ -297,6 +309,33 @@ async fn a_task_that_waited_when_toolgate_died_is_unknown() {
         assert_eq!(stage.crossing.server.executions(), 1);
         verifies(stage.crossing.gate).await;
     }
+}
+
+/// guarantees §2, step 15: toolgate is killed at once when its agent has read that its task is done. From
+/// then on the same call reads what the task ended with: what was told is not taken back.
+#[tokio::test]
+async fn a_task_that_was_told_as_done_is_done_after_a_kill() {
+    let mut stage = TaskStage::of("pay").await;
+    for number in 1..=KILLS_AFTER_THE_END {
+        let keys = stage.asked().await;
+        stage.answers(&keys[0]).await;
+        stage.finishes().await;
+        let told = until("the task is done", || async {
+            let told = stage.stands().await;
+            (told["status"] == "completed").then_some(told)
+        });
+        told.await;
+        stage.crossing.gate.kill().await;
+        let setup = stage.crossing.gate.setup.clone();
+        stage.crossing.gate = setup.start().await;
+        stage.alice = agent(&stage.crossing.gate, Towards::Legacy, ALICE).await;
+        let again = stage.again().await;
+        let content = &again["result"]["content"][0]["text"];
+        assert_eq!(content, "paid", "kill {number}: {again}");
+        stage.begins(number).await;
+    }
+    let executions = stage.crossing.server.executions();
+    assert_eq!(executions, KILLS_AFTER_THE_END + 1, "I1");
 }
 
 /// toolgate is killed while a call waits as a task, or parked, and a server that speaks 2026-07-28 takes
