@@ -43,6 +43,7 @@ pub const REFUSAL_CODES: &[&RefusalCode] = &[
     &idempotency::given::IDEMPOTENCY_KEY_REQUIRED,
     &refusal::task::IDEMPOTENCY_CONFLICT,
     &refusal::task::DUPLICATE_IN_FLIGHT,
+    &refusal::task::OUTCOME_PENDING,
     &refusal::task::IDEMPOTENCY_KEY_EXPIRED,
     &confirms::DRAFT_REQUIRED,
     &budget::shortage::BUDGET_CALLS_EXCEEDED,

@@ -160,8 +160,8 @@ impl Effects {
             after_ms: ASK_AGAIN,
         }))? {
             ClaimStatus::Open { round, .. } => Ok(Stand::Open { is_paid: round > 0 }),
-            ClaimStatus::Ended(stored) | ClaimStatus::Asked(stored) => {
-                self.answer(&stored).await.map(Stand::Again)
+            standing @ (ClaimStatus::Ended(_) | ClaimStatus::Asked(_)) => {
+                self.replayed(call, &standing).await.map(Stand::Again)
             }
             ClaimStatus::Unknown(action) => Ok(Stand::Unknown(action)),
             ClaimStatus::InFlight(_) => Err(Refusal::OutcomeUnknown),

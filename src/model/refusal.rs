@@ -70,6 +70,12 @@ pub enum Refusal {
         /// When to ask again, in milliseconds.
         after_ms: u64,
     },
+    /// The same call has asked its agent something or become a task, in words that this agent's
+    /// revision or capabilities do not know.
+    OutcomePending {
+        /// When to ask again, in milliseconds.
+        after_ms: u64,
+    },
     /// The key was used long ago; what came of it is no longer kept.
     IdempotencyKeyExpired,
     /// The call is held until a person decides, and may be sent again meanwhile (guarantees §7).
@@ -144,6 +150,7 @@ impl Refusal {
             Self::LoopDetected { pattern } => task::loop_detected(pattern),
             Self::IdempotencyConflict => task::idempotency_conflict(),
             Self::DuplicateInFlight { after_ms } => task::duplicate_in_flight(*after_ms),
+            Self::OutcomePending { after_ms } => task::outcome_pending(*after_ms),
             Self::IdempotencyKeyExpired => task::idempotency_key_expired(),
             Self::Fenced => task::fenced(),
             Self::SessionBusy => task::session_busy(),

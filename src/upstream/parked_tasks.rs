@@ -337,6 +337,16 @@ impl ParkedTasks {
             open.map(|task| task.orders.clone()).collect()
         };
         let closed = open.iter().map(|orders| async {
+    /// Whether the task of this handle goes on, or its end is being written down.
+    pub(crate) fn waits(&self, handle: &Message) -> bool {
+        let id = handle.body.as_ref().and_then(|body| body.get("taskId"));
+        let tasks = self.tasks.lock();
+        let task = id.and_then(|id| tasks.get(&*id.as_str()?));
+        task.is_some_and(|task| {
+            task.ended.is_none() || task.settlement() == TaskSettlement::Pending
+        })
+    }
+
             drop(orders.send(TaskOrder::Close).await);
             orders.closed().await;
         });

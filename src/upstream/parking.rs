@@ -171,6 +171,11 @@ impl ParkedCalls {
         state_of(params).is_some()
     }
 
+    /// Whether the call that this is the state of waits here now.
+    pub(crate) fn waits(&self, params: Option<&Text>) -> bool {
+        state_of(params).is_some_and(|id| self.0.lock().contains_key(&id))
+    }
+
     /// Whether this is any round but the first: a legacy server knows none, so it is never sent
     /// there. A request that its server refused until pages were opened is begun anew.
     pub(crate) fn is_round(params: Option<&Text>) -> bool {

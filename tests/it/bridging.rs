@@ -19,6 +19,7 @@ mod legacy_agents;
 mod modern_agents;
 mod old_agents;
 mod old_transport;
+mod other_readers;
 mod own_tools;
 mod pages;
 mod parked_tasks;

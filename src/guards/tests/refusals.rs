@@ -71,6 +71,7 @@ fn of_the_order() -> Vec<Refusal> {
         key_required("a text of 1 to 255 bytes"),
         Refusal::IdempotencyConflict,
         Refusal::DuplicateInFlight { after_ms: 1500 },
+        Refusal::OutcomePending { after_ms: 1500 },
         Refusal::IdempotencyKeyExpired,
         confirms::draft_required(&pointer(), &ToolName::new("billing__draft")),
         shortage::calls_exceeded(3),

@@ -96,6 +96,26 @@ pub(super) fn duplicate_in_flight(after_ms: u64) -> RefusalFacts {
     }
 }
 
+pub(crate) const OUTCOME_PENDING: RefusalCode = RefusalCode {
+    code: "outcome_pending",
+    meaning: "the same call has been made, and waits for answers or goes on as a task, which this request cannot read",
+    remedy: "go on where the call was made, or send it again here after the given time; if nobody can, ask an operator, naming the action id",
+    kind: RefusalKind::Other,
+};
+
+pub(super) fn outcome_pending(after_ms: u64) -> RefusalFacts {
+    RefusalFacts {
+        retry: Retry::AfterMs(after_ms),
+        ran: Ran::Once,
+        ..RefusalFacts::new(
+            &OUTCOME_PENDING,
+            "the same call has been made, and waits for answers or goes on as a task, which this request cannot read",
+            "Go on where the call was made: answer what it asks, or ask after its task; or send the same call again here later, with no other \
+             key. If nobody can go on with it, ask an operator, naming the action id.",
+        )
+    }
+}
+
 pub(crate) const IDEMPOTENCY_KEY_EXPIRED: RefusalCode = RefusalCode {
     code: "idempotency_key_expired",
     meaning: "the idempotency key was used long ago; what came of it is no longer kept",

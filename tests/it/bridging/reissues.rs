@@ -6,7 +6,7 @@ use crate::harness::scripted_server::{Seen, event};
 use crate::harness::until;
 use serde_json::json;
 
-const POLICY: &str = "
+pub const POLICY: &str = "
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
   s__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 mod followed;
 mod held;
-mod of_legacy_servers;
-mod of_modern_servers;
+pub mod of_legacy_servers;
+pub mod of_modern_servers;
 
 pub const ELICITED: &str = "elicitation/create";
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";

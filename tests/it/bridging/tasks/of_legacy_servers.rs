@@ -24,7 +24,7 @@ fn told(status: &str) -> Value {
 /// A server whose tools are `read` and `write`, which have to become tasks, `may`, which may, and
 /// `plain`, which does not. What the first request for a task's result reads is in the test's
 /// hands; a later one is answered with this at once.
-pub(super) async fn stage(result: Value) -> (Stage, Sender<String>) {
+pub async fn stage(result: Value) -> (Stage, Sender<String>) {
     let supporting = |name: &str, support: &str| {
         let mut tool = tool(name);
         tool["execution"] = json!({ "taskSupport": support });

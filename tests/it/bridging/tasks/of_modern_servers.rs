@@ -25,7 +25,7 @@ fn asking() -> Value {
 }
 
 /// Every call becomes a task; the answers to its questions complete it.
-async fn stage() -> Stage {
+pub async fn stage() -> Stage {
     let stage = Stage::with(true, ["read", "write"].map(tool).to_vec()).await;
     stage.stands(task("working"));
     let (standing, polls) = (stage.standing.clone(), stage.polls.clone());
