@@ -7,10 +7,12 @@ use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
+use crate::model::ids::ServerName;
 use crate::side::{MessageOutcome, Passing};
 use crate::telemetry::tasks::heavy;
 use crate::upstream::keeper::asks_too_much;
 use crate::upstream::owners::{OwnedTask, Shaping, shaped};
+use crate::upstream::parked_tasks::ParkedTaskId;
 use serde_json::json;
 use std::collections::HashSet;
 
@@ -44,21 +46,10 @@ impl Relay {
             .and_then(|params| params.get("taskId"));
         let id = id.ok_or_else(no_such_task)?;
         let Some(task) = self.own_task(request, &id) else {
-            return self.forgotten_task(request, &id).ok_or_else(no_such_task);
+            let closed = Box::pin(self.closed_task(request, &id)).await;
+            return closed.ok_or_else(no_such_task);
         };
-        let RelayRequest {
-            caller,
-            revision,
-            session,
-            ..
-        } = request;
-        let passing = Passing {
-            caller,
-            server: &task.server,
-            revision,
-            session: session.as_deref(),
-            message,
-        };
+        let passing = passing(request, &task.server);
         let changes = TASK_CHANGING_METHODS.contains(&message.method.as_str());
         let judged = changes.then(|| {
             self.sides
@@ -88,20 +79,33 @@ impl Relay {
         Ok(shaped(&*task.shaping, shape, answer?).await)
     }
 
-    /// What is said of a task of toolgate's own that was made before a restart, or so long ago that
-    /// nobody knows whose it was but by its id (protocol §4.3).
-    fn forgotten_task(&self, request: &RelayRequest, id: &Text) -> Option<Message> {
+    /// The task of toolgate's own that an agent of 2026-07-28 names, if the id was given to it.
+    fn parked_task(&self, request: &RelayRequest, id: &Text) -> Option<ParkedTaskId> {
         let all = self.servers.parked_tasks();
         let servers = self.servers.all().iter();
         let mut servers = servers.map(|server| &server.settings.name);
-        let known = servers.find_map(|server| {
+        servers.find_map(|server| {
             let is_here = request.era == Era::Modern && request.scope.holds(server);
             is_here.then(|| all.id_of(&request.caller, server, id))?
-        })?;
+        })
+    }
+
+    /// What is said of a task of toolgate's own that was made before a restart, or so long ago that
+    /// nobody knows whose it was but by its id; or whose agent may not call its tool any more, and may
+    /// still cancel it (protocol §4.3).
+    async fn closed_task(&self, request: &RelayRequest, id: &Text) -> Option<Message> {
+        let known = self.parked_task(request, id)?;
+        let all = self.servers.parked_tasks();
         match request.message.method.as_str() {
-            "tasks/get" => Some(known.forgotten()),
-            // There is nothing left to be cancelled.
+            "tasks/get" => Some(all.withheld(&known)),
             "tasks/cancel" => {
+                // Of one that is not known any more there is nothing left to be cancelled.
+                if let Some(task) = all.owned(&known) {
+                    let passing = passing(request, &task.server);
+                    let judged = self.sides.of_task(passing, &task.tool, false);
+                    all.cancel(&known).await;
+                    self.sides.tell(&judged, MessageOutcome::Ended);
+                }
                 let result = Text::of(&json!({ "resultType": "complete" }));
                 Some(Message::response(None, result, false))
             }
@@ -139,10 +143,13 @@ impl Relay {
     /// A task belongs to the caller whose call made it (threat-model §3C C4), for as long as it may
     /// call the tool.
     pub(super) fn own_task(&self, request: &RelayRequest, id: &Text) -> Option<OwnedTask> {
-        request
-            .links
-            .tasks
-            .owned(&request.caller, id, |owned| self.may_ask(request, owned))
+        let may = |owned: &OwnedTask| self.may_ask(request, owned);
+        let known = request.links.tasks.owned(&request.caller, id, may);
+        // Of a task of toolgate's own that goes on, whatever else was forgotten.
+        known.or_else(|| {
+            let parked = self.parked_task(request, id)?;
+            self.servers.parked_tasks().owned(&parked).filter(may)
+        })
     }
 
     pub(super) fn may_ask(&self, request: &RelayRequest, owned: &OwnedTask) -> bool {
@@ -218,6 +225,16 @@ impl Relay {
             body: Some(result.text()),
             ..answer
         })
+    }
+}
+
+fn passing<'a>(request: &'a RelayRequest, server: &'a ServerName) -> Passing<'a> {
+    Passing {
+        caller: &request.caller,
+        server,
+        revision: request.revision,
+        session: request.session.as_deref(),
+        message: &request.message,
     }
 }
 

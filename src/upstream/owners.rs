@@ -151,23 +151,26 @@ pub(crate) fn is_task(result: &Text) -> bool {
 }
 
 impl TaskOwners {
-    /// Notes the task that the result of a call names, if it names one, as what `owned` says.
-    pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> OwnedTask) {
+    /// Notes the task that the result of a call names, as what `owned` says; none if it names none.
+    pub fn note(
+        &self,
+        caller: &Caller,
+        result: &Text,
+        owned: impl FnOnce() -> OwnedTask,
+    ) -> Option<OwnedTask> {
         let TaskInResult {
             is_task,
             flat,
             held,
             ..
         } = TaskInResult::of(result);
-        let Some(id) = flat.filter(|_| is_task).or(held) else {
-            return;
-        };
+        let id = flat.filter(|_| is_task).or(held)?;
         let key = key(caller, &id);
         let (owned, mut kept) = (owned(), self.kept.lock());
         let same = kept.owners.entry(key.clone()).or_default();
         let is_new = same.is_empty();
         same.retain(|other| other.server != owned.server);
-        same.push(owned);
+        same.push(owned.clone());
         if is_new {
             kept.order.push_back(key);
         }
@@ -176,6 +179,7 @@ impl TaskOwners {
         {
             kept.owners.remove(&oldest);
         }
+        Some(owned)
     }
 
     /// The caller's task of that id that `may` be meant; none if it could be one server's or

@@ -4,6 +4,7 @@
 //! id of a task says of itself whose it is, also when nothing else is known of it any more.
 
 use super::legacy_tasks::TaskQuestion;
+use super::owners::OwnedTask;
 use crate::mcp::bridge::TaskStatus;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -137,6 +138,8 @@ struct ParkedTask {
     /// What has become of the end where it is taken.
     settlement: Option<Arc<Mutex<TaskSettlement>>>,
     ended: Option<Duration>,
+    /// Of which tool it is, and what its contract makes of it, once that is known.
+    owned: Option<OwnedTask>,
 }
 
 /// All of them.
@@ -216,6 +219,7 @@ impl ParkedTasks {
             ending: Some(ends),
             settlement: None,
             ended: None,
+            owned: None,
         };
         tasks.insert(text.clone(), task);
         let mut handle = id.told(TaskStatus::InputRequired);
@@ -281,6 +285,35 @@ impl ParkedTasks {
         }
     }
 
+    /// The task of this handle, if it is one of these, is what `owned` says: for as long as it is
+    /// known here, whatever becomes of other tasks.
+    pub(crate) fn note(&self, handle: &Text, owned: OwnedTask) {
+        let id = handle.get("taskId");
+        let mut tasks = self.tasks.lock();
+        let task = id.and_then(|id| tasks.get_mut(&*id.as_str()?));
+        if let Some(task) = task {
+            task.owned = Some(owned);
+        }
+    }
+
+    /// Of which tool a task is; none of one of which nothing is known any more.
+    pub(crate) fn owned(&self, id: &ParkedTaskId) -> Option<OwnedTask> {
+        self.tasks.lock().get(&id.text)?.owned.clone()
+    }
+
+    /// How a task stands whose agent may not call its tool any more: not what it asks, nor what it has
+    /// ended with. That it was asked after keeps it from being forgotten no longer.
+    pub(crate) fn withheld(&self, id: &ParkedTaskId) -> Message {
+        let known = self.tasks.lock().get(&id.text).map(|task| {
+            let is_kept = task.settlement() == TaskSettlement::Kept;
+            (task.standing.clone(), is_kept)
+        });
+        let Some((standing, is_kept)) = known else {
+            return id.forgotten();
+        };
+        complete(id.withheld(&standing.lock(), is_kept))
+    }
+
     /// Hands the agent's answers to the server that asked; false if nothing waits for them.
     pub(crate) async fn answer(&self, id: &ParkedTaskId, answers: Text) -> bool {
         let (done, told) = oneshot::channel();
@@ -302,6 +335,16 @@ impl ParkedTasks {
             Some(orders) => orders.send(order).await.is_ok(),
             None => false,
         }
+    }
+
+    /// Whether the task of this handle goes on, or its end is being written down.
+    pub(crate) fn waits(&self, handle: &Message) -> bool {
+        let id = handle.body.as_ref().and_then(|body| body.get("taskId"));
+        let tasks = self.tasks.lock();
+        let task = id.and_then(|id| tasks.get(&*id.as_str()?));
+        task.is_some_and(|task| {
+            task.ended.is_none() || task.settlement() == TaskSettlement::Pending
+        })
     }
 
     /// What ends the call that has become a task by this answer, once.
@@ -337,16 +380,6 @@ impl ParkedTasks {
             open.map(|task| task.orders.clone()).collect()
         };
         let closed = open.iter().map(|orders| async {
-    /// Whether the task of this handle goes on, or its end is being written down.
-    pub(crate) fn waits(&self, handle: &Message) -> bool {
-        let id = handle.body.as_ref().and_then(|body| body.get("taskId"));
-        let tasks = self.tasks.lock();
-        let task = id.and_then(|id| tasks.get(&*id.as_str()?));
-        task.is_some_and(|task| {
-            task.ended.is_none() || task.settlement() == TaskSettlement::Pending
-        })
-    }
-
             drop(orders.send(TaskOrder::Close).await);
             orders.closed().await;
         });

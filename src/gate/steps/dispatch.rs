@@ -146,9 +146,11 @@ pub(in crate::gate) async fn exchange(
                 .as_ref()
                 .filter(|_| !answer.is_error && shaper.may_be_task())
             {
-                origin.links.tasks.note(&origin.caller, result, || {
-                    shaper.of_task(call.message.body.as_ref())
-                });
+                let owned = || shaper.of_task(call.message.body.as_ref());
+                if let Some(owned) = origin.links.tasks.note(&origin.caller, result, owned) {
+                    let parked = origin.links.servers().parked_tasks();
+                    parked.note(result, owned);
+                }
             }
             Ok(answer)
         }

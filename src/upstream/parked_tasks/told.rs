@@ -17,6 +17,11 @@ const OUTCOME_UNKNOWN: &str = "outcome_unknown: the tool may have run, in part o
 /// The same of one that changes nothing.
 const GIVEN_UP: &str = "the call was given up; it changes nothing, so it may be made again.";
 
+/// Said of a task whose agent may not call its tool any more.
+const CLOSED: &str = "the tool of this task is not open to its caller any more: what it asks is not shown, and answers are not handed on; tasks/cancel ends it";
+const CLOSED_END: &str = "the tool of this task is not open to its caller any more: the tool has answered, and its answer is not shown. Don't send the call \
+                          again; ask an operator what it has done.";
+
 /// The same of a call whose end could not be written down.
 pub(super) const NOT_RECORDED: &str = "executed_but_not_recorded: the tool has answered, and its answer could not be recorded. Don't send the call again: look for \
                             what the tool has done, and report it to an operator.";
@@ -80,6 +85,20 @@ impl ParkedTaskId {
                 }
                 self.lost("the call no longer waits")
             }
+        }
+    }
+
+    /// The same to an agent that may not call the tool any more.
+    pub(super) fn withheld(&self, standing: &TaskStanding, is_kept: bool) -> Object {
+        match standing {
+            TaskStanding::Open(_) => {
+                let mut told = self.told(TaskStatus::Working);
+                told.set("statusMessage", Text::string(CLOSED));
+                told
+            }
+            TaskStanding::Ended(TaskEnd::Answered(_)) if is_kept => self.failed(CLOSED_END),
+            TaskStanding::Ended(TaskEnd::Answered(_)) => self.told(TaskStatus::Working),
+            TaskStanding::Ended(TaskEnd::Cancelled | TaskEnd::Lost(_)) => self.standing(standing),
         }
     }
 

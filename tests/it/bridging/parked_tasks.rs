@@ -146,6 +146,15 @@ impl TaskStage {
         self.says.send(event(&done)).await.unwrap();
     }
 
+    /// Another policy is in force soon; the one that was.
+    fn policy(&self, other: impl FnOnce(String) -> String) -> String {
+        let file = self.crossing.gate.setup.directory().join("policy.yaml");
+        let before = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file.with_extension("new"), other(before.clone())).unwrap();
+        std::fs::rename(file.with_extension("new"), &file).unwrap();
+        before
+    }
+
     /// toolgate is killed, and started again.
     pub async fn restarts(&mut self) {
         self.crossing.gate.kill().await;
@@ -278,4 +287,55 @@ async fn a_lost_call_is_unknown() {
     let (_, ()) = tokio::join!(stage.alice.answered(&cancel), finishing);
     let told = stage.becomes("completed").await;
     assert_eq!(told["result"]["content"][0]["text"], "paid", "{told}");
+}
+
+/// The tool of a task is closed to its agent while the task asks, or once it has ended: the agent reads
+/// neither what it asks nor its result, and not that nobody knows. It can still cancel it. Once the
+/// tool is open again it reads on.
+#[tokio::test]
+async fn a_task_whose_tool_is_closed_is_told_as_it_stands() {
+    let stage = TaskStage::of("pay").await;
+    let server = &stage.crossing.server;
+    let keys = stage.asked().await;
+    let open = stage.policy(|open| open.replace("s__pay", "s__other"));
+    let told = until("the tool is closed", || async {
+        let told = stage.stands().await;
+        (told["status"] != "input_required").then_some(told)
+    });
+    let told = told.await;
+    assert_eq!(told["status"], "working", "{told}");
+    assert!(told.to_string().contains("not open"), "{told}");
+    assert!(told.get("inputRequests").is_none(), "{told}");
+    let late = stage.answers(&keys[0]).await;
+    assert_eq!(late["error"]["code"], -32602, "{late}");
+    assert!(!server.seen().iter().any(is_answer("q-1")), "no answer");
+    stage.policy(|_| open);
+    stage.becomes("input_required").await;
+    stage.answers(&keys[0]).await;
+    server.sees("the answer", is_answer("q-1")).await;
+    stage.finishes().await;
+    stage.becomes("completed").await;
+    stage.policy(|open| open.replace("s__pay", "s__other"));
+    let told = stage.becomes("failed").await;
+    assert!(told.to_string().contains("has answered"), "{told}");
+    assert!(!told.to_string().contains("paid"), "{told}");
+
+    let stage = TaskStage::of("pay").await;
+    let server = &stage.crossing.server;
+    stage.policy(|open| open.replace("s__pay", "s__other"));
+    stage.becomes("working").await;
+    let params = json!({ "taskId": stage.id() });
+    let cancel = knowing(&stage.alice, "tasks/cancel", params);
+    let gone = stage.alice.answered(&cancel).await;
+    assert_eq!(gone["result"]["resultType"], "complete", "{gone}");
+    let refused = server.sees("the refusal", is_answer("q-1")).await;
+    assert!(refused.body["error"].is_object(), "{:?}", refused.body);
+    let is_told = |seen: &Seen| seen.method() == "notifications/cancelled";
+    server.sees("that the call is cancelled", is_told).await;
+    let told = stage.becomes("cancelled").await;
+    assert!(told.to_string().contains("outcome_unknown"), "{told}");
+    let entries = stage.crossing.gate.ledger().await;
+    let is_cancel = |entry: &Value| entry.to_string().contains("tasks/cancel");
+    assert!(entries.iter().any(is_cancel), "{entries:#?}");
+    assert_eq!(server.executions(), 1);
 }
