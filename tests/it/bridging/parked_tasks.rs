@@ -67,13 +67,11 @@ async fn becomes(agent: &Agent, id: &Value, status: &str) -> Value {
 }
 
 impl TaskStage {
-    async fn of(tool: &str) -> Self {
+    pub async fn of(tool: &str) -> Self {
         Self::at(Crossing::new(Towards::Legacy, POLICY, "").await, tool).await
     }
 
     async fn at(crossing: Crossing, tool: &str) -> Self {
-    pub async fn of(tool: &str) -> Self {
-        let crossing = Crossing::new(Towards::Legacy, POLICY, "").await;
         let alice = crossing.agent(ALICE).await;
         let (says, _) = tokio::sync::mpsc::channel(1);
         let mut stage = Self {
