@@ -242,7 +242,9 @@ impl CallerLinks {
         let key = LinkKey::of(server, asker.caller, Some(&params));
         let opened = OpenedCallerLink {
             link,
-            said: Text::of(&json!({ "capabilities": {} })),
+            said: Text::of(
+                &json!({ "capabilities": { "tasks": { "requests": { "tools": { "call": {} } } } } }),
+            ),
             declared: params.get("capabilities").unwrap(),
             unsolicited,
         };

@@ -227,6 +227,30 @@ async fn there_are_so_many_tasks() {
     assert!(stage.begins("another").await.is_some());
 }
 
+/// protocol §4.3: results of 64 MiB in all are kept; those that ended first are forgotten, and told so.
+#[tokio::test(start_paused = true)]
+async fn so_much_of_results_is_kept() {
+    let stage = TasksStage::new();
+    let mut handles = Vec::new();
+    for _ in 0..4 {
+        let new = NewTask {
+            caller: &Caller::named(ALICE),
+            server: &stage.server,
+            changes: true,
+            questions: Vec::new(),
+        };
+        let (room, handle) = stage.all.begin(new).ok().unwrap();
+        let result = Text::string(&"x".repeat(MAX_RESULT_BYTES * 3 / 8));
+        let answer = Message::response(None, result, false);
+        *room.standing.lock() = TaskStanding::Ended(TaskEnd::Answered(answer));
+        stage.all.end(&room.id);
+        handles.push(handle);
+    }
+    let status = |handle| stage.standing(handle)["status"].clone();
+    let all: Vec<_> = handles.iter().map(status).collect();
+    assert_eq!(all, ["failed", "failed", "completed", "completed"]);
+}
+
 /// threat-model §3C C4: an id is its agent's, and says so without anything being known of the task.
 #[tokio::test(start_paused = true)]
 async fn an_id_is_its_agents() {

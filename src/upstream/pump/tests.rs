@@ -10,6 +10,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 use tokio::sync::mpsc;
 
+mod followed;
+
 /// A legacy agent, and a server of 2026-07-28 in the test's hands.
 struct BrokenStage {
     servers: Arc<Servers>,
@@ -20,15 +22,7 @@ struct BrokenStage {
 
 impl BrokenStage {
     fn new() -> Self {
-        let around = Surroundings {
-            connections: crate::upstream::http::connections().unwrap(),
-            guard: "toolgate".into(),
-            leftovers: Arc::default(),
-        };
-        let servers = Arc::new(Servers::new(
-            vec![server_over(over_http()).settings],
-            &around,
-        ));
+        let servers = servers();
         let (ours, server) = duplex(1 << 16);
         let (input, output) = tokio::io::split(ours);
         let name = &servers.all()[0].settings.name;
@@ -72,6 +66,17 @@ impl BrokenStage {
         });
         asked.await.unwrap_err()
     }
+}
+
+/// One server that nobody has connected to.
+fn servers() -> Arc<Servers> {
+    let around = Surroundings {
+        connections: crate::upstream::http::connections().unwrap(),
+        guard: "toolgate".into(),
+        leftovers: Arc::default(),
+    };
+    let settings = vec![server_over(over_http()).settings];
+    Arc::new(Servers::new(settings, &around))
 }
 
 /// guarantees §4: what was asked of a task of the other era and has no answer may have been heard; of

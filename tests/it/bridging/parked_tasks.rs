@@ -12,6 +12,7 @@ use tokio::sync::mpsc::Sender;
 
 mod bounds;
 mod broken;
+mod unknown;
 
 const POLICY: &str = "
 contracts:
@@ -68,7 +69,11 @@ async fn becomes(agent: &Agent, id: &Value, status: &str) -> Value {
 
 impl TaskStage {
     pub async fn of(tool: &str) -> Self {
-        Self::at(Crossing::new(Towards::Legacy, POLICY, "").await, tool).await
+        Self::under(POLICY, tool).await
+    }
+
+    async fn under(policy: &str, tool: &str) -> Self {
+        Self::at(Crossing::new(Towards::Legacy, policy, "").await, tool).await
     }
 
     async fn at(crossing: Crossing, tool: &str) -> Self {
