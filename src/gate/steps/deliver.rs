@@ -136,17 +136,10 @@ async fn delivered(
         let (proof, parked) = delivery.proof(&ended, named);
         proven = proof.after(proven);
         held.proof = proven;
-        let again = match held.proof {
-            Proof::NotSent | Proof::NotRun { again: true } => true,
-            // The server tells a second copy by its own key.
-            Proof::Unknown if late.is_some() || parked.is_some() => false,
-            Proof::Unknown => sending.timer.now().saturating_sub(began) < delivery.cleared.window(),
-            Proof::Answered
-            | Proof::Erred
-            | Proof::Asked
-            | Proof::AskedAsTask
-            | Proof::NotRun { again: false } => false,
-        };
+        let (now, window) = (sending.timer.now(), delivery.cleared.window());
+        let is_in_time = now.saturating_sub(began) < window;
+        let waits = late.is_some() || parked.is_some();
+        let again = goes_again(held.proof, is_in_time && !waits);
         // Nobody wants it sent any more.
         let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
         if again && !is_cancelled && attempt < rule.attempts() {
@@ -169,6 +162,20 @@ async fn delivered(
         });
         let ending = sending.finished(rules, ended);
         return delivery.shaped(ending).await;
+    }
+}
+
+/// Whether the call may be sent once more; `by_key`: its server tells a second copy by its own key,
+/// still, and nothing waits for the answer to the first.
+fn goes_again(proof: Proof, by_key: bool) -> bool {
+    match proof {
+        Proof::NotSent | Proof::NotRun { again: true } => true,
+        Proof::Unknown => by_key,
+        Proof::Answered
+        | Proof::Erred
+        | Proof::Asked
+        | Proof::AskedAsTask
+        | Proof::NotRun { again: false } => false,
     }
 }
 

@@ -100,16 +100,18 @@ pub(in crate::gate) fn to_the_end(
 }
 
 impl Late {
+    fn patience(&self) -> Duration {
+        if self.parked.is_some() {
+            MAX_TASK_TIME + LATE_ANSWER_TIMEOUT
+        } else {
+            LATE_ANSWER_TIMEOUT
+        }
+    }
+
     /// Listens on; the call's claim is unknown until then.
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
-            let mut parked = self.parked;
-            let is_parked = parked.is_some();
-            let patience = if is_parked {
-                MAX_TASK_TIME + LATE_ANSWER_TIMEOUT
-            } else {
-                LATE_ANSWER_TIMEOUT
-            };
+            let (patience, is_parked) = (self.patience(), self.parked.is_some());
             let Ok(ended) = tokio::time::timeout(patience, self.exchange).await else {
                 return;
             };
@@ -163,7 +165,7 @@ impl Late {
                 }
             };
             let is_kept = settle(&*store, key, action, phase).await;
-            if let Some(settling) = parked.take().filter(|_| is_kept) {
+            if let Some(settling) = self.parked.filter(|_| is_kept) {
                 settling.keeps();
             }
         });

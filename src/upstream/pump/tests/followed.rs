@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 /// A legacy server: a call becomes a task that has completed, and the request for its result reads an
 /// error. Notes what it was asked.
-async fn serves(theirs: DuplexStream, asked: &Mutex<Vec<String>>) {
+async fn serves(theirs: DuplexStream, heard: &Mutex<Vec<String>>) {
     let (input, mut output) = tokio::io::split(theirs);
     let mut lines = BufReader::new(input).lines();
     let task = json!({ "taskId": "t-1", "status": "completed", "createdAt": "2025-11-25T00:00:00Z",
@@ -20,7 +20,7 @@ async fn serves(theirs: DuplexStream, asked: &Mutex<Vec<String>>) {
         let Some(method) = said["method"].as_str().filter(|_| !said["id"].is_null()) else {
             continue;
         };
-        asked.lock().push(method.to_owned());
+        heard.lock().push(method.to_owned());
         let mut answer = json!({ "jsonrpc": "2.0", "id": said["id"] });
         match method {
             "tools/call" => answer["result"] = json!({ "task": task }),
@@ -81,12 +81,12 @@ async fn a_completed_task_that_gives_errors_only_is_unknown() {
             task: TaskSupport::Required,
         },
     });
-    let asked = Mutex::default();
+    let heard = Mutex::default();
     let fault = tokio::select! {
         ended = exchange => ended.unwrap_err(),
-        () = serves(theirs, &asked) => unreachable!("the server was left"),
+        () = serves(theirs, &heard) => unreachable!("the server was left"),
     };
     assert_eq!(fault.sent, Sent::Maybe, "{fault}");
-    let count = |method: &str| asked.lock().iter().filter(|asked| *asked == method).count();
+    let count = |method: &str| heard.lock().iter().filter(|heard| *heard == method).count();
     assert_eq!((count("tools/call"), count("tasks/result")), (1, 31));
 }
