@@ -11,6 +11,8 @@ use crate::harness::until;
 use serde_json::{Value, json};
 use std::process::Output;
 
+mod given_up;
+
 const ANN: &str = "token-of-ann-the-operator";
 const PAY: &str = "oracle__pay";
 

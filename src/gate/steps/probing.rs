@@ -86,6 +86,18 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
     let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else {
         return Err(unknown);
     };
+    match claim.phase {
+        ClaimPhase::Unknown { .. } => {}
+        // No look ends what an operator gave up, or proves anything of a round before a later one
+        // that did not run.
+        ClaimPhase::Abandoned | ClaimPhase::NotSent | ClaimPhase::Failed { .. } => {
+            return Err(unknown);
+        }
+        // Something quicker has ended it.
+        ClaimPhase::Dispatching | ClaimPhase::AwaitingInput { .. } | ClaimPhase::Completed(_) => {
+            return Ok(());
+        }
+    }
     let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else {
         return Err(unknown);
     };
