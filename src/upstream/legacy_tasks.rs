@@ -53,6 +53,7 @@ impl HeldTaskKey {
 }
 
 /// A question of a task.
+#[derive(Clone)]
 pub(crate) struct TaskQuestion {
     /// Under which name the agent reads it: no other question of the task has it.
     pub key: String,

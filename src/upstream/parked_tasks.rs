@@ -122,7 +122,7 @@ pub(crate) enum TaskOrder {
     /// It asks how it stands: it has not forgotten it.
     Look,
     /// Its answers, by the names of the questions; done when the server has them.
-    Answer(Text, oneshot::Sender<()>),
+    Answer(Text, oneshot::Sender<bool>),
     /// It wants no more of it.
     Cancel,
     /// Toolgate ends.
@@ -194,8 +194,8 @@ impl ParkedTasks {
             return Err(questions);
         };
         let mut tasks = self.tasks.lock();
-        let has_room = make_room(&mut tasks, &holder.agent, self.clock.steady())
-            && takes_all(&tasks, &holder.agent, &questions);
+        let has_room = takes_all(&tasks, &holder.agent, &questions)
+            && make_room(&mut tasks, &holder.agent, self.clock.steady());
         if !has_room {
             return Err(questions);
         }
@@ -305,19 +305,21 @@ impl ParkedTasks {
     /// ended with. That it was asked after keeps it from being forgotten no longer.
     pub(crate) fn withheld(&self, id: &ParkedTaskId) -> Message {
         let known = self.tasks.lock().get(&id.text).map(|task| {
-            let is_kept = task.settlement() == TaskSettlement::Kept;
-            (task.standing.clone(), is_kept)
+            let settlement = task.settlement();
+            (task.standing.clone(), settlement)
         });
-        let Some((standing, is_kept)) = known else {
+        let Some((standing, settlement)) = known else {
             return id.forgotten();
         };
-        complete(id.withheld(&standing.lock(), is_kept))
+        complete(id.withheld(&standing.lock(), settlement))
     }
 
-    /// Hands the agent's answers to the server that asked; false if nothing waits for them.
-    pub(crate) async fn answer(&self, id: &ParkedTaskId, answers: Text) -> bool {
+    /// Hands the agent's answers to the server that asked: whether that has taken them; none if nothing
+    /// waits for them.
+    pub(crate) async fn answer(&self, id: &ParkedTaskId, answers: Text) -> Option<bool> {
         let (done, told) = oneshot::channel();
-        self.order(id, TaskOrder::Answer(answers, done)).await && told.await.is_ok()
+        let is_ordered = self.order(id, TaskOrder::Answer(answers, done)).await;
+        if is_ordered { told.await.ok() } else { None }
     }
 
     /// Ends a task whose agent does not want it any more.
@@ -395,6 +397,12 @@ impl ParkedTask {
         settlement.map_or(TaskSettlement::Kept, |settlement| *settlement.lock())
     }
 
+    /// When it ended, if that is written down: until then it is told as one that goes on.
+    fn forgettable(&self) -> Option<Duration> {
+        let ended = self.ended;
+        ended.filter(|_| self.settlement() != TaskSettlement::Pending)
+    }
+
     fn bytes(&self) -> usize {
         match (self.ended, &*self.standing.lock()) {
             (Some(_), TaskStanding::Ended(end)) => end.bytes(),
@@ -407,8 +415,8 @@ impl ParkedTask {
 /// is some.
 fn make_room(tasks: &mut HashMap<String, ParkedTask>, agent: &AgentId, now: Duration) -> bool {
     tasks.retain(|_, task| {
-        task.ended
-            .is_none_or(|ended| now.saturating_sub(ended) < MAX_TASK_TIME)
+        let ended = task.forgettable();
+        ended.is_none_or(|ended| now.saturating_sub(ended) < MAX_TASK_TIME)
     });
     let is_own = |task: &ParkedTask| task.holder.agent == *agent;
     if tasks.values().filter(|task| is_own(task)).count() >= MAX_TASKS_PER_AGENT {
@@ -431,7 +439,7 @@ fn oldest_ended(
     counts: impl Fn(&ParkedTask) -> bool,
 ) -> Option<String> {
     let ended = tasks.iter().filter(|(_, task)| counts(task));
-    let ended = ended.filter_map(|(id, task)| Some((task.ended?, id)));
+    let ended = ended.filter_map(|(id, task)| Some((task.forgettable()?, id)));
     ended.min().map(|(_, id)| id.clone())
 }
 

@@ -93,7 +93,14 @@ pub(in crate::gate) fn to_the_end(
     Box::pin(async move {
         let ended = exchange.await;
         match of_parked_task(&call, &ended, || shaper) {
-            Some(rest) => rest.exchange.await,
+            // After a question no error says that nothing was done.
+            Some(rest) => match rest.exchange.await {
+                Ok(error) if error.is_error => {
+                    let words = "an error after a question proves nothing";
+                    Err(Broken::Fault(Fault::after_sending(words)))
+                }
+                rest => rest,
+            },
             None => ended,
         }
     })

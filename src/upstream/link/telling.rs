@@ -3,7 +3,6 @@
 use super::{Carrier, Link};
 use crate::mcp::message::Message;
 use crate::model::reply::Fault;
-use http::StatusCode;
 
 impl Link {
     /// Sends a notification, or the response to a request of the server.
@@ -11,13 +10,14 @@ impl Link {
         self.hand(message).await.map(drop)
     }
 
-    /// The same; false where the server says that it knows no such session.
+    /// The same; false where the server, or what stands before it, says by its status that it has not
+    /// taken the message: that it knows no such session, or anything else.
     pub(crate) async fn hand(&self, message: Message) -> Result<bool, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
                 let wire = self.wire(session.as_ref());
                 let response = endpoint.post(&message, &wire).await?;
-                Ok(session.is_none() || response.status() != StatusCode::NOT_FOUND)
+                Ok(response.status().is_success())
             }
             Carrier::Child { conversation, .. } => {
                 conversation.notify(message).await.map(|()| true)

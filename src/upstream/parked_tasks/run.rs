@@ -1,7 +1,7 @@
 //! A call that waits as a task, from its first question to its end: what its server says meanwhile
 //! is read here, for no request of the agent's is open.
 
-use super::tellings::Tellings;
+use super::tellings::{Telling, Tellings, ToldBatch};
 use super::watch::SessionWatch;
 use super::{MAX_TASK_TIME, TaskEnd, TaskOrder, TaskRoom, TaskStanding};
 use crate::mcp::bridge::to_modern_agent;
@@ -91,8 +91,8 @@ enum TaskEvent {
     Said(Result<Option<Inbound>, Fault>),
     Asked(Message),
     Ordered(TaskOrder),
-    /// The server has taken an answer, or has not.
-    Told(bool),
+    /// The server has taken what it was told, or has not.
+    Told(ToldBatch),
     /// The server no longer knows the session in which the call waits.
     Unknown,
     Forgotten,
@@ -157,7 +157,7 @@ impl TaskRun {
         all.end(&id);
         drop(ending.send(proof));
         // How it ended is known now; what the server is still told makes nobody wait.
-        ears.tellings.add(unread, None);
+        ears.tellings.add(unread);
         ears.tellings.finish().await;
         drop(orders);
     }
@@ -179,7 +179,7 @@ impl TaskRun {
                 TaskEvent::Ordered(TaskOrder::Look) => ears.time.begins(true),
                 TaskEvent::Ordered(TaskOrder::Answer(answers, done)) => {
                     let told = self.takes(&answers, room);
-                    ears.tellings.add(told, Some(done));
+                    ears.tellings.answer(told, done);
                     ears.time.begins(true);
                 }
                 TaskEvent::Ordered(TaskOrder::Cancel) => {
@@ -199,7 +199,11 @@ impl TaskRun {
                     return self.lost(why, room, ears).await;
                 }
                 // What does not arrive may have gone to a session that is no more.
-                TaskEvent::Told(has_arrived) => ears.watch.doubts(!has_arrived),
+                TaskEvent::Told(mut told) => {
+                    ears.watch.doubts(!told.has_arrived);
+                    asks_again(room, &mut told.open);
+                    told.note();
+                }
             }
         }
     }
@@ -230,7 +234,7 @@ impl TaskRun {
             Some(order) = orders.recv() => TaskEvent::Ordered(order),
             () = &mut time.forgotten, if is_asked => TaskEvent::Forgotten,
             () = &mut time.last => TaskEvent::Forgotten,
-            has_arrived = tellings.next() => TaskEvent::Told(has_arrived),
+            told = tellings.next() => TaskEvent::Told(told),
             () = watch.lost() => TaskEvent::Unknown,
             said = self.exchange.next(), if listens => TaskEvent::Said(said),
             Some(question) = aside, if listens => TaskEvent::Asked(question),
@@ -288,22 +292,26 @@ impl TaskRun {
             kept.map_err(|unheard| refusal(question, unheard))
         });
         if let Err(refused) = kept {
-            tellings.add(vec![refused], None);
+            tellings.add(vec![refused]);
         }
     }
 
     /// The answers as the server reads them; a question without one goes on waiting.
-    fn takes(&self, answers: &Text, room: &TaskRoom) -> Vec<Message> {
+    fn takes(&self, answers: &Text, room: &TaskRoom) -> Vec<Telling> {
         let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for asked in questions_of(room) {
             match answers.get(&asked.key) {
-                Some(answer) => told.push(asked.answered(answer, self.reached.link.revision)),
+                Some(answer) => {
+                    let revision = self.reached.link.revision;
+                    told.push(Telling {
+                        message: asked.clone().answered(answer, revision),
+                        asked: Some(asked),
+                    });
+                }
                 None => waiting.push(asked),
             }
         }
-        if let TaskStanding::Open(asked) = &mut *room.standing.lock() {
-            asked.splice(..0, waiting);
-        }
+        asks_again(room, &mut waiting);
         told
     }
 
@@ -317,20 +325,20 @@ impl TaskRun {
         self.reached.link.cancel(&self.exchange.id, why);
         let open = questions_of(room).into_iter();
         let refused = open.map(|asked| nobody_answers(asked.question));
-        tellings.add(refused.collect(), None);
+        tellings.add(refused.collect());
         let answer = async {
             loop {
                 tokio::select! {
                     said = self.exchange.next(), if !tellings.is_full() => match said {
                         Ok(Some(Inbound::Message(said))) => match said.kind {
                             MessageKind::Response => return Some(said),
-                            MessageKind::Request => tellings.add(vec![nobody_answers(said)], None),
+                            MessageKind::Request => tellings.add(vec![nobody_answers(said)]),
                             MessageKind::Notification => {}
                         },
                         Ok(Some(Inbound::Comment(_) | Inbound::Interrupted(_))) => {}
                         Ok(None) | Err(_) => return None,
                     },
-                    _ = tellings.next() => {}
+                    told = tellings.next() => told.note(),
                 }
             }
         };
@@ -360,6 +368,13 @@ impl TaskRun {
 fn nobody_answers(question: Message) -> Message {
     let words = "the call has ended, or its agent did not come back with an answer";
     Message::error(question.id, METHOD_NOT_FOUND, words, None)
+}
+
+/// These are asked before all others, unless the task has ended.
+fn asks_again(room: &TaskRoom, questions: &mut Vec<TaskQuestion>) {
+    if let TaskStanding::Open(asked) = &mut *room.standing.lock() {
+        asked.splice(..0, questions.drain(..));
+    }
 }
 
 fn is_asked(room: &TaskRoom) -> bool {

@@ -2,6 +2,7 @@
 //! time limit, and none keeps the task from hearing its agent.
 
 use crate::mcp::message::Message;
+use crate::upstream::legacy_tasks::TaskQuestion;
 use crate::upstream::link::Link;
 use crate::upstream::questions::tell;
 use futures_util::future::BoxFuture;
@@ -20,8 +21,33 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// What is on its way to one server.
 pub(super) struct Tellings {
     link: Arc<Link>,
-    /// Each says whether all of it arrived.
-    batches: FuturesUnordered<BoxFuture<'static, bool>>,
+    batches: FuturesUnordered<BoxFuture<'static, ToldBatch>>,
+}
+
+/// What a server is told.
+pub(super) struct Telling {
+    pub(super) message: Message,
+    /// What it answers, if it answers a question of the agent's.
+    pub(super) asked: Option<TaskQuestion>,
+}
+
+/// Messages that were on their way together.
+pub(super) struct ToldBatch {
+    /// Whether all of them arrived.
+    pub(super) has_arrived: bool,
+    /// What is asked again: its answer did not arrive.
+    pub(super) open: Vec<TaskQuestion>,
+    /// Hears whether all of them arrived.
+    done: Option<oneshot::Sender<bool>>,
+}
+
+impl ToldBatch {
+    /// The agent whose answers they were hears of it.
+    pub(super) fn note(self) {
+        if let Some(done) = self.done {
+            let _ = done.send(self.has_arrived);
+        }
+    }
 }
 
 impl Tellings {
@@ -33,23 +59,38 @@ impl Tellings {
         }
     }
 
-    /// These go to the server, too; `done` hears when it has them, or has not taken them in time.
-    pub(super) fn add(&mut self, messages: Vec<Message>, done: Option<oneshot::Sender<()>>) {
+    /// These go to the server, too.
+    pub(super) fn add(&mut self, messages: Vec<Message>) {
+        let told = messages.into_iter().map(|message| Telling {
+            message,
+            asked: None,
+        });
+        self.push(told.collect(), None);
+    }
+
+    /// The same with answers; `done` hears when the server has them, or has not taken them in time.
+    pub(super) fn answer(&mut self, answers: Vec<Telling>, done: oneshot::Sender<bool>) {
+        self.push(answers, Some(done));
+    }
+
+    fn push(&mut self, messages: Vec<Telling>, done: Option<oneshot::Sender<bool>>) {
         let link = self.link.clone();
         self.batches.push(Box::pin(async move {
-            let told = iter(messages).map(|message| {
+            let told = iter(messages).map(|Telling { message, asked }| {
                 let link = link.clone();
-                async move { tell(&link, message).await }
+                async move { (tell(&link, message).await, asked) }
             });
             let mut told = told.buffer_unordered(TOLD_AT_ONCE);
-            let mut has_arrived = true;
-            while let Some(is_told) = told.next().await {
+            let (mut has_arrived, mut open) = (true, Vec::new());
+            while let Some((is_told, asked)) = told.next().await {
                 has_arrived &= is_told;
+                open.extend(asked.filter(|_| !is_told));
             }
-            if let Some(done) = done {
-                let _ = done.send(());
+            ToldBatch {
+                has_arrived,
+                open,
+                done,
             }
-            has_arrived
         }));
     }
 
@@ -58,17 +99,20 @@ impl Tellings {
         self.batches.len() >= MAX_BATCHES
     }
 
-    /// Whether the next batch has arrived; waits for one, if there is none.
-    pub(super) async fn next(&mut self) -> bool {
+    /// What became of the next batch; waits for one, if there is none.
+    pub(super) async fn next(&mut self) -> ToldBatch {
         match self.batches.next().await {
-            Some(has_arrived) => has_arrived,
+            Some(told) => told,
             None => std::future::pending().await,
         }
     }
 
     /// Waits for what is on its way, no longer than a server may take.
     pub(super) async fn finish(self) {
-        let all = self.batches.for_each(|_| std::future::ready(()));
+        let all = self.batches.for_each(|told| {
+            told.note();
+            std::future::ready(())
+        });
         drop(tokio::time::timeout(FINISH_TIMEOUT, all).await);
     }
 }

@@ -94,6 +94,12 @@ impl TasksStage {
         let id = self.id(ALICE, handle).unwrap();
         self.all.standing(&id).body.unwrap().value()
     }
+
+    /// The same as an agent reads it that may not call the tool any more.
+    fn withheld(&self, handle: &Message) -> Value {
+        let id = self.id(ALICE, handle).unwrap();
+        self.all.withheld(&id).body.unwrap().value()
+    }
 }
 
 fn question_of(bytes: usize) -> Message {
@@ -191,12 +197,30 @@ async fn an_end_is_told_once_it_is_durable() {
     }
     tokio::time::sleep(Duration::from_mins(10)).await;
     for handle in [kept, lost] {
-        let told = stage.standing(handle);
-        assert_eq!(told["status"], "working", "{told}");
-        assert!(told.get("result").is_none(), "{told}");
+        for told in [stage.standing(handle), stage.withheld(handle)] {
+            assert_eq!(told["status"], "working", "{told}");
+            assert!(told.get("result").is_none(), "{told}");
+        }
     }
+    // One whose end is being written down is not forgotten for others.
+    for _ in handles.len()..MAX_TASKS_PER_AGENT {
+        begins(&stage).await;
+    }
+    begins(&stage).await;
+    assert_eq!(stage.standing(unsettled)["status"], "failed", "forgotten");
+    assert!(
+        stage.begins(ALICE).await.is_none(),
+        "nothing else has ended for good"
+    );
+    assert_eq!(stage.standing(kept)["status"], "working");
     keeping.settling.keeps();
     drop(losing.settling);
+    let withheld = stage.withheld(lost);
+    assert_eq!(withheld["status"], "failed", "{withheld}");
+    assert!(
+        withheld.to_string().contains("executed_but_not_recorded"),
+        "{withheld}"
+    );
     assert_eq!(stage.standing(kept)["result"]["content"][0]["text"], "paid");
     let told = stage.standing(lost);
     assert_eq!(told["status"], "failed", "{told}");

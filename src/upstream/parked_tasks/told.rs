@@ -1,6 +1,6 @@
 //! What an agent is told of a task of toolgate's own.
 
-use super::{MAX_TASK_TIME, ParkedTaskId, TaskEnd, TaskStanding};
+use super::{MAX_TASK_TIME, ParkedTaskId, TaskEnd, TaskSettlement, TaskStanding};
 use crate::mcp::bridge::{TaskStatus, input_requests, with_ending};
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
@@ -89,16 +89,24 @@ impl ParkedTaskId {
     }
 
     /// The same to an agent that may not call the tool any more.
-    pub(super) fn withheld(&self, standing: &TaskStanding, is_kept: bool) -> Object {
-        match standing {
-            TaskStanding::Open(_) => {
+    pub(super) fn withheld(&self, standing: &TaskStanding, settlement: TaskSettlement) -> Object {
+        match (standing, settlement) {
+            (TaskStanding::Open(_), _) => {
                 let mut told = self.told(TaskStatus::Working);
                 told.set("statusMessage", Text::string(CLOSED));
                 told
             }
-            TaskStanding::Ended(TaskEnd::Answered(_)) if is_kept => self.failed(CLOSED_END),
-            TaskStanding::Ended(TaskEnd::Answered(_)) => self.told(TaskStatus::Working),
-            TaskStanding::Ended(TaskEnd::Cancelled | TaskEnd::Lost(_)) => self.standing(standing),
+            // Told once it is durable.
+            (TaskStanding::Ended(_), TaskSettlement::Pending) => self.told(TaskStatus::Working),
+            (TaskStanding::Ended(TaskEnd::Answered(_)), TaskSettlement::Lost) => {
+                self.failed(NOT_RECORDED)
+            }
+            (TaskStanding::Ended(TaskEnd::Answered(_)), TaskSettlement::Kept) => {
+                self.failed(CLOSED_END)
+            }
+            (TaskStanding::Ended(TaskEnd::Cancelled | TaskEnd::Lost(_)), _) => {
+                self.standing(standing)
+            }
         }
     }
 

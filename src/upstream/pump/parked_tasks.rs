@@ -8,6 +8,7 @@ use crate::mcp::bridge::knows_tasks;
 use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::telemetry::tasks;
 use crate::upstream::keeper::Unheard;
 use crate::upstream::links::SentRequest;
 use crate::upstream::parked_tasks::{
@@ -23,6 +24,8 @@ const TOO_MANY_WAIT: Unheard = Unheard {
 };
 /// Why answers go nowhere.
 const NOBODY_WAITS: &str = "nothing of this task waits for answers; ask how it stands (tasks/get)";
+/// Why answers have to come again.
+const NOT_TAKEN: &str = "the tool server did not take all of the answers; what it asks still is shown by tasks/get, and can be answered again";
 
 impl ExchangeContext<'_> {
     /// The call waits for the agent's answers: as a task where the agent knows tasks, else parked.
@@ -33,9 +36,13 @@ impl ExchangeContext<'_> {
         questions: Vec<Message>,
     ) -> Result<Message, Leg> {
         if !self.links.servers().callers().pin(&mut leg.request.reached) {
-            for question in questions {
-                refuse(leg.link(), &question, TOO_MANY_WAIT).await;
-            }
+            let link = leg.link().clone();
+            // A server that takes no refusal keeps the call from nothing.
+            tasks::spawn("refusal of questions", async move {
+                for question in questions {
+                    refuse(&link, &question, TOO_MANY_WAIT).await;
+                }
+            });
             return Err(leg);
         }
         if !self.becomes_task(outbound, &leg) {
@@ -81,6 +88,8 @@ impl ExchangeContext<'_> {
         let is_first = leg.own.as_ref().is_some_and(|own| !own.is_taken_up);
         message.method == "tools/call"
             && is_first
+            // What ends a followed task is more than an answer: it is parked, and followed on.
+            && leg.followed().is_none()
             && !self.waiting.is_answered()
             && meta.as_ref().is_some_and(knows_tasks)
             && self.shaping.is_some_and(|shaping| !shaping.is_held())
@@ -111,10 +120,10 @@ impl ExchangeContext<'_> {
             _ => {
                 let answers = params.and_then(|params| params.get("inputResponses"));
                 let answers = answers.unwrap_or_else(|| Object::new().text());
-                if all.answer(&id, answers).await {
-                    acknowledged()
-                } else {
-                    Message::error(None, INVALID_PARAMS, NOBODY_WAITS, None)
+                match all.answer(&id, answers).await {
+                    Some(true) => acknowledged(),
+                    Some(false) => Message::error(None, INTERNAL_ERROR, NOT_TAKEN, None),
+                    None => Message::error(None, INVALID_PARAMS, NOBODY_WAITS, None),
                 }
             }
         };

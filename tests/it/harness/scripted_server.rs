@@ -70,6 +70,8 @@ struct Kept {
     probed: Mutex<Option<fn() -> Reply>>,
     /// Whether notifications are left without an answer.
     ignoring: AtomicBool,
+    /// The status with which they are refused.
+    refusing: Mutex<Option<u16>>,
     /// Whether `initialize` is left without an answer.
     aloof: AtomicBool,
     /// Whether the script answers subscriptions too.
@@ -149,6 +151,7 @@ impl ScriptedServer {
             instructions: Mutex::default(),
             probed: Mutex::default(),
             ignoring: AtomicBool::new(false),
+            refusing: Mutex::default(),
             aloof: AtomicBool::new(false),
             subscriptions: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -267,6 +270,11 @@ impl ScriptedServer {
     /// From now on not even a notification is answered.
     pub fn leaves_notifications(&self) {
         self.kept.ignoring.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on notifications and responses are refused with this status; none: they are taken.
+    pub fn refuses_notifications(&self, status: Option<u16>) {
+        *self.kept.refusing.lock().unwrap() = status;
     }
 
     /// From now on `initialize` is not answered.

@@ -105,6 +105,28 @@ async fn an_answer_to_a_forgotten_session_ends_the_task() {
     stage.has_failed().await;
 }
 
+/// Something before the server refuses the agent's answer: the agent is told, what was asked is asked
+/// still, and the next answer arrives.
+#[tokio::test]
+async fn an_answer_that_is_refused_on_its_way_can_be_given_again() {
+    let stage = TaskStage::of("pay").await;
+    let server = &stage.crossing.server;
+    let keys = stage.asked().await;
+    for status in [503, 429, 401] {
+        server.refuses_notifications(Some(status));
+        let told = stage.answers(&keys[0]).await;
+        let words = told["error"]["message"].as_str().unwrap();
+        assert!(words.contains("can be answered again"), "{told}");
+        assert_eq!(stage.asked().await, keys);
+    }
+    server.refuses_notifications(None);
+    let told = stage.answers(&keys[0]).await;
+    assert!(told["result"].is_object(), "{told}");
+    assert_eq!(stage.stands().await["status"], "working");
+    stage.finishes().await;
+    assert_eq!(server.executions(), 1);
+}
+
 /// The same where nobody answers anything: the server is asked whether it knows the session. One that
 /// does is left alone.
 #[tokio::test]

@@ -40,7 +40,8 @@ impl Kept {
         if self.ignoring.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        bare(202)
+        let refused = *self.refusing.lock().unwrap();
+        bare(refused.unwrap_or(202))
     }
 
     fn listener(&self, id: Option<Value>) -> mpsc::Receiver<String> {
