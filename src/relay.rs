@@ -192,10 +192,11 @@ impl Relay {
                 .await
             }
             ("tasks/list", Scope::All) => {
-                self.own_tasks(request, self.merged(request).await?).await
+                self.own_tasks(request, Box::pin(self.merged(request)).await?)
+                    .await
             }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
-            (_, Scope::All) => self.merged(request).await,
+            (_, Scope::All) => Box::pin(self.merged(request)).await,
         }
     }
 

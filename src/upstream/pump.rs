@@ -256,9 +256,14 @@ impl ExchangeContext<'_> {
             terms,
             departure,
         };
-        let request = self.links.request(server, sending, |link, id| {
-            let waited_for = self.waiting.on(link, id);
-            *sent = waited_for.then(|| (link.clone(), id.clone()));
+        let asks = ASKED_METHODS.contains(&message.method.as_str());
+        // Before anything leaves: a server may ask as soon as it has the request.
+        let mut asides = None;
+        let request = self.links.request(server, sending, |reached, id| {
+            let waited_for = self.waiting.on(&reached.link, id);
+            *sent = waited_for.then(|| (reached.link.clone(), id.clone()));
+            let own = reached.legacy().filter(|_| asks && waited_for);
+            asides = own.map(|own| own.questions(AskedAbout::of(terms.task)));
             waited_for
         });
         let begun = tokio::select! {
@@ -271,15 +276,13 @@ impl ExchangeContext<'_> {
         let Some(mut request) = begun else {
             return Ok(BegunLeg::Gone(Sent::Nothing));
         };
-        let asks = ASKED_METHODS.contains(&message.method.as_str());
         request.exchange.tolerates(self.tolerance);
         if asks && request.reached.legacy().is_some() {
             request.exchange.read_aside();
         }
-        let about = AskedAbout::of(terms.task);
-        let own = request.reached.legacy().map(|own| {
+        let own = request.reached.legacy().map(|_| {
             Box::new(OwnLeg {
-                asides: asks.then(|| own.questions(about)),
+                asides,
                 asked: message.body.clone(),
                 ..OwnLeg::default()
             })

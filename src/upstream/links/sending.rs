@@ -55,8 +55,8 @@ pub(crate) struct SentRequest {
 }
 
 impl SentRequest {
-    fn begins(&self, begins: &mut impl FnMut(&Arc<Link>, &Text) -> bool) -> bool {
-        begins(&self.reached.link, &self.exchange.id)
+    fn begins(&self, begins: &mut impl FnMut(&ReachedLink, &Text) -> bool) -> bool {
+        begins(&self.reached, &self.exchange.id)
     }
 }
 
@@ -76,7 +76,7 @@ impl Links {
         &self,
         name: &ServerName,
         sending: Sending<'_>,
-        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+        mut begins: impl FnMut(&ReachedLink, &Text) -> bool,
     ) -> Result<Option<Box<SentRequest>>, Fault> {
         let changes = sending.changes;
         let reached = if changes {
@@ -116,7 +116,7 @@ impl Links {
         &self,
         name: &ServerName,
         sending: Sending<'_>,
-        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+        mut begins: impl FnMut(&ReachedLink, &Text) -> bool,
     ) -> Result<Option<Box<SentRequest>>, Fault> {
         let reached = self.reached(name, sending).await?;
         let mut request = self.ready(name, reached, sending).await?;
