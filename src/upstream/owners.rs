@@ -13,6 +13,9 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+#[cfg(test)]
+mod tests;
+
 /// What tells how far a request or task is.
 pub(super) const PROGRESS_METHOD: &str = "notifications/progress";
 /// What a server tells of a task outside any request: before 2026-07-28, and since.

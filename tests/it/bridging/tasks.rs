@@ -48,6 +48,11 @@ pub struct Stage {
 impl Stage {
     /// Before a server with these tools, which says in its introduction that it makes tasks.
     pub async fn with(modern: bool, tools: Vec<Value>) -> Self {
+        Self::for_callers(modern, tools, "").await
+    }
+
+    /// The same for these callers besides, as the configuration lists them.
+    pub async fn for_callers(modern: bool, tools: Vec<Value>, callers: &str) -> Self {
         let capabilities = if modern {
             json!({ "tools": {}, "extensions": { EXTENSION: {} } })
         } else {
@@ -64,6 +69,7 @@ impl Stage {
         let gate = Setup::new()
             .server_with("s", &format!("url: \"{}\"", server.url()))
             .policy(&policy())
+            .callers(callers)
             .open_sides()
             .start()
             .await;

@@ -1,6 +1,6 @@
 //! Tasks of a legacy server whose results toolgate waits for in place of an agent that knows none.
 
-use super::of_legacy_servers::{question, request, result_request, stage, task};
+use super::of_legacy_servers::{done, question, request, result_request, stage, stage_for, task};
 use super::*;
 use crate::harness::scripted_server::event;
 
@@ -118,4 +118,50 @@ async fn an_error_is_no_result_of_a_completed_task() {
         (stage.server.executions(), stage.count("tasks/result")),
         (1, 2)
     );
+}
+
+/// Protocol §4.3: an agent knows tasks, but no session can be kept for its own, so that toolgate waits
+/// for the result. When the task asks later, and one can be kept again, the agent is asked in a round:
+/// what ends a followed task is more than an answer, and it is asked for its result again as before.
+#[tokio::test]
+async fn a_followed_task_that_asks_becomes_no_other_task() {
+    // Three quarters of 256 sessions.
+    const SESSIONS_THAT_MAY_WAIT: usize = 192;
+    let names: Vec<_> = (0..=SESSIONS_THAT_MAY_WAIT)
+        .map(|n| format!("holder-{n}"))
+        .collect();
+    let token = |name: &str| format!("token-of-the-agent-{name}");
+    let callers: String = names
+        .iter()
+        .map(|name| format!("\n  - {{ agent: {name}, token: {} }}", token(name)))
+        .collect();
+    let (stage, says) = stage_for(&callers, done("written")).await;
+    let agent = |name: &str| stage.gate.agent().at("s").token(&token(name));
+    for name in &names[1..] {
+        let agent = agent(name);
+        let held = request(&agent, "tools/call", call("read", 1, None), true);
+        let held = agent.answered(&held).await;
+        assert_eq!(held["result"]["resultType"], "task", "{name}: {held}");
+    }
+    let own = agent(&names[0]);
+    let params = call("write", 1, None);
+    let first = request(&own, "tools/call", params.clone(), true);
+    let asking = async {
+        result_request(&stage).await;
+        stage.stands(task("completed"));
+        let other = agent(&names[1]);
+        let ended = request(&other, "tasks/get", json!({ "taskId": "t-1" }), true);
+        let ended = other.answered(&ended).await;
+        assert_eq!(ended["result"]["status"], "completed", "{ended}");
+        says.send(question()).await.unwrap();
+    };
+    let (asked, ()) = tokio::join!(own.answered(&first), asking);
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let mut next = request(&own, "tools/call", params, true);
+    next["params"]["requestState"] = asked["result"]["requestState"].clone();
+    next["params"]["inputResponses"] = json!({ "question-1": { "action": "decline" } });
+    drop(says);
+    let answer = own.answered(&next).await;
+    assert_eq!(answer["result"]["content"], text("written"), "{answer}");
+    assert_eq!(stage.server.executions(), SESSIONS_THAT_MAY_WAIT + 1);
 }

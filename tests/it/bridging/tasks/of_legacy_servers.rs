@@ -25,6 +25,11 @@ fn told(status: &str) -> Value {
 /// `plain`, which does not. What the first request for a task's result reads is in the test's
 /// hands; a later one is answered with this at once.
 pub async fn stage(result: Value) -> (Stage, Sender<String>) {
+    stage_for("", result).await
+}
+
+/// The same for these callers besides.
+pub async fn stage_for(callers: &str, result: Value) -> (Stage, Sender<String>) {
     let supporting = |name: &str, support: &str| {
         let mut tool = tool(name);
         tool["execution"] = json!({ "taskSupport": support });
@@ -36,7 +41,7 @@ pub async fn stage(result: Value) -> (Stage, Sender<String>) {
         supporting("may", "optional"),
         tool("plain"),
     ];
-    let stage = Stage::with(false, tools).await;
+    let stage = Stage::for_callers(false, tools, callers).await;
     stage.stands(task("working"));
     let (says, held) = channel(16);
     let held: Mutex<Option<Receiver<String>>> = Mutex::new(Some(held));

@@ -1,0 +1,83 @@
+//! How many tasks are remembered, and of whom. What agents read of them is tested through toolgate.
+
+use super::*;
+use serde_json::json;
+
+/// A contract that changes nothing of what a tool says.
+struct AsSaid(AgentId);
+
+impl Shaping for AsSaid {
+    fn agent(&self) -> &AgentId {
+        &self.0
+    }
+
+    fn result(&self, answer: Message) -> Message {
+        answer
+    }
+
+    fn standing(&self, said: Message) -> Message {
+        said
+    }
+
+    fn remark(&self, said: Message) -> Option<Message> {
+        Some(said)
+    }
+
+    fn too_costly(&self, said: Message) -> Message {
+        said
+    }
+
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    fn owned(&self) -> Arc<dyn Shaping> {
+        Arc::new(Self(self.0.clone()))
+    }
+}
+
+/// The caller's call at a server has become the task of this number.
+fn notes(all: &TaskOwners, agent: &str, server: &str, number: usize) {
+    let caller = Caller::named(agent);
+    let task = json!({ "resultType": "task", "taskId": number });
+    let owned = || OwnedTask {
+        server: ServerName::new(server),
+        tool: ToolName::new("pay"),
+        token: None,
+        shaping: Arc::new(AsSaid(caller.agent.clone())),
+    };
+    assert!(all.note(&caller, &Text::of(&task), owned).is_some());
+}
+
+fn knows(all: &TaskOwners, agent: &str, number: usize) -> bool {
+    let id = Text::of(&json!(number));
+    all.owned(&Caller::named(agent), &id, |_| true).is_some()
+}
+
+/// threat-model §3C C4: 10,000 tasks are remembered, and the oldest is forgotten first. Where two servers
+/// give one id, it is one task of that order; a task that is forgotten is nobody's.
+#[test]
+fn so_many_tasks_are_remembered() {
+    let all = TaskOwners::default();
+    notes(&all, "alice", "bank", 0);
+    notes(&all, "bob", "bank", 1);
+    notes(&all, "alice", "shop", 0);
+    let id = Text::of(&json!(0));
+    let at = |name: &str| {
+        let server = ServerName::new(name);
+        let alice = Caller::named("alice");
+        all.owned(&alice, &id, |owned| owned.server == server)
+            .is_some()
+    };
+    assert!(at("bank") && at("shop") && !knows(&all, "alice", 0));
+    for number in 2..MAX_TASKS_REMEMBERED {
+        notes(&all, "carol", "bank", number);
+    }
+    assert!(at("bank") && at("shop") && knows(&all, "bob", 1));
+    notes(&all, "carol", "bank", MAX_TASKS_REMEMBERED);
+    assert!(!at("bank") && !at("shop"));
+    assert!(knows(&all, "bob", 1) && knows(&all, "carol", MAX_TASKS_REMEMBERED));
+    let kept = all.kept.lock();
+    assert_eq!(kept.order.len(), MAX_TASKS_REMEMBERED);
+    assert_eq!(kept.owners.len(), MAX_TASKS_REMEMBERED);
+}
