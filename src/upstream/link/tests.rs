@@ -105,3 +105,22 @@ async fn any_line_is_a_sign_of_life() {
     assert!(!child.link.is_over());
     assert_eq!(child.asked(), 1);
 }
+
+/// What a server is told holds nobody up that never reads it.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_reads_nothing_holds_up_nobody() {
+    let (ours, _theirs) = duplex(1);
+    let (input, output) = tokio::io::split(ours);
+    let name = ServerName::new("billing");
+    let (conversation, _) = Conversation::start(&name, input, output, std::future::pending());
+    let link = Link::over(Arc::new(conversation));
+    let begun = tokio::time::Instant::now();
+    let fault = loop {
+        let note = Message::notification("notifications/initialized", None);
+        if let Err(fault) = link.notify(note).await {
+            break fault;
+        }
+    };
+    assert!(fault.what.contains("did not take a message"), "{fault}");
+    assert_eq!(begun.elapsed(), Duration::from_secs(30));
+}
