@@ -22,6 +22,7 @@ mod serve;
 mod stdio;
 mod table;
 mod test;
+mod unfitted;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

@@ -5,8 +5,10 @@
 //! what a value becomes.
 
 mod judge;
+pub(crate) mod kinds;
 mod reads;
 mod values;
+pub(crate) mod verdict;
 
 pub use values::LazyCaller;
 
@@ -17,6 +19,7 @@ use judge::Expression;
 use reads::{ArgumentsRead, ExpressionCost, ExpressionReads, RE_FUNCTION, RegexTable};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
+use verdict::{ExpressionFailure, ExpressionVerdict};
 
 /// The language: CEL's own functions and macros, without optional values.
 static CEL_LANGUAGE: LazyLock<Arc<Env>> =
@@ -133,6 +136,17 @@ impl ExpressionSet {
 // === impl CompiledExpression ===
 
 impl CompiledExpression {
+    /// As its author wrote it.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The arguments that it names, as paths from the root; none if it reads all at once.
+    pub(crate) fn reads(&self) -> Option<Vec<Vec<String>>> {
+        let reads = Expression::read(&self.source, &mut Problems::default())?.reads;
+        (!reads.all).then(|| reads.arguments.into_iter().collect())
+    }
+
     /// None if it cannot be read, which was ruled out at load.
     fn tree(&self) -> Option<&IdedExpr> {
         let read = || {
@@ -146,9 +160,12 @@ impl CompiledExpression {
 // === impl ExpressionInput ===
 
 impl ExpressionInput<'_> {
-    fn resolve(&self, expression: &CompiledExpression) -> Option<cel::Value> {
+    fn resolve(&self, expression: &CompiledExpression) -> Result<cel::Value, ExpressionFailure> {
         work::spend(self.units(&expression.effort));
-        self.seen.resolve(expression.tree()?).ok()
+        let tree = expression.tree().ok_or(ExpressionFailure::NoTruth)?;
+        self.seen
+            .resolve(tree)
+            .map_err(|error| ExpressionFailure::of(&error))
     }
 
     /// What an expression can take: nobody can look into its evaluation.
@@ -174,14 +191,19 @@ impl ExpressionInput<'_> {
         once.saturating_add(each.saturating_mul(self.read + effort.parts))
     }
 
-    /// Whether `expression` is plainly false; not when it is true, fails, or says something else.
-    pub fn is_false(&self, expression: &CompiledExpression) -> bool {
-        matches!(self.resolve(expression), Some(cel::Value::Bool(false)))
+    /// Whether `expression` is true or false, or why it is neither.
+    pub(crate) fn verdict(&self, expression: &CompiledExpression) -> ExpressionVerdict {
+        match self.resolve(expression) {
+            Ok(cel::Value::Bool(true)) => ExpressionVerdict::True,
+            Ok(cel::Value::Bool(false)) => ExpressionVerdict::False,
+            Ok(_) => ExpressionVerdict::Failed(ExpressionFailure::NoTruth),
+            Err(failed) => ExpressionVerdict::Failed(failed),
+        }
     }
 
     /// What `expression` says, as JSON; none when it fails, or says what JSON cannot.
     pub fn value(&self, expression: &CompiledExpression) -> Option<Value> {
-        let said = self.resolve(expression)?;
+        let said = self.resolve(expression).ok()?;
         let is_number_of_json = !matches!(said, cel::Value::Float(number) if !number.is_finite());
         said.json().ok().filter(|_| is_number_of_json)
     }

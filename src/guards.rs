@@ -37,6 +37,7 @@ pub const REFUSAL_CODES: &[&RefusalCode] = &[
     &permission::RBAC_DENIED,
     &permission::TENANT_MISMATCH,
     &permission::RESOURCE_DENIED,
+    &refusal::contract::RULE_FAILED,
     &refusal::contract::HOOK_BLOCKED,
     &refusal::task::STATE_OUT_OF_ORDER,
     &refusal::task::LOOP_DETECTED,
@@ -174,7 +175,8 @@ pub struct ToolRules {
     pub rollback: Option<rollback::Rollback>,
     /// Which part of the contract this is, where an argument chooses between several (002-32).
     pub variant: Option<String>,
-    /// The arguments that decide what a call may do, or that are changed, those of all variants.
+    /// The arguments that decide what a call may do, that are bounded or changed, those of all
+    /// variants.
     pub needs: Vec<RequiredArgument>,
     /// The parts of the contract between which an argument chooses.
     pub variants: Option<variants::Rule>,
@@ -208,22 +210,33 @@ pub struct ToolRules {
     pub audit: Vec<String>,
 }
 
-/// An argument that decides what a call may do, or that is changed: a tool without it cannot be
-/// held to its contract (002-05, 002-11).
+/// An argument that decides what a call may do, that is bounded, or that is changed: a tool without
+/// it cannot be held to its contract (002-05, 002-11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequiredArgument {
     /// Where the contract names it, such as `["permission", "tenant"]`.
     pub key: Vec<String>,
     /// The argument, as a path from the root.
     pub path: Vec<String>,
+    /// Is it only bounded? Then a tool that takes names which it does not declare may have it.
+    pub is_bound: bool,
+}
+
+impl RequiredArgument {
+    /// Whether a tool with this schema cannot have it: it names others in that place.
+    pub fn is_lacking(&self, schema: &Schema) -> bool {
+        if self.is_bound {
+            schema.names().exclude(&self.path)
+        } else {
+            schema.names().lack(&self.path)
+        }
+    }
 }
 
 impl ToolRules {
     /// The first of the needed arguments that `schema` cannot have: it names others in that place.
     pub fn lacks(&self, schema: &Schema) -> Option<&RequiredArgument> {
-        self.needs
-            .iter()
-            .find(|needed| schema.names().lack(&needed.path))
+        self.needs.iter().find(|needed| needed.is_lacking(schema))
     }
 
     /// What the contract can refuse with, in the order of the gate, all variants together; a rule

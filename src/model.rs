@@ -25,6 +25,7 @@ pub mod scrub;
 pub mod secret;
 pub(crate) mod shares;
 pub(crate) mod side;
+pub(crate) mod spelling;
 pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod times;

@@ -11,9 +11,10 @@ use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) mod compile;
-pub(crate) mod contract_lint;
+mod contract_lint;
 pub(crate) mod exemptions;
 pub(crate) mod file;
+pub(crate) mod known_tools;
 pub(crate) mod layers;
 pub mod live;
 pub(crate) mod locate;

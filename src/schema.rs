@@ -3,9 +3,11 @@
 //! letting everything through.
 
 pub(crate) mod closed;
+mod declared;
 mod dialect;
 mod explain;
 pub(crate) mod flags;
+pub(crate) mod kinds;
 pub(crate) mod limits;
 mod metered;
 mod names;
@@ -18,6 +20,7 @@ pub mod validate;
 mod violation;
 mod weight;
 
+pub use declared::DeclaredArguments;
 pub use names::PropertyNames;
 pub use quarantine::Quarantine;
 pub use validate::{Schema, schema_hash};

@@ -28,6 +28,7 @@ use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Tex
 use toolgate::mcp::message::Message;
 use toolgate::model::clock::Clock;
 use toolgate::outlet::{Outgoing, way_back};
+use toolgate::schema::DeclaredArguments;
 
 fn list() -> Bytes {
     let tools: Vec<Value> = (0..100)
@@ -110,11 +111,12 @@ fn guards(criterion: &mut Criterion<ThreadTime>) {
                 .is_ok()
         });
     });
+    let declared = DeclaredArguments::of(&stand.tool.schema, None);
     group.bench_function("rules", |bencher| {
         bencher.iter(|| {
             rules
                 .rules
-                .apply(&stand.caller, black_box(&arguments), &permit)
+                .apply(&stand.caller, black_box(&arguments), declared, &permit)
                 .is_ok()
         });
     });

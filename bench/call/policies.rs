@@ -11,6 +11,7 @@ use toolgate::gate::catalogue::view::ListAsked;
 use toolgate::mcp::revision::Revision;
 use toolgate::model::ids::ToolName;
 use toolgate::model::scope::Scope;
+use toolgate::schema::DeclaredArguments;
 use toolgate::schema::validate::Schema;
 
 /// The callers and servers of [`Large`].
@@ -90,7 +91,11 @@ pub(crate) fn policies(criterion: &mut Criterion<ThreadTime>) {
                     .permission
                     .allow(&caller, &arguments, &checked)
                     .unwrap();
-                rules.rules.apply(&caller, &arguments, &permit).is_ok()
+                let declared = DeclaredArguments::of(&schema, None);
+                rules
+                    .rules
+                    .apply(&caller, &arguments, declared, &permit)
+                    .is_ok()
             });
         });
         group.sample_size(10);

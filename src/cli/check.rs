@@ -4,6 +4,7 @@
 mod connect;
 mod untested;
 
+use crate::cli::unfitted;
 use crate::config::{self, Config, FILE_NAME, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -64,6 +65,8 @@ pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
             diagnostics.extend(untested::judge(configuration, &reading.files, &policy));
+            let pinned = unfitted::pinned(&policy);
+            diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
             good.extend(notes(configuration, config.as_ref(), &policy));
         }
         let servers: Vec<ServerConfig> = config

@@ -5,13 +5,16 @@
 
 use super::configured;
 use super::serve::runtime;
+use super::unfitted::{self, ToolSchema};
 use crate::app::{App, bind, ledger};
 use crate::config::{Config, Loaded, TransportConfig};
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
 use crate::gate::catalogue::hidden::Hidden;
 use crate::gate::catalogue::pinned::{self, Withheld};
+use crate::gate::catalogue::tool::Tool;
 use crate::guards::Mode;
 use crate::model::counted::counted;
+use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::LivePolicy;
@@ -20,7 +23,8 @@ use crate::upstream::server::{ServerState, Up};
 use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 mod record;
 
@@ -56,6 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 Err(error) => found.wrong(&format!("{error:#}")),
             }
         }
+        let named = path.clone();
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
         let own = record::Scratch::of(&mut config)?;
@@ -64,6 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             Ok(app) => {
                 secrets(&app, &mut found).await;
                 servers(&app, &config, &mut found).await;
+                unfitted(&named, &app, &mut found);
                 if let Err(error) = app.stop().await {
                     found.wrong(&format!("{error:#}"));
                 }
@@ -167,6 +173,21 @@ fn withheld(app: &App, found: &mut DoctorFindings) {
         found.wrong(&format!(
             "{what} `{tool}`: {words}; see `toolgate pins diff`"
         ));
+    }
+}
+
+/// Callers whose models would not be shown all tools.
+fn unfitted(configuration: &Path, app: &App, found: &mut DoctorFindings) {
+    let tools = app.door.gate.tools.current();
+    let one = |tool: &Arc<Tool>| ToolSchema {
+        name: tool.name.clone(),
+        schema: tool.schema.source(),
+    };
+    let tools: Vec<ToolSchema> = tools.all.iter().map(one).collect();
+    let policy = app.door.policy.current();
+    for Diagnostic { message, hint, .. } in unfitted::judge(configuration, &policy, &tools) {
+        let hint = hint.unwrap_or_default();
+        found.note(&format!("{message}; {hint}"));
     }
 }
 

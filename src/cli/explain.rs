@@ -147,6 +147,14 @@ fn conclude(verdict: &Result<(), Refusal>, mode: Mode, out: &mut String) -> u8 {
     1
 }
 
+/// The code, and what only operators are told of it.
+fn code_of(refusal: &Refusal) -> String {
+    if let Refusal::RuleFailed { code, why } = refusal {
+        return format!("{}: `{code}` cannot be judged: {why}", refusal.code());
+    }
+    refusal.code().to_owned()
+}
+
 /// The steps as they are printed.
 pub(super) struct Screen<'a> {
     pub(super) policy: &'a Policy,
@@ -155,10 +163,7 @@ pub(super) struct Screen<'a> {
 
 impl Notes for Screen<'_> {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
-        let refused = verdict
-            .as_ref()
-            .err()
-            .map(|refusal| refusal.code().to_owned());
+        let refused = verdict.as_ref().err().map(code_of);
         let words = match (stage, refused) {
             // Said layer by layer; what the call may use, when everything has passed.
             (Stage::Visible, _) | (Stage::Budget | Stage::Rewrite | Stage::Secrets, None) => None,

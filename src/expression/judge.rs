@@ -125,6 +125,18 @@ fn place(line: isize, column: isize) -> String {
     }
 }
 
+/// Where a part of an expression begins.
+pub(super) fn place_of(program: &Program, node: u64) -> String {
+    let source = program.source_info();
+    let start = source
+        .offset_for(node)
+        .map_or(0, |(start, _)| start as usize);
+    let before: String = source.source.chars().take(start).collect();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    place(line.cast_signed(), column.cast_signed())
+}
+
 /// One pass over the tree.
 struct ExpressionChecker<'a> {
     program: &'a Program,
@@ -160,14 +172,7 @@ impl<'a> ExpressionChecker<'a> {
 
     fn error(&mut self, node: u64, message: &str, hint: &str) {
         self.fine = false;
-        let source = self.program.source_info();
-        let start = source
-            .offset_for(node)
-            .map_or(0, |(start, _)| start as usize);
-        let before: String = source.source.chars().take(start).collect();
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-        let place = place(line.cast_signed(), column.cast_signed());
+        let place = place_of(self.program, node);
         self.problems.error(format!("{place}: {message}"), hint);
     }
 

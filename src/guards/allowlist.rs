@@ -311,6 +311,11 @@ impl Rule {
         self.contracts.get(tool)
     }
 
+    /// All contracts, to compare them with what tool servers say.
+    pub(crate) fn written(&self) -> &Contracts {
+        &self.contracts
+    }
+
     /// The name of that contract as written: the tool's, or a pattern.
     pub fn contract_name_of(&self, tool: &ToolName) -> Option<&ToolName> {
         self.contracts.name_of(tool)

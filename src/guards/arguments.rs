@@ -7,12 +7,14 @@ use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
+use crate::schema::DeclaredArguments;
 use crate::schema::{PropertyNames, Schema, SchemaViolation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
+mod bounds;
 mod overlay;
 
 /// A JSON Schema (draft 2020-12), laid over the tool server's own: a call must satisfy both.
@@ -50,6 +52,14 @@ impl Settings {
                     .collect(),
             ),
         }
+    }
+}
+
+impl Settings {
+    /// The properties that it names, each with its key in the section and its path from the root
+    /// of the arguments.
+    pub(crate) fn bounded(&self) -> Vec<(Vec<String>, Vec<String>)> {
+        bounds::bounded(&self.0)
     }
 }
 
@@ -153,11 +163,18 @@ impl Rule {
         Ok(Checked::mint())
     }
 
-    /// Warns where the overlay means what the server's schema does not say; for `check`, when that
-    /// schema is known.
+    /// What is known of the arguments of a tool with the schema `server`, once a call has passed.
+    pub(crate) fn declared<'s>(&'s self, server: &'s Schema) -> DeclaredArguments<'s> {
+        DeclaredArguments::of(server, self.overlay.as_ref())
+    }
+
+    /// Notes where the overlay means what the server's schema does not say, or bounds what that
+    /// schema lets no value of come; for `check`, when that schema is known.
     pub fn check_against(&self, server: &Schema, problems: &mut Problems) {
         if let Some(overlay) = &self.overlay {
-            overlay::compare(&overlay.source(), server, problems);
+            let written = overlay.source();
+            overlay::compare(&written, server, problems);
+            bounds::compare(&written, &server.source(), problems);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
@@ -440,6 +440,13 @@ impl Rule {
         self.callers
             .iter()
             .filter_map(|caller| caller.group.as_deref())
+    }
+
+    /// The roles that callers have.
+    pub(crate) fn roles(&self) -> Vec<String> {
+        let all = self.callers.iter().flat_map(|caller| &caller.roles);
+        let all: BTreeSet<&String> = all.collect();
+        all.into_iter().cloned().collect()
     }
 
     /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.

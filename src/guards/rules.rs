@@ -1,25 +1,31 @@
 //! Refuses a call for which a rule of the contract is true, with that rule's own code.
 //!
-//! After permission, so that values are judged only for who may call at all. A rule that fails, or
-//! says neither true nor false, refuses like one that is true: what could not be judged is not
-//! sent.
+//! After permission, so that values are judged only for who may call at all. What could not be
+//! judged is not sent. Where a rule fails because the agent left an argument out, or gave one that
+//! no schema bounds in another type than the rule takes, it refuses like one that is true (003-24);
+//! where it fails over arguments that the schemas let through, that is its author's mistake, and
+//! `rule_failed` says so to operators.
 
 use super::evidence::{Permit, Ruled};
 use super::{Section, is_own_code};
+use crate::expression::verdict::{ExpressionFailure, ExpressionVerdict};
 use crate::expression::{
     ARGUMENTS_TOO_LONG_MESSAGE, CompiledExpression, ExpressionSet, ExpressionSetBuilder, LazyCaller,
 };
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
+use crate::schema::DeclaredArguments;
 use crate::schema::PropertyNames;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+mod checked;
 mod decided;
 
+use checked::RuleArguments;
 use decided::Outlook;
 
 /// The rules of a contract, in the order in which they are tried.
@@ -72,45 +78,50 @@ impl Section for Settings {
     const NAME: &'static str = "rules";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        self.read(None, problems)
+        self.read(None, &[], problems)
     }
 }
 
 impl Settings {
-    /// As [`Section::compile`], in a contract whose `arguments` are `schema`: warns of rules that
-    /// never refuse, refuse always, or come after one that does.
+    /// As [`Section::compile`], in a contract whose `arguments` are `schema`, for callers with these
+    /// roles: warns of rules that never refuse, refuse always, or come after one that does.
     pub(crate) fn compile_beside(
         self,
         schema: &Map<String, Value>,
+        roles: &[String],
         problems: &mut Problems,
     ) -> Rule {
-        self.read(Some(schema), problems)
+        self.read(Some(schema), roles, problems)
     }
 
-    fn read(self, schema: Option<&Map<String, Value>>, problems: &mut Problems) -> Rule {
+    fn read(
+        self,
+        schema: Option<&Map<String, Value>>,
+        roles: &[String],
+        problems: &mut Problems,
+    ) -> Rule {
+        let whole = schema.map_or(Value::Null, |schema| Value::Object(schema.clone()));
+        let known = RuleArguments {
+            declared: DeclaredArguments::written(&whole),
+            roles,
+        };
         let (mut lines, mut gathering) = (Vec::new(), ExpressionSetBuilder::default());
         let mut before: Option<String> = None;
         for (index, written) in self.0.into_iter().enumerate() {
-            let line = problems.under(index.to_string(), |problems| {
+            problems.under(index.to_string(), |problems| {
                 problems.under("code", |problems| judge_code(&written.code, problems));
-                problems.under("when", |problems| gathering.read(&written.when, problems))
-            });
-            if let Some((tree, when)) = line {
-                if let Some(outlook) = schema.map(|schema| decided::outlook(&tree, schema)) {
-                    let place = index.to_string();
-                    problems.under(place, |problems| {
-                        judge_reach(outlook, &written.code, &mut before, problems);
-                    });
-                }
-                let default =
-                    || format!("a call that the contract's rule `{}` allows", written.code);
-                let expected = written.expected.clone().unwrap_or_else(default);
-                lines.push(CompiledRule {
-                    code: Arc::from(written.code),
-                    when,
-                    expected,
+                let read = problems.under("when", |problems| {
+                    let read = gathering.read(&written.when, problems);
+                    read.inspect(|_| known.judge(&written.when, problems))
                 });
-            }
+                if let Some((tree, when)) = read {
+                    if let Some(schema) = schema {
+                        let outlook = decided::outlook(&tree, schema);
+                        judge_reach(outlook, &written.code, &mut before, problems);
+                    }
+                    lines.push(CompiledRule::of(written, when));
+                }
+            });
         }
         let (reading, reads) = gathering.finish();
         let names = PropertyNames::on(reads.iter().map(Vec::as_slice));
@@ -119,6 +130,17 @@ impl Settings {
             reading,
             reads,
             names,
+        }
+    }
+}
+
+impl CompiledRule {
+    fn of(written: RuleSettings, when: CompiledExpression) -> Self {
+        let default = || format!("a call that the contract's rule `{}` allows", written.code);
+        Self {
+            expected: written.expected.unwrap_or_else(default),
+            code: Arc::from(written.code),
+            when,
         }
     }
 }
@@ -176,11 +198,31 @@ impl Rule {
         self.lines.iter().map(|line| &*line.code)
     }
 
-    /// Tries the rules in order.
+    /// Notes what can only fail in a tool whose arguments are `declared`; those before `from` are
+    /// judged elsewhere.
+    pub(crate) fn check_against(
+        &self,
+        declared: DeclaredArguments<'_>,
+        from: usize,
+        problems: &mut Problems,
+    ) {
+        let known = RuleArguments {
+            declared,
+            roles: &[],
+        };
+        for (index, line) in self.lines.iter().enumerate().skip(from) {
+            problems.under((index - from).to_string(), |problems| {
+                problems.under("when", |problems| known.judge(line.when.source(), problems));
+            });
+        }
+    }
+
+    /// Tries the rules in order, on a call that has passed what is `declared` of its arguments.
     pub fn apply(
         &self,
         caller: &Caller,
         arguments: &Value,
+        declared: DeclaredArguments<'_>,
         permit: &Permit,
     ) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {
@@ -188,17 +230,15 @@ impl Rule {
         }
         self.names.judge(arguments).map_err(Refusal::from)?;
         match self.first(caller, arguments)? {
-            Some((_, line)) => Err(Refusal::Rule {
-                code: line.code.clone(),
-                expected: line.expected.clone(),
-            }),
+            Some(refusing) => Err(refusing.refusal(arguments, declared)),
             None => Ok(Ruled::mint(permit)),
         }
     }
 
     /// Which rule refuses a call, from 0, if one does.
     pub fn deciding(&self, caller: &Caller, arguments: &Value) -> Option<usize> {
-        self.first(caller, arguments).ok()?.map(|(index, _)| index)
+        let first = self.first(caller, arguments).ok()?;
+        first.map(|refusing| refusing.index)
     }
 
     /// The first rule that is not false.
@@ -206,18 +246,86 @@ impl Rule {
         &self,
         caller: &Caller,
         arguments: &Value,
-    ) -> Result<Option<(usize, &CompiledRule)>, Refusal> {
+    ) -> Result<Option<RefusingRule<'_>>, Refusal> {
         let seen = LazyCaller::new(caller);
         let too_long = || Refusal::SchemaInvalid {
             pointer: String::new(),
             expected: ARGUMENTS_TOO_LONG_MESSAGE.to_owned(),
         };
         let sight = self.reading.sight(&seen, arguments).ok_or_else(too_long)?;
-        Ok(self
-            .lines
-            .iter()
-            .enumerate()
-            .find(|(_, line)| !sight.is_false(&line.when)))
+        let refusing = |(index, line): (usize, _)| {
+            let line: &CompiledRule = line;
+            let failed = match sight.verdict(&line.when) {
+                ExpressionVerdict::False => return None,
+                ExpressionVerdict::True => None,
+                ExpressionVerdict::Failed(failed) => Some(failed),
+            };
+            Some(RefusingRule {
+                index,
+                line,
+                failed,
+            })
+        };
+        Ok(self.lines.iter().enumerate().find_map(refusing))
+    }
+}
+
+/// The rule that refuses a call.
+struct RefusingRule<'r> {
+    index: usize,
+    line: &'r CompiledRule,
+    /// Why it could not be judged; none: it is true.
+    failed: Option<ExpressionFailure>,
+}
+
+impl RefusingRule<'_> {
+    fn refusal(&self, arguments: &Value, declared: DeclaredArguments<'_>) -> Refusal {
+        match self.failed {
+            Some(failed) if !self.is_of_agent(failed, arguments, declared) => Refusal::RuleFailed {
+                code: self.line.code.clone(),
+                why: failed.words(),
+            },
+            _ => Refusal::Rule {
+                code: self.line.code.clone(),
+                expected: self.line.expected.clone(),
+            },
+        }
+    }
+
+    /// Whether it failed over what the agent left out, or over a type that no schema rules out.
+    fn is_of_agent(
+        &self,
+        failed: ExpressionFailure,
+        arguments: &Value,
+        declared: DeclaredArguments<'_>,
+    ) -> bool {
+        if matches!(
+            failed,
+            ExpressionFailure::DividesByZero | ExpressionFailure::Overflow
+        ) {
+            return false;
+        }
+        let Some(reads) = self.line.when.reads() else {
+            // It looks at all arguments, of which the schemas never say all.
+            return true;
+        };
+        match failed {
+            ExpressionFailure::Absent => {
+                let is_there = |path: &Vec<String>| {
+                    path.iter()
+                        .try_fold(arguments, |value, name| value.get(name))
+                        .is_some()
+                };
+                let mut absent = reads.iter().filter(|path| !is_there(path)).peekable();
+                // Nothing that it names is absent: an element lacks something.
+                let is_inside = absent.peek().is_none() && !reads.is_empty();
+                is_inside || absent.any(|path| !declared.excludes(path))
+            }
+            ExpressionFailure::OtherType | ExpressionFailure::NoTruth => {
+                reads.iter().any(|path| !declared.settles(path))
+            }
+            ExpressionFailure::DividesByZero | ExpressionFailure::Overflow => false,
+        }
     }
 }
 

@@ -34,6 +34,13 @@ pub enum Refusal {
         /// What the contract says is expected; its author's words.
         expected: String,
     },
+    /// A rule of the contract could not be judged, for no fault of the call's.
+    RuleFailed {
+        /// The rule's code, for operators.
+        code: Arc<str>,
+        /// What went wrong, in words of ours.
+        why: &'static str,
+    },
     /// A hook of the operator's does not let the call pass (001-24).
     HookBlocked {
         /// The hook, for operators.
@@ -142,6 +149,7 @@ impl Refusal {
             Self::ToolNotAllowlisted => contract::tool_not_allowlisted(),
             Self::SchemaInvalid { expected, .. } => contract::schema_invalid(expected),
             Self::Rule { expected, .. } => contract::rule(expected),
+            Self::RuleFailed { .. } => contract::rule_failed(),
             Self::HookBlocked { reason, .. } => contract::hook_blocked(reason),
             Self::HookBroken { why, .. } => contract::hook_broken(why),
             Self::SecretDenied => contract::secret_denied(),

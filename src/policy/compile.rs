@@ -103,6 +103,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     } = input;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut compiler = Compiler::new(servers, timeouts, agents, groups, secrets);
+    compiler.roles = identity.roles();
     let mut content = PolicyContent::beginning(&written);
     let pins = pins
         .map(|source| compiler.pins(&source, &mut content))
@@ -110,6 +111,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     compiler.read(&policies, &mut content);
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
+    compiler.judge_pinned(&contracts, &pins);
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
     diagnostics.append(&mut compiler.diagnostics);
     sort(&mut diagnostics);

@@ -1,25 +1,29 @@
-//! Does a contract fit what its tool server says of the tool? For `check --connect` and `doctor`;
-//! what a tool is withheld for is [`ToolRules::lacks`].
+//! Does a contract fit what its tool server says of the tool? Asked at load of tools that are
+//! pinned, and by `check --connect` of those that are listed; what a tool is withheld for is
+//! [`ToolRules::lacks`].
 
-use crate::guards::{RequiredArgument, ToolRules, idempotency};
+use crate::guards::{RequiredArgument, Section as _, ToolRules, idempotency, rules, variants};
 use crate::model::diagnostic::{Problem, Problems};
+use crate::model::spelling::suggest;
 use crate::schema::{Schema, flags};
 
 /// Everything that does not fit, as problems of the contract.
 pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
-    for RequiredArgument { key, path } in rules
+    for needed in rules
         .needs
         .iter()
-        .filter(|needed| schema.names().lack(&needed.path))
+        .filter(|needed| needed.is_lacking(schema))
     {
+        let RequiredArgument { key, path, .. } = needed;
         at(key, problems, |problems| {
             let message = format!(
                 "the tool's input schema has no `{}`, so the tool is withheld",
                 path.join(".")
             );
-            problems.error(message, "compare the spelling with the tool's listing");
+            problems.error(message, spelling(path, schema));
         });
     }
+    judge_rules(rules, schema, problems);
     let derived = rules
         .idempotency
         .as_ref()
@@ -47,13 +51,41 @@ pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems)
     }
 }
 
-/// Warns of arguments that the tool does not have, where that makes the contract stricter and no
-/// weaker.
+/// Notes arguments that the tool does not have: what is told apart or kept by them is not.
 fn lost(key: &[String], named: &[Vec<String>], schema: &Schema, problems: &mut Problems) {
     for path in named.iter().filter(|path| schema.names().lack(path)) {
         at(key, problems, |problems| {
             let message = format!("the tool's input schema has no `{}`", path.join("."));
-            problems.warning(message, "compare the spelling with the tool's listing");
+            let hint = spelling(path, schema);
+            if schema.names().exclude(path) {
+                problems.error(message, hint);
+            } else {
+                problems.warning(message, hint);
+            }
+        });
+    }
+}
+
+/// What the tool's schema has instead.
+fn spelling(path: &[String], schema: &Schema) -> String {
+    let last = path.last().map_or("", String::as_str);
+    suggest(last, &schema.names().beside(path))
+}
+
+/// The rules of the contract and of its variants, in which those of the contract come first.
+fn judge_rules(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
+    problems.under(rules::Settings::NAME, |problems| {
+        rules
+            .rules
+            .check_against(rules.arguments.declared(schema), 0, problems);
+    });
+    let own = rules.rules.codes().count();
+    let cases = rules.variants.iter().flat_map(variants::Rule::cases);
+    for (name, case) in cases {
+        let key = ["variants", "cases", name, rules::Settings::NAME].map(str::to_owned);
+        at(&key, problems, |problems| {
+            let declared = case.arguments.declared(schema);
+            case.rules.check_against(declared, own, problems);
         });
     }
 }
@@ -66,7 +98,7 @@ fn at(key: &[String], problems: &mut Problems, note: impl FnOnce(&mut Problems))
 }
 
 /// The same as [`judge`], with each path beginning at the root of a policy file.
-pub(crate) fn problems(name: &str, rules: &ToolRules, schema: &Schema) -> Vec<Problem> {
+pub(super) fn problems(name: &str, rules: &ToolRules, schema: &Schema) -> Vec<Problem> {
     let mut problems = Problems::default();
     problems.under("contracts", |problems| {
         problems.under(name, |problems| judge(rules, schema, problems));

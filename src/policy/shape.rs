@@ -4,6 +4,7 @@
 
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::steps;
+pub(crate) use crate::model::spelling::suggest;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use schemars::JsonSchema;
@@ -269,37 +270,6 @@ fn name(of: JsonType) -> &'static str {
         JsonType::Object => "a mapping",
         JsonType::String => "text",
     }
-}
-
-/// The nearest of the known words, or all of them.
-pub(crate) fn suggest(word: &str, known: &[String]) -> String {
-    let near = known
-        .iter()
-        .map(|other| (distance(word, other), other))
-        .min();
-    match near {
-        Some((far, other)) if far <= 1 + word.chars().count() / 4 => {
-            format!("did you mean `{other}`?")
-        }
-        Some(_) => format!("known here: {}", known.join(", ")),
-        None => "nothing may stand here".to_owned(),
-    }
-}
-
-/// Letters to insert, remove or change to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = line + 1;
-        for (column, wanted) in other.iter().enumerate() {
-            let change = before + usize::from(letter != *wanted);
-            before = row[column + 1];
-            row[column + 1] = change.min(row[column] + 1).min(before + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::violation::SchemaViolation;
 use crate::model::work::{self, spend};
 use serde_json::{Map, Number, Value, json};
 
+mod conditions;
 mod words;
 
 pub(super) use words::{cut, pointer, shown};
@@ -223,7 +224,7 @@ impl<'a> ExplainWalk<'a> {
                 return Some(found);
             }
         }
-        ["anyOf", "oneOf"].into_iter().find_map(|keyword| {
+        let found = ["anyOf", "oneOf"].into_iter().find_map(|keyword| {
             let branches = members.get(keyword)?.as_array()?;
             // Only when each branch has a certain fault is the whole at fault.
             let faults: Option<Vec<_>> = branches
@@ -231,7 +232,8 @@ impl<'a> ExplainWalk<'a> {
                 .map(|branch| self.find(branch, value, chain + 1))
                 .collect();
             self.one_of(faults?)
-        })
+        });
+        found.or_else(|| self.conditional(members, value, chain))
     }
 
     /// One violation out of those of all branches: the alternatives here, or else the branch that
@@ -249,7 +251,7 @@ impl<'a> ExplainWalk<'a> {
             words.dedup();
             return Some(Breach {
                 got,
-                ..self.violation(cut(&words.join(", or "), 300))
+                ..self.violation(words::shortened(words.join(", or "), 300))
             });
         }
         faults.into_iter().reduce(|best, fault| {

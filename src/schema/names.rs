@@ -9,7 +9,7 @@ use super::violation::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.
 pub(super) const MAX_SEARCH_STEPS: usize = 1_000_000;
@@ -32,6 +32,8 @@ struct PropertyPlace {
     folded: BTreeMap<String, String>,
     /// The schema says itself what may come besides its properties.
     open: bool,
+    /// Names that are not declared may come, and the schema says so.
+    more: bool,
     /// What must come, always or beside something else.
     required: HashSet<String>,
 }
@@ -41,6 +43,52 @@ const OPENING_KEYWORDS: &[&str] = &[
     "additionalProperties",
     "unevaluatedProperties",
     "patternProperties",
+];
+
+/// Whether `schema` says that names may come which it does not declare: by a keyword, or because
+/// one of its alternatives takes any object where another declares names.
+fn takes_more(schema: &Value) -> bool {
+    let says = |keyword: &str| {
+        let is_empty = |said: &Value| said.as_object().is_some_and(serde_json::Map::is_empty);
+        schema.get(keyword).is_some_and(|said| {
+            *said != Value::Bool(false) && (keyword != "patternProperties" || !is_empty(said))
+        })
+    };
+    let takes_any = |alternative: &Value| {
+        let Some(members) = alternative.as_object() else {
+            return *alternative == Value::Bool(true);
+        };
+        let is_object = members
+            .get("type")
+            .is_none_or(|said| match said.as_array() {
+                Some(kinds) => kinds.iter().any(|kind| kind == "object"),
+                None => said == "object",
+            });
+        is_object && !NAMING_KEYWORDS.iter().any(|key| members.contains_key(*key))
+    };
+    let alternatives = || {
+        ["anyOf", "oneOf"]
+            .iter()
+            .filter_map(|keyword| schema.get(keyword)?.as_array())
+    };
+    OPENING_KEYWORDS.iter().any(|keyword| says(keyword))
+        || (schema.get("properties").is_none()
+            && alternatives().any(|all| all.iter().any(takes_any)))
+}
+
+/// Keywords by which an alternative may declare names, or take only some objects.
+const NAMING_KEYWORDS: &[&str] = &[
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "const",
+    "enum",
+    "if",
+    "not",
+    "properties",
+    "required",
 ];
 
 /// The names under `required`, and those that `dependentRequired` and draft-07's `dependencies` ask
@@ -69,6 +117,7 @@ impl PropertyNames {
                 .any(|keyword| node.schema.get(keyword).is_some());
             let mut place = PropertyPlace {
                 open,
+                more: takes_more(node.schema),
                 required: required(node.schema),
                 ..PropertyPlace::default()
             };
@@ -136,6 +185,36 @@ impl PropertyNames {
         path.iter()
             .enumerate()
             .any(|(depth, step)| self.declares(&path[..depth], step) == (true, false))
+    }
+
+    /// Whether `path` leads nowhere for certain: as [`Self::lack`], and no schema on the way says
+    /// that other names may come.
+    pub fn exclude(&self, path: &[String]) -> bool {
+        path.iter().enumerate().any(|(depth, step)| {
+            let places = self.places_at(&path[..depth]);
+            self.names_any(&places)
+                && !self.names(&places, step)
+                && !places.iter().any(|&place| self.places[place].more)
+        })
+    }
+
+    /// The names that stand beside the last step of `path`, up to which it leads somewhere.
+    pub fn beside(&self, path: &[String]) -> Vec<String> {
+        let depth = (0..path.len())
+            .find(|&depth| self.exclude(&path[..=depth]))
+            .unwrap_or(path.len().saturating_sub(1));
+        let places = self.places_at(path.get(..depth).unwrap_or_default());
+        let names: BTreeSet<&String> = places
+            .iter()
+            .flat_map(|&place| self.places[place].properties.keys())
+            .collect();
+        names.into_iter().cloned().collect()
+    }
+
+    fn places_at(&self, path: &[String]) -> Vec<usize> {
+        let root = self.root();
+        path.iter()
+            .fold(root, |places, step| self.below(&places, step))
     }
 
     /// Whether the whole value may have to have the member `name`: a schema that applies to it says
@@ -326,4 +405,97 @@ impl OtherCaseSearch<'_> {
 
 pub(super) fn is_nested(value: &Value) -> bool {
     value.is_object() || value.is_array()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::schema::Schema;
+    use serde_json::{Value, json};
+
+    fn excludes(schema: &Value, path: &[&str]) -> bool {
+        let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
+        Schema::compile(schema).unwrap().names().exclude(&path)
+    }
+
+    /// 002-11: only an argument that the tool cannot have for certain is excluded.
+    #[test]
+    fn only_what_is_certain_is_excluded() {
+        let named = json!({ "properties": { "a": {} } });
+        let with = |more: Value| {
+            let mut schema = named.clone();
+            schema
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            schema
+        };
+        for (schema, is_excluded) in [
+            (named.clone(), true),
+            (json!({}), false),
+            (json!({ "type": "object" }), false),
+            (with(json!({ "additionalProperties": false })), true),
+            (with(json!({ "additionalProperties": true })), false),
+            (
+                with(json!({ "additionalProperties": { "type": "string" } })),
+                false,
+            ),
+            (with(json!({ "patternProperties": { "^x": {} } })), false),
+            (with(json!({ "patternProperties": {} })), true),
+            (with(json!({ "unevaluatedProperties": false })), true),
+            (
+                with(json!({ "allOf": [{ "properties": { "b": {} } }] })),
+                false,
+            ),
+            (
+                with(
+                    json!({ "$ref": "#/$defs/d", "$defs": { "d": { "properties": { "b": {} } } } }),
+                ),
+                false,
+            ),
+            (with(json!({ "anyOf": [{ "required": ["a"] }, {}] })), true),
+            (
+                json!({ "anyOf": [named, { "properties": { "c": {} } }] }),
+                true,
+            ),
+            (json!({ "anyOf": [named, { "type": "object" }] }), false),
+            (json!({ "anyOf": [named, true] }), false),
+            (json!({ "oneOf": [named, { "type": "null" }] }), true),
+            (
+                json!({ "oneOf": [named, { "additionalProperties": true }] }),
+                false,
+            ),
+        ] {
+            assert_eq!(excludes(&schema, &["b"]), is_excluded, "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_stands_deeper_is_excluded_in_its_place() {
+        let schema = json!({ "properties": { "list": { "items": named_inside() }, "to": named_inside(), "free": {} } });
+        for (path, is_excluded) in [
+            (&["list", "*", "a"][..], false),
+            (&["list", "*", "b"], true),
+            (&["to", "b", "c"], true),
+            (&["free", "b"], false),
+            (&["lost", "b"], true),
+        ] {
+            assert_eq!(excludes(&schema, path), is_excluded, "{path:?}");
+        }
+        let names = Schema::compile(&schema).unwrap();
+        let path = |steps: &[&str]| {
+            steps
+                .iter()
+                .map(|step| (*step).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names.names().beside(&path(&["to", "b"])), ["a"]);
+        assert_eq!(
+            names.names().beside(&path(&["lost", "b"])),
+            ["free", "list", "to"]
+        );
+    }
+
+    fn named_inside() -> Value {
+        json!({ "type": "object", "properties": { "a": {} } })
+    }
 }

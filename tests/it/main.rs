@@ -157,6 +157,8 @@ mod hostile_schemas;
 mod current_rights;
 // Configurations in which much is wrong: what `check` says.
 mod diagnostics;
+// Slips in a policy: found by pins and listings, before they leave a bound that binds nothing.
+mod misspelt;
 // Files are trusted when nobody else can change them.
 mod file_ownership;
 // One call is judged by one version of the files.

@@ -220,11 +220,7 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
     let (_, said) = replay(&[&only[..], &["oracle__pay"]].concat()).await;
     judge_report(&said);
     // Who lacks the role is refused whatever the arguments are.
-    std::fs::write(
-        &policy,
-        POLICY.replace("roles: [payer]", "roles: [director]"),
-    )
-    .unwrap();
+    std::fs::write(&policy, POLICY.replace("roles: [payer]", "roles: [viewer]")).unwrap();
     let (_, said) = replay(&[]).await;
     assert!(
         said.ends_with("CHANGED: 2 of 5 calls\n") && said.contains("rbac_denied"),

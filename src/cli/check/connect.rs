@@ -4,22 +4,24 @@
 use super::show;
 use crate::app;
 use crate::cli::serve::runtime;
+use crate::cli::unfitted::{self, ToolSchema};
 use crate::config;
 use crate::mcp::revision::{Era, Revision};
-use crate::mcp::tools::Definition;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{ServerName, ToolName};
+use crate::policy::known_tools::KnownTools;
 use crate::policy::locate::YamlDocument;
-use crate::policy::{Policy, compile, contract_lint};
-use crate::schema::Schema;
+use crate::policy::{Policy, compile};
+use crate::upstream::catalog::Catalog;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::ServerState;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +29,38 @@ use tokio_util::task::TaskTracker;
 
 /// How long tool servers may take to end.
 const SERVER_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
+
+/// What the servers that answer list.
+struct ConnectedTools {
+    known: KnownTools,
+    /// Tools without a pin.
+    unpinned: Vec<ToolSchema>,
+}
+
+impl ConnectedTools {
+    fn none() -> Self {
+        Self {
+            known: KnownTools::listed(),
+            unpinned: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, policy: &Policy, server: &ServerName, catalog: &Catalog) {
+        self.known.add_server(server);
+        for tool in &catalog.tools {
+            let schema = tool.input_schema.value();
+            self.known.add(server, &tool.name, schema.clone());
+            if policy.pins.pin(server, &tool.name).is_none() {
+                let name = ToolName::of(server, &tool.name);
+                self.unpinned.push(ToolSchema { name, schema });
+            }
+        }
+        // What cannot be judged is quarantined, and `doctor` tells of it; it is there, though.
+        for (tool, ..) in &catalog.quarantined {
+            self.known.add(server, tool, Value::Null);
+        }
+    }
+}
 
 /// What is printed for a configuration without errors, and whether every server answered. Neither
 /// the ledger nor the doors are opened, so a toolgate may run beside it.
@@ -39,13 +73,12 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         .into_iter()
         .filter(|file| file != configuration)
         .collect();
-    let documents = compile::documents(&named);
     runtime()?.block_on(async {
         let servers = app::servers(&config, Leftovers::default(), Arc::new(()))?;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         servers.start(&running, &stop);
         let mut text = String::new();
-        let (mut answered, mut found) = (true, Vec::new());
+        let (mut answered, mut listed) = (true, ConnectedTools::none());
         for name in config.servers.keys() {
             let Some(server) = servers.get(name.as_str()) else {
                 continue;
@@ -56,12 +89,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
                 .await;
             let (line, up) = match &*state.borrow() {
                 ServerState::Up(up) => {
-                    found.extend(
-                        up.catalog
-                            .tools
-                            .iter()
-                            .flat_map(|tool| unfit(&policy, &documents, name, tool)),
-                    );
+                    listed.add(&policy, name, &up.catalog);
                     (
                         format!(
                             "{}, {}",
@@ -80,7 +108,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         stop.cancel();
         running.close();
         let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
-        compile::sort(&mut found);
+        let found = judge(configuration, &policy, &named, &listed);
         let errors = found
             .iter()
             .filter(|one| one.severity == Severity::Error)
@@ -92,33 +120,20 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
     })
 }
 
-/// Where the contract of `tool` does not fit what its server says of it.
-fn unfit(
+/// Where the policy does not fit what the servers list, and callers that would not be shown all of
+/// it. What of that pins tell was told before.
+fn judge(
+    configuration: &Path,
     policy: &Policy,
-    documents: &[YamlDocument],
-    server: &ServerName,
-    tool: &Definition,
+    named: &[PathBuf],
+    listed: &ConnectedTools,
 ) -> Vec<Diagnostic> {
-    let tool_name = ToolName::of(server, &tool.name);
-    let name = policy.allowlist.contract_name_of(&tool_name);
-    let rules = policy.allowlist.contract_of(&tool_name);
-    let (Some(name), Some(rules)) = (name, rules) else {
-        return Vec::new();
-    };
-    // What cannot be judged is quarantined, and is told by `doctor`.
-    let Ok(schema) = Schema::compile(&tool.input_schema.value()) else {
-        return Vec::new();
-    };
-    let holds =
-        |document: &&YamlDocument| document.tree()["contracts"].get(name.as_str()).is_some();
-    let Some(document) = documents.iter().find(holds) else {
-        return Vec::new();
-    };
-    let problems = contract_lint::problems(name.as_str(), rules, &schema);
-    problems
-        .into_iter()
-        .map(|problem| document.locate(problem))
-        .collect()
+    let documents = compile::documents(named);
+    let documents: Vec<&YamlDocument> = documents.iter().collect();
+    let mut found = listed.known.judge(policy.allowlist.written(), &documents);
+    found.extend(unfitted::judge(configuration, policy, &listed.unpinned));
+    compile::sort(&mut found);
+    found
 }
 
 /// What is lost where an agent up to 2025-11-25 uses a server of 2026-07-28 only.

@@ -295,6 +295,9 @@ fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> 
         if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
             return Some(format!("hook {by}"));
         }
+        if let Refusal::RuleFailed { code, why } = refusal {
+            return Some(format!("rule {code} failed: {why}"));
+        }
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let now = gate.policy.current();

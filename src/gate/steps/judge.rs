@@ -73,9 +73,12 @@ impl<'a, N: Notes> pipeline::Judge for Judging<'a, '_, N> {
     }
 
     fn rules(&mut self, permitted: Self::Permitted) -> Result<Ruled, Refusal> {
-        let rule = &self.admitted.rules().rules;
+        let contract = self.admitted.rules();
         let Proven { case, evidence } = permitted;
-        let ruled = rule.apply(case.caller, case.values, &evidence);
+        let declared = contract.arguments.declared(case.schema);
+        let ruled = contract
+            .rules
+            .apply(case.caller, case.values, declared, &evidence);
         self.notes.note(Stage::Rules, ruled)
     }
 }

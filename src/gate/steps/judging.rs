@@ -64,11 +64,16 @@ pub(in crate::gate) async fn judged(
         };
         Err(JudgingStop::There(stage, refused(unfinished)))
     });
-    match ended {
+    let ended = match ended {
         Err(JudgingStop::There(stage, refusal)) => timer.note(stage, Err(refusal)),
         Err(JudgingStop::Here(refusal)) => Err(refusal),
         Ok(ruled) => Ok(ruled),
+    };
+    if let Err(Refusal::RuleFailed { code, why }) = &ended {
+        let action = &call.judged.action;
+        tracing::warn!(%action, tool = %tool.name, rule = %code, why, "a rule of a contract cannot be judged, and the call is refused for that; mend the rule");
     }
+    ended
 }
 
 /// A refusal, and whether the timer has heard of it.

@@ -2,6 +2,7 @@
 //! server doesn't know.
 
 use crate::model::diagnostic::Problems;
+use crate::model::spelling::distance;
 use crate::schema::Schema;
 use serde_json::{Map, Value};
 
@@ -148,23 +149,12 @@ fn nearest(keyword: &str) -> Option<&'static str> {
     .into_iter()
     .flatten()
     .copied();
-    let near = all.map(|known| (distance(keyword, known), known)).min()?;
+    // Letters in another case count nothing.
+    let written = keyword.to_lowercase();
+    let near = all
+        .map(|known| (distance(&written, &known.to_lowercase()), known))
+        .min()?;
     (near.0 <= 1 + keyword.len() / 4).then_some(near.1)
-}
-
-/// Letters to insert, delete or replace; letters in another case count nothing.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to) = (from.to_lowercase(), to.to_lowercase());
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (index, letter) in from.chars().take(64).enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], index + 1);
-        for (column, other) in to.chars().enumerate() {
-            let change = corner + usize::from(letter != other);
-            corner = row[column + 1];
-            row[column + 1] = change.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// Warns where `overlay` names a property that `server` does not declare, and where it says again
@@ -221,7 +211,10 @@ fn compare_at(
     problems.under("properties", |problems| {
         for (name, schema) in properties {
             problems.under(name, |problems| {
-                if let (true, false) = server.names().declares(path, name) {
+                let whole: Vec<String> = path.iter().chain([name]).cloned().collect();
+                // What it excludes for certain withholds the tool, which is told elsewhere.
+                let is_lacking = server.names().lack(&whole) && !server.names().exclude(&whole);
+                if is_lacking {
                     problems.warning(
                         format!(
                             "the tool's input schema has no property `{}`",

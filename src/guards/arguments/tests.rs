@@ -4,6 +4,8 @@ use super::*;
 use crate::model::diagnostic::Severity;
 use serde_json::json;
 
+mod bounds;
+
 fn compile(overlay: &Value) -> (Rule, Vec<(Severity, String, String)>) {
     let mut problems = Problems::default();
     let settings: Settings = serde_json::from_value(overlay.clone()).unwrap();
@@ -298,7 +300,7 @@ fn an_overlay_that_cannot_be_compiled_is_an_error() {
 }
 
 #[test]
-fn a_property_that_the_server_does_not_declare_is_a_warning() {
+fn a_property_that_the_server_only_lets_through_is_a_warning() {
     let (rule, _) = compile(
         &json!({ "properties": { "currncy": {}, "to": { "properties": { "id": {}, "nam": {} } } } }),
     );
@@ -310,10 +312,16 @@ fn a_property_that_the_server_does_not_declare_is_a_warning() {
             .map(|(_, path, _)| path)
             .collect::<Vec<_>>()
     };
-    let to = json!({ "properties": { "id": {}, "name": {} } });
+    let to = |more: bool| json!({ "properties": { "id": {}, "name": {} }, "additionalProperties": more });
+    let properties = |more: bool| json!({ "currency": {}, "to": to(more) });
     assert_eq!(
-        warned(json!({ "properties": { "currency": {}, "to": to } })),
+        warned(json!({ "properties": properties(true), "additionalProperties": true })),
         ["properties.currncy", "properties.to.properties.nam"]
+    );
+    assert_eq!(
+        warned(json!({ "properties": properties(false), "additionalProperties": false })),
+        [""; 0],
+        "what the tool cannot have withholds it, which is told with that"
     );
     assert_eq!(
         warned(json!({ "type": "object" })),

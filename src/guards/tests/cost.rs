@@ -235,7 +235,7 @@ fn hostile_expressions() {
             let judge = || {
                 reading
                     .sight(&seen, arguments)
-                    .map(|sight| sight.is_false(&compiled))
+                    .map(|sight| sight.verdict(&compiled))
             };
             let (took, ended) = cpu(|| work::within(CASE_WORK_UNITS, judge));
             let length = arguments.to_string().len();

@@ -31,6 +31,10 @@ fn of_the_contract() -> Vec<Refusal> {
             code: "amount_out_of_range".into(),
             expected: "an amount of at most 100".to_owned(),
         },
+        Refusal::RuleFailed {
+            code: "amount_out_of_range".into(),
+            why: "it divides by zero",
+        },
     ]
 }
 
@@ -179,6 +183,7 @@ fn every_code_is_of_one_kind() {
         ("amount_out_of_range", RefusalKind::Violation),
         ("budget_exceeded", RefusalKind::Overrun),
         ("budget_calls_exceeded", RefusalKind::Overrun),
+        ("rule_failed", RefusalKind::Other),
         ("loop_detected", RefusalKind::Other),
         ("outcome_unknown", RefusalKind::Other),
         ("idempotency_conflict", RefusalKind::Other),

@@ -42,6 +42,22 @@ pub(super) fn rule(expected: &str) -> RefusalFacts {
     )
 }
 
+pub(crate) const RULE_FAILED: RefusalCode = RefusalCode {
+    code: "rule_failed",
+    meaning: "a rule of the contract cannot be judged, which its author has to mend; the call is not at fault",
+    remedy: "change nothing, and ask an operator, naming the action id",
+    kind: RefusalKind::Other,
+};
+
+/// The agent cannot mend it, so it reads nothing that it could try.
+pub(super) fn rule_failed() -> RefusalFacts {
+    RefusalFacts::new(
+        &RULE_FAILED,
+        "a rule of the tool's contract cannot be judged; other arguments will not help",
+        "Ask an operator, naming the action id.",
+    )
+}
+
 pub(crate) const HOOK_BLOCKED: RefusalCode = RefusalCode {
     code: "hook_blocked",
     meaning: "a hook of the operator's does not let the call pass, or did not do its part",

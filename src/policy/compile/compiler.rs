@@ -4,9 +4,10 @@ use super::references::ToolReference;
 use crate::guards::allowlist::Contracts;
 use crate::guards::budget::TaskLimits;
 use crate::guards::secrets::Bindings;
-use crate::guards::{ToolRules, repetition};
+use crate::guards::{ToolRules, pins, repetition};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{AgentId, ServerName, ToolName};
+use crate::policy::known_tools::KnownTools;
 use crate::policy::layers;
 use crate::policy::locate::YamlDocument;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,8 @@ pub(super) struct Compiler {
     pub(super) timeouts: BTreeMap<ServerName, Duration>,
     pub(super) agents: Vec<AgentId>,
     pub(super) groups: Vec<String>,
+    /// The roles that callers have.
+    pub(super) roles: Vec<String>,
     pub(super) secrets: Bindings,
     pub(super) tasks: TaskLimits,
     pub(super) repetition: Option<repetition::Rule>,
@@ -55,6 +58,14 @@ impl Compiler {
             secrets,
             ..Self::default()
         }
+    }
+
+    /// Judges what was read against the tools that are pinned.
+    pub(super) fn judge_pinned(&mut self, contracts: &Contracts, pins: &pins::Rule) {
+        let documents: Vec<&YamlDocument> =
+            self.written.iter().map(|(document, _)| document).collect();
+        let found = KnownTools::pinned(pins).judge(contracts, &documents);
+        self.diagnostics.extend(found);
     }
 
     /// The contracts so far.

@@ -1,14 +1,11 @@
 //! One contract as written → as run.
 
-use crate::guards::{
-    RequiredArgument, Section, ToolRules, approval, arguments, budget, confirms, idempotency,
-    permission,
-};
-use crate::guards::{results, rewrite, rules, secrets};
+use crate::guards::{Section, ToolRules, approval, arguments, budget, idempotency};
+use crate::guards::{results, rewrite, rules};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
-use crate::policy::file::{Contract, ContractVariants};
+use crate::policy::file::Contract;
 use crate::policy::shape::suggest;
 use serde_json::Value;
 use std::time::Duration;
@@ -16,6 +13,8 @@ use std::time::Duration;
 mod audit;
 mod effect;
 mod lint;
+mod required;
+mod roles;
 mod variants;
 
 /// What a call can do; anything else is taken for a side effect.
@@ -28,6 +27,8 @@ pub(super) struct ContractEnvironment<'a> {
     pub(super) servers: &'a [ServerName],
     /// How long one call of the tool's server may take.
     pub(super) timeout: Duration,
+    /// The roles that callers have.
+    pub(super) roles: &'a [String],
 }
 
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
@@ -79,7 +80,7 @@ fn section_by_section(
     around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
-    judge_words(&contract, around.servers, problems);
+    judge_words(&contract, around, problems);
     let (budget, idempotency, approval) = compile_times(&contract, around.timeout, problems);
     let rewrite = compile_rewrite(&contract, problems);
     let Contract {
@@ -106,13 +107,13 @@ fn section_by_section(
         owner_only,
         providers_allowed,
     } = contract;
-    let rules = compile_rules(rules, &arguments, problems);
+    let rules = compile_rules(rules, &arguments, around.roles, problems);
+    let (bounded, secrets) = (required::bounded(&arguments), section(secrets, problems));
     let (arguments, permission) = (section(arguments, problems), section(permission, problems));
-    let (secrets, output) = (section(secrets, problems), section(output, problems));
     let confirms = confirms.map(|written| section(written, problems));
-    let needs = needs(&permission, confirms.as_ref(), variants.as_ref());
-    let judged = judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
-    let arguments = arguments.beside(&judged, &named(&audit, &rewrite, &secrets));
+    let needs = required::deciding(&permission, confirms.as_ref(), variants.as_ref());
+    let judged = required::judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
+    let arguments = arguments.beside(&judged, &required::named(&audit, &rewrite, &secrets));
     ToolRules {
         purpose,
         not_for,
@@ -122,7 +123,7 @@ fn section_by_section(
         rollback: effect::rollback(side_effect.as_ref()),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
-        needs: [needs, changed(&rewrite)].concat(),
+        needs: [needs, required::changed(&rewrite), bounded].concat(),
         variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
@@ -132,7 +133,7 @@ fn section_by_section(
         rewrite,
         idempotency,
         confirms,
-        output,
+        output: section(output, problems),
         budget,
         approval,
         secrets,
@@ -148,15 +149,17 @@ fn section<S: Section>(written: S, problems: &mut Problems) -> S::Rule {
 fn compile_rules(
     written: rules::Settings,
     arguments: &arguments::Settings,
+    roles: &[String],
     problems: &mut Problems,
 ) -> rules::Rule {
     problems.under(rules::Settings::NAME, |problems| {
-        written.compile_beside(&arguments.0, problems)
+        written.compile_beside(&arguments.0, roles, problems)
     })
 }
 
 /// What needs no compiling.
-fn judge_words(contract: &Contract, servers: &[ServerName], problems: &mut Problems) {
+fn judge_words(contract: &Contract, around: ContractEnvironment<'_>, problems: &mut Problems) {
+    roles::judge(&contract.permission, around.roles, problems);
     if contract.purpose.trim().is_empty() {
         problems.under("purpose", |problems| {
             problems.error("is blank", "say what the tool is for");
@@ -172,7 +175,7 @@ fn judge_words(contract: &Contract, servers: &[ServerName], problems: &mut Probl
         );
     });
     audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
-    effect::judge(contract, servers, problems);
+    effect::judge(contract, around.servers, problems);
 }
 
 /// How long a call may take and be held, and how long its key is known: one limits the other.
@@ -202,67 +205,6 @@ fn compile_times(
     let keys = keys.or_else(|| effect::changes(&contract.actions).then(idempotency::Rule::default));
     let approval = compile_approval(contract, keys.as_ref(), problems);
     (budget, keys, approval)
-}
-
-/// The arguments that the contract names besides those it judges by.
-fn named(audit: &[String], rewrite: &rewrite::Rule, secrets: &secrets::Rule) -> Vec<String> {
-    [audit.to_vec(), rewrite.brings(), secrets.names().collect()].concat()
-}
-
-/// The arguments that decide what a call may do.
-fn needs(
-    permission: &permission::Rule,
-    confirms: Option<&confirms::Rule>,
-    variants: Option<&ContractVariants>,
-) -> Vec<RequiredArgument> {
-    let one = |section: &str, keys: &[&str], pointer: &str| {
-        let key = std::iter::once(section)
-            .chain(keys.iter().copied())
-            .map(str::to_owned)
-            .collect();
-        RequiredArgument {
-            key,
-            path: steps(pointer),
-        }
-    };
-    let judged = permission
-        .pointers()
-        .map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
-    let draft =
-        confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
-    judged
-        .chain(draft)
-        .chain(variants.map(|variants| one("variants", &["by"], &variants.by)))
-        .collect()
-}
-
-/// The arguments that its steps change: in a tool that calls them otherwise, nothing would be
-/// changed.
-fn changed(rewrite: &rewrite::Rule) -> Vec<RequiredArgument> {
-    let key = |key: Vec<String>| [vec![rewrite::Settings::NAME.to_owned()], key].concat();
-    rewrite
-        .places()
-        .into_iter()
-        .map(|(at, path)| RequiredArgument { key: key(at), path })
-        .collect()
-}
-
-/// All arguments that a call is judged by: those it needs, those by which calls are told apart, and
-/// those that rules and rewriting steps read.
-fn judged_paths(
-    needs: &[RequiredArgument],
-    keys: Option<&idempotency::Rule>,
-    rules: &rules::Rule,
-    rewrite: &rewrite::Rule,
-) -> Vec<Vec<String>> {
-    let keyed = keys.map(idempotency::Rule::reads).unwrap_or_default();
-    needs
-        .iter()
-        .map(|needed| needed.path.clone())
-        .chain(keyed)
-        .chain(rules.reads().to_vec())
-        .chain(rewrite.reads())
-        .collect()
 }
 
 /// Which calls are the same: as written, and a draft is confirmed once where nothing is.

@@ -190,6 +190,7 @@ impl Compiler {
         let around = ContractEnvironment {
             servers: &self.servers,
             timeout,
+            roles: &self.roles,
         };
         let rules = Arc::new(contract::compile(contract, around, problems));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {

@@ -27,6 +27,21 @@ pub(in crate::schema) fn cut(text: &str, longest: usize) -> String {
     safe
 }
 
+/// `text`, which is safe to show, cut at `longest` characters.
+pub(super) fn shortened(text: String, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// A part of a schema as its author wrote it, as far as it is shown.
+pub(super) fn written(members: &Map<String, Value>, longest: usize) -> String {
+    let whole = Value::Object(members.clone());
+    pay(&whole, WRITE_WORK_UNITS, 1);
+    cut(&whole.to_string(), longest)
+}
+
 /// Control characters and those that turn the reading direction could dress a name up as something
 /// else.
 fn is_safe(c: char) -> bool {
@@ -58,7 +73,7 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
             "enum" => wanted
                 .as_array()
                 .filter(|all| !all.iter().any(|one| equal(one, value)))
-                .map(|all| listed(all)),
+                .map(|all| format!("one of {}", listed(all))),
             "const" => {
                 (!equal(wanted, value)).then(|| format!("the value {}", shown_value(wanted)))
             }
@@ -118,19 +133,20 @@ fn kind(wanted: &Value, value: &Value) -> Option<String> {
 }
 
 /// A value of the schema, as far as it is shown.
-fn shown_value(value: &Value) -> String {
+pub(super) fn shown_value(value: &Value) -> String {
     pay(value, WRITE_WORK_UNITS, 1);
     cut(&value.to_string(), NAME_CHARS_MAX)
 }
 
-fn listed(all: &[Value]) -> String {
+/// The first of `all`.
+pub(super) fn listed(all: &[Value]) -> String {
     let words: Vec<String> = all.iter().take(MAX_ENUM_LISTED).map(shown_value).collect();
     let more = if all.len() > MAX_ENUM_LISTED {
         ", …"
     } else {
         ""
     };
-    cut(&format!("one of {}{more}", words.join(", ")), 300)
+    cut(&format!("{}{more}", words.join(", ")), 300)
 }
 
 fn range(keyword: &str, wanted: &Value, number: &Number) -> Option<String> {

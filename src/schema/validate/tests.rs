@@ -4,6 +4,7 @@ use super::*;
 use serde_json::json;
 
 mod bounds;
+mod conditions;
 
 fn fault(schema: &Value, arguments: &Value) -> (String, String) {
     let violation = Schema::compile(schema)

@@ -58,7 +58,7 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Req
                 let around = ["variants", "cases", name].map(str::to_owned);
                 all.push(RequiredArgument {
                     key: [&around[..], &needed.key[..]].concat(),
-                    path: needed.path.clone(),
+                    ..needed.clone()
                 });
             }
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::guards::ToolRules;
 use crate::guards::output::{Meaning, UpstreamError};
+use crate::schema::DeclaredArguments;
 use crate::schema::Schema;
 use serde_json::json;
 use std::sync::Arc;
@@ -177,7 +178,10 @@ fn judged(roles: &[&str], arguments: &Value) -> String {
     let judge = || {
         let checked = chosen.arguments.check(&schema, arguments)?;
         let permit = chosen.permission.allow(&caller, arguments, &checked)?;
-        chosen.rules.apply(&caller, arguments, &permit).map(drop)
+        chosen
+            .rules
+            .apply(&caller, arguments, DeclaredArguments::default(), &permit)
+            .map(drop)
     };
     judge().map_or_else(|refusal| refusal.code().to_owned(), |()| "allow".to_owned())
 }

@@ -1,0 +1,307 @@
+//! The tools of servers, as far as they are known: by their pins when a policy is loaded, by their
+//! listings for `check --connect`. What a policy says of other tools is a slip of the pen, and what
+//! it says of these must fit them.
+
+use super::contract_lint;
+use super::locate::YamlDocument;
+use crate::guards::ToolRules;
+use crate::guards::allowlist::listed::GROUP_PREFIX;
+use crate::guards::allowlist::{Contracts, ToolPattern};
+use crate::guards::pins::{self, INSTRUCTIONS_PIN_NAME};
+use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::model::ids::{self, ServerName, ToolName};
+use crate::model::side::SideDoor;
+use crate::model::spelling::nearest;
+use crate::schema::Schema;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tools in a warning at most.
+const MAX_TOOLS_NAMED: usize = 8;
+
+/// How the tools are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KnownBy {
+    /// By their pins: a tool without one may be there, and wait for its approval.
+    Pins,
+    /// By what their servers list now.
+    Listing,
+}
+
+/// Tools that are known. Of a server that is not among `servers`, nothing is.
+#[derive(Debug)]
+pub(crate) struct KnownTools {
+    by: KnownBy,
+    servers: BTreeSet<ServerName>,
+    /// Each with its input schema, as it came.
+    tools: BTreeMap<ToolName, Value>,
+}
+
+impl KnownTools {
+    /// Those that are pinned.
+    pub(crate) fn pinned(pins: &pins::Rule) -> Self {
+        let mut known = Self {
+            by: KnownBy::Pins,
+            servers: BTreeSet::new(),
+            tools: BTreeMap::new(),
+        };
+        for (server, tool, pin) in pins.pins() {
+            if tool != INSTRUCTIONS_PIN_NAME {
+                let schema = pin.definition.get("inputSchema");
+                let schema = schema.map_or(Value::Null, |schema| schema.value());
+                known.add(server, tool, schema);
+            }
+        }
+        known
+    }
+
+    /// Nothing yet: what servers list is added.
+    pub(crate) fn listed() -> Self {
+        Self {
+            by: KnownBy::Listing,
+            servers: BTreeSet::new(),
+            tools: BTreeMap::new(),
+        }
+    }
+
+    /// A server that lists its tools, of which there may be none.
+    pub(crate) fn add_server(&mut self, server: &ServerName) {
+        self.servers.insert(server.clone());
+    }
+
+    /// A tool of `server`, by the server's own name.
+    pub(crate) fn add(&mut self, server: &ServerName, tool: &str, schema: Value) {
+        self.add_server(server);
+        self.tools.insert(ToolName::of(server, tool), schema);
+    }
+
+    /// What in `documents`, from which `contracts` come, does not fit these tools.
+    pub(crate) fn judge(
+        &self,
+        contracts: &Contracts,
+        documents: &[&YamlDocument],
+    ) -> Vec<Diagnostic> {
+        let named: BTreeMap<&str, (&ToolName, &ToolRules)> = contracts
+            .named()
+            .map(|(name, rules)| (name.as_str(), (name, &**rules)))
+            .collect();
+        let denied_groups = denied_groups(documents);
+        let mut found = Vec::new();
+        for document in documents {
+            let written = document.tree()["contracts"].as_object();
+            let mut problems: Vec<Problem> = written
+                .into_iter()
+                .flatten()
+                .filter_map(|(name, _)| named.get(name.as_str()))
+                .flat_map(|&(name, rules)| self.judge_contract(name, rules, contracts))
+                .collect();
+            let denied = denied_in(document, &denied_groups).into_iter();
+            problems.extend(denied.filter_map(|named| self.judge_denied(named, contracts)));
+            found.extend(problems.into_iter().map(|problem| document.locate(problem)));
+        }
+        found
+    }
+
+    fn judge_contract(
+        &self,
+        name: &ToolName,
+        rules: &ToolRules,
+        contracts: &Contracts,
+    ) -> Vec<Problem> {
+        let pattern = ToolPattern::compile(name.as_str(), &mut Problems::default());
+        let Some(pattern) = pattern.filter(ToolPattern::is_wild) else {
+            return match self.tools.get(name) {
+                Some(schema) => fitting(name, rules, schema),
+                None => self.absent(name, contracts).into_iter().collect(),
+            };
+        };
+        let covered: Vec<(&ToolName, &Value)> = self
+            .tools
+            .iter()
+            .filter(|(tool, _)| {
+                pattern.matches(tool.as_str()) && contracts.name_of(tool) == Some(name)
+            })
+            .collect();
+        together(&covered, |schema| fitting(name, rules, schema))
+    }
+
+    /// What is said of a contract for a tool that is not known.
+    fn absent(&self, name: &ToolName, contracts: &Contracts) -> Option<Problem> {
+        let (server, own) = ids::parts(name.as_str())?;
+        if !self.servers.contains(&ServerName::new(server)) {
+            return None;
+        }
+        let mut known = self.names_of(server);
+        if self.by == KnownBy::Pins {
+            // A tool that waits for its approval may be called nearly as another; but then the
+            // other has a contract of its own.
+            known.retain(|tool| contracts.get(&full_name(server, tool)).is_none());
+        }
+        let near =
+            nearest(own, &known).map(|near| format!("did you mean `{}`?", full_name(server, near)));
+        let (message, hint) = match self.by {
+            KnownBy::Listing => (
+                format!("`{server}` lists no tool `{own}`"),
+                near.unwrap_or_else(|| format!("it lists {}", known.join(", "))),
+            ),
+            KnownBy::Pins => (
+                format!("no pin of `{server}` is of a tool `{own}`"),
+                format!(
+                    "{} If not, approve the tool: `toolgate pins approve`",
+                    near?
+                ),
+            ),
+        };
+        Some(Problem {
+            severity: Severity::Error,
+            path: vec!["contracts".to_owned(), name.to_string()],
+            message,
+            hint: Some(hint),
+        })
+    }
+
+    /// What is said of a name that is denied, if only a tool of nearly that name is there: it denies
+    /// nothing.
+    fn judge_denied(&self, named: NamedTool, contracts: &Contracts) -> Option<Problem> {
+        let NamedTool {
+            path,
+            name,
+            any_case,
+        } = named;
+        let (server, own) = ids::parts(&name)?;
+        let known = self.names_of(server);
+        let is_same = |tool: &String| tool == own || (any_case && tool.eq_ignore_ascii_case(own));
+        let is_there = known.iter().any(is_same) || contracts.get(&ToolName::new(&name)).is_some();
+        let near = nearest(own, &known).filter(|_| !is_there)?;
+        let near = full_name(server, near);
+        Some(Problem {
+            severity: Severity::Error,
+            path,
+            message: format!("there is no tool `{name}`, so this denies nothing"),
+            hint: Some(format!("did you mean `{near}`?")),
+        })
+    }
+
+    /// The server's own names of its tools.
+    fn names_of(&self, server: &str) -> Vec<String> {
+        self.tools
+            .keys()
+            .filter_map(|tool| ids::parts(tool.as_str()))
+            .filter(|(of, _)| *of == server)
+            .map(|(_, own)| own.to_owned())
+            .collect()
+    }
+}
+
+fn full_name(server: &str, own: &str) -> ToolName {
+    ToolName::of(&ServerName::new(server), own)
+}
+
+/// What of a contract does not fit a tool. What cannot be judged is quarantined, and is told by
+/// `doctor`.
+fn fitting(name: &ToolName, rules: &ToolRules, schema: &Value) -> Vec<Problem> {
+    Schema::compile(schema)
+        .map(|schema| contract_lint::problems(name.as_str(), rules, &schema))
+        .unwrap_or_default()
+}
+
+/// What does not fit any of the tools, and as a warning what does not fit some of them: those are
+/// named.
+fn together(tools: &[(&ToolName, &Value)], judge: impl Fn(&Value) -> Vec<Problem>) -> Vec<Problem> {
+    let mut found: Vec<(Problem, Vec<&str>)> = Vec::new();
+    for (tool, schema) in tools {
+        for problem in judge(schema) {
+            let known = found.iter_mut().find(|(known, _)| {
+                (&known.path, &known.message) == (&problem.path, &problem.message)
+            });
+            match known {
+                Some((_, named)) => named.push(tool.as_str()),
+                None => found.push((problem, vec![tool.as_str()])),
+            }
+        }
+    }
+    let one = |(problem, named): (Problem, Vec<&str>)| {
+        if named.len() == tools.len() {
+            return problem;
+        }
+        let more = named.len().saturating_sub(MAX_TOOLS_NAMED);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let shown: Vec<&str> = named.into_iter().take(MAX_TOOLS_NAMED).collect();
+        Problem {
+            severity: Severity::Warning,
+            message: format!("of {}{more}: {}", shown.join(", "), problem.message),
+            ..problem
+        }
+    };
+    found.into_iter().map(one).collect()
+}
+
+/// A tool that a list names, and where.
+struct NamedTool {
+    path: Vec<String>,
+    name: String,
+    /// Whether letters in another case are the same.
+    any_case: bool,
+}
+
+/// What the `deny`s of a file name, and the groups of it that some file denies.
+fn denied_in(document: &YamlDocument, denied_groups: &BTreeSet<String>) -> Vec<NamedTool> {
+    let mut found = Vec::new();
+    let (layers, groups) = (&document.tree()["layers"], &document.tree()["groups"]);
+    named_in(layers, false, &mut vec!["layers".to_owned()], &mut found);
+    for (name, tools) in groups.as_object().into_iter().flatten() {
+        if denied_groups.contains(name) {
+            let mut path = vec!["groups".to_owned(), name.clone()];
+            named_in(tools, false, &mut path, &mut found);
+        }
+    }
+    found
+}
+
+/// The groups that are denied, in any file.
+fn denied_groups(documents: &[&YamlDocument]) -> BTreeSet<String> {
+    let mut found = Vec::new();
+    for document in documents {
+        named_in(
+            &document.tree()["layers"],
+            false,
+            &mut Vec::new(),
+            &mut found,
+        );
+    }
+    let group = |named: NamedTool| named.name.strip_prefix(GROUP_PREFIX).map(str::to_owned);
+    found.into_iter().filter_map(group).collect()
+}
+
+/// The names in the `deny`s under `tree`. Those of side doors name no tools, and a pattern may be
+/// for tools to come.
+fn named_in(tree: &Value, any_case: bool, path: &mut Vec<String>, found: &mut Vec<NamedTool>) {
+    match tree {
+        Value::Object(members) => {
+            let any_case = any_case || members.get("ignore_case") == Some(&Value::Bool(true));
+            for (key, value) in members {
+                if key != "allow" && SideDoor::ALL.iter().all(|door| door.word() != key) {
+                    path.push(key.clone());
+                    named_in(value, any_case, path, found);
+                    path.pop();
+                }
+            }
+        }
+        Value::Array(names) => {
+            for (index, name) in names.iter().enumerate() {
+                if let Some(name) = name.as_str().filter(|name| !name.contains('*')) {
+                    found.push(NamedTool {
+                        path: path.iter().cloned().chain([index.to_string()]).collect(),
+                        name: name.to_owned(),
+                        any_case,
+                    });
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
