@@ -79,6 +79,7 @@ fn basis(
         disabled: disabled.map(|server| server.name.clone()).collect(),
         timeouts: timeouts.collect(),
         agents,
+        roles: identity.roles(),
         identity,
         assigned: Vec::new(),
         bound: Vec::new(),

@@ -313,7 +313,8 @@ impl<K: KnownValues> KindChecker<'_, K> {
                 self.argument(iter_range.id, path)
             }
             (_, List) => range.elements.into(),
-            (_, Map) => Text.into(),
+            // The keys of arguments are text, those of other maps may be anything.
+            (ValueOrigin::Argument(_) | ValueOrigin::Caller, Map) => Text.into(),
             _ => Any.into(),
         };
         let begun = KnownValue::from(self.of(accu_init).kind);

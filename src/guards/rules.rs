@@ -51,6 +51,8 @@ pub(crate) struct RuleSettings {
 #[derive(Default)]
 pub struct Rule {
     lines: Vec<CompiledRule>,
+    /// How many were written, of which some could not be read.
+    written: usize,
     reading: ExpressionSet,
     /// The arguments that the expressions name, as paths from the root.
     reads: Vec<Vec<String>>,
@@ -58,6 +60,8 @@ pub struct Rule {
 }
 
 struct CompiledRule {
+    /// Its place among those that were written, of which some could not be read.
+    written_at: usize,
     code: Arc<str>,
     when: CompiledExpression,
     expected: String,
@@ -105,6 +109,7 @@ impl Settings {
             declared: DeclaredArguments::written(&whole),
             roles,
         };
+        let written = self.0.len();
         let (mut lines, mut gathering) = (Vec::new(), ExpressionSetBuilder::default());
         let mut before: Option<String> = None;
         for (index, written) in self.0.into_iter().enumerate() {
@@ -119,7 +124,7 @@ impl Settings {
                         let outlook = decided::outlook(&tree, schema);
                         judge_reach(outlook, &written.code, &mut before, problems);
                     }
-                    lines.push(CompiledRule::of(written, when));
+                    lines.push(CompiledRule::of(index, written, when));
                 }
             });
         }
@@ -127,6 +132,7 @@ impl Settings {
         let names = PropertyNames::on(reads.iter().map(Vec::as_slice));
         Rule {
             lines,
+            written,
             reading,
             reads,
             names,
@@ -135,9 +141,10 @@ impl Settings {
 }
 
 impl CompiledRule {
-    fn of(written: RuleSettings, when: CompiledExpression) -> Self {
+    fn of(written_at: usize, written: RuleSettings, when: CompiledExpression) -> Self {
         let default = || format!("a call that the contract's rule `{}` allows", written.code);
         Self {
+            written_at,
             expected: written.expected.unwrap_or_else(default),
             code: Arc::from(written.code),
             when,
@@ -198,6 +205,11 @@ impl Rule {
         self.lines.iter().map(|line| &*line.code)
     }
 
+    /// How many rules were written.
+    pub(crate) fn written_count(&self) -> usize {
+        self.written
+    }
+
     /// Notes what can only fail in a tool whose arguments are `declared`; those before `from` are
     /// judged elsewhere.
     pub(crate) fn check_against(
@@ -210,8 +222,9 @@ impl Rule {
             declared,
             roles: &[],
         };
-        for (index, line) in self.lines.iter().enumerate().skip(from) {
-            problems.under((index - from).to_string(), |problems| {
+        let lines = self.lines.iter().filter(|line| line.written_at >= from);
+        for line in lines {
+            problems.under((line.written_at - from).to_string(), |problems| {
                 problems.under("when", |problems| known.judge(line.when.source(), problems));
             });
         }
@@ -281,10 +294,12 @@ struct RefusingRule<'r> {
 impl RefusingRule<'_> {
     fn refusal(&self, arguments: &Value, declared: DeclaredArguments<'_>) -> Refusal {
         match self.failed {
-            Some(failed) if !self.is_of_agent(failed, arguments, declared) => Refusal::RuleFailed {
-                code: self.line.code.clone(),
-                why: failed.words(),
-            },
+            Some(failed) if !self.is_of_agent(failed, arguments, &declared) => {
+                Refusal::RuleFailed {
+                    code: self.line.code.clone(),
+                    why: failed.words(),
+                }
+            }
             _ => Refusal::Rule {
                 code: self.line.code.clone(),
                 expected: self.line.expected.clone(),
@@ -297,7 +312,7 @@ impl RefusingRule<'_> {
         &self,
         failed: ExpressionFailure,
         arguments: &Value,
-        declared: DeclaredArguments<'_>,
+        declared: &DeclaredArguments<'_>,
     ) -> bool {
         if matches!(
             failed,
@@ -318,7 +333,12 @@ impl RefusingRule<'_> {
                 };
                 let mut absent = reads.iter().filter(|path| !is_there(path)).peekable();
                 // Nothing that it names is absent: an element lacks something.
-                let is_inside = absent.peek().is_none() && !reads.is_empty();
+                let is_container = |path: &Vec<String>| {
+                    path.iter()
+                        .try_fold(arguments, |value, name| value.get(name))
+                        .is_some_and(|value| value.is_object() || value.is_array())
+                };
+                let is_inside = absent.peek().is_none() && reads.iter().any(is_container);
                 is_inside || absent.any(|path| !declared.excludes(path))
             }
             ExpressionFailure::OtherType | ExpressionFailure::NoTruth => {

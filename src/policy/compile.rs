@@ -43,6 +43,8 @@ pub(crate) struct CompileInput {
     pub agents: Vec<AgentId>,
     /// Who calls.
     pub identity: identity::Rule,
+    /// The roles that callers have; none: they are not judged.
+    pub roles: Vec<String>,
     /// The layers that callers are given by name, and where.
     pub assigned: Vec<layers::Assigned>,
     /// The arguments that secrets may go to, and where that is written.
@@ -89,6 +91,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         timeouts,
         agents,
         identity,
+        roles,
         assigned,
         bound,
         approvers,
@@ -103,7 +106,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     } = input;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut compiler = Compiler::new(servers, timeouts, agents, groups, secrets);
-    compiler.roles = identity.roles();
+    compiler.roles = roles;
     let mut content = PolicyContent::beginning(&written);
     let pins = pins
         .map(|source| compiler.pins(&source, &mut content))

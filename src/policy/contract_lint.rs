@@ -79,7 +79,7 @@ fn judge_rules(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
             .rules
             .check_against(rules.arguments.declared(schema), 0, problems);
     });
-    let own = rules.rules.codes().count();
+    let own = rules.rules.written_count();
     let cases = rules.variants.iter().flat_map(variants::Rule::cases);
     for (name, case) in cases {
         let key = ["variants", "cases", name, rules::Settings::NAME].map(str::to_owned);

@@ -86,6 +86,14 @@ impl KnownTools {
             .map(|(name, rules)| (name.as_str(), (name, &**rules)))
             .collect();
         let denied_groups = denied_groups(documents);
+        let spoken_of = SpokenOf {
+            contracts,
+            denied: documents
+                .iter()
+                .flat_map(|document| denied_in(document, &denied_groups))
+                .map(|named| named.name)
+                .collect(),
+        };
         let mut found = Vec::new();
         for document in documents {
             let written = document.tree()["contracts"].as_object();
@@ -93,10 +101,10 @@ impl KnownTools {
                 .into_iter()
                 .flatten()
                 .filter_map(|(name, _)| named.get(name.as_str()))
-                .flat_map(|&(name, rules)| self.judge_contract(name, rules, contracts))
+                .flat_map(|&(name, rules)| self.judge_contract(name, rules, &spoken_of))
                 .collect();
             let denied = denied_in(document, &denied_groups).into_iter();
-            problems.extend(denied.filter_map(|named| self.judge_denied(named, contracts)));
+            problems.extend(denied.filter_map(|named| self.judge_denied(named, &spoken_of)));
             found.extend(problems.into_iter().map(|problem| document.locate(problem)));
         }
         found
@@ -106,36 +114,36 @@ impl KnownTools {
         &self,
         name: &ToolName,
         rules: &ToolRules,
-        contracts: &Contracts,
+        spoken_of: &SpokenOf<'_>,
     ) -> Vec<Problem> {
         let pattern = ToolPattern::compile(name.as_str(), &mut Problems::default());
         let Some(pattern) = pattern.filter(ToolPattern::is_wild) else {
             return match self.tools.get(name) {
                 Some(schema) => fitting(name, rules, schema),
-                None => self.absent(name, contracts).into_iter().collect(),
+                None => self.absent(name, spoken_of).into_iter().collect(),
             };
         };
         let covered: Vec<(&ToolName, &Value)> = self
             .tools
             .iter()
             .filter(|(tool, _)| {
-                pattern.matches(tool.as_str()) && contracts.name_of(tool) == Some(name)
+                pattern.matches(tool.as_str()) && spoken_of.contracts.name_of(tool) == Some(name)
             })
             .collect();
         together(&covered, |schema| fitting(name, rules, schema))
     }
 
     /// What is said of a contract for a tool that is not known.
-    fn absent(&self, name: &ToolName, contracts: &Contracts) -> Option<Problem> {
+    fn absent(&self, name: &ToolName, spoken_of: &SpokenOf<'_>) -> Option<Problem> {
         let (server, own) = ids::parts(name.as_str())?;
         if !self.servers.contains(&ServerName::new(server)) {
             return None;
         }
         let mut known = self.names_of(server);
         if self.by == KnownBy::Pins {
-            // A tool that waits for its approval may be called nearly as another; but then the
-            // other has a contract of its own.
-            known.retain(|tool| contracts.get(&full_name(server, tool)).is_none());
+            // A tool that waits for its approval may be called nearly as another; but then a policy
+            // speaks of the other, too.
+            spoken_of.leave_out(server, &mut known);
         }
         let near =
             nearest(own, &known).map(|near| format!("did you mean `{}`?", full_name(server, near)));
@@ -153,7 +161,7 @@ impl KnownTools {
             ),
         };
         Some(Problem {
-            severity: Severity::Error,
+            severity: self.severity(),
             path: vec!["contracts".to_owned(), name.to_string()],
             message,
             hint: Some(hint),
@@ -162,24 +170,41 @@ impl KnownTools {
 
     /// What is said of a name that is denied, if only a tool of nearly that name is there: it denies
     /// nothing.
-    fn judge_denied(&self, named: NamedTool, contracts: &Contracts) -> Option<Problem> {
+    fn judge_denied(&self, named: NamedTool, spoken_of: &SpokenOf<'_>) -> Option<Problem> {
         let NamedTool {
             path,
             name,
             any_case,
         } = named;
         let (server, own) = ids::parts(&name)?;
-        let known = self.names_of(server);
+        let mut known = self.names_of(server);
         let is_same = |tool: &String| tool == own || (any_case && tool.eq_ignore_ascii_case(own));
-        let is_there = known.iter().any(is_same) || contracts.get(&ToolName::new(&name)).is_some();
+        let is_there =
+            known.iter().any(is_same) || spoken_of.contracts.get(&ToolName::new(&name)).is_some();
+        spoken_of.leave_out(server, &mut known);
         let near = nearest(own, &known).filter(|_| !is_there)?;
         let near = full_name(server, near);
+        let message = match self.by {
+            KnownBy::Listing => format!("there is no tool `{name}`, so this denies nothing"),
+            KnownBy::Pins => {
+                format!("no pin is of a tool `{name}`, so this may deny nothing")
+            }
+        };
         Some(Problem {
-            severity: Severity::Error,
+            severity: self.severity(),
             path,
-            message: format!("there is no tool `{name}`, so this denies nothing"),
+            message,
             hint: Some(format!("did you mean `{near}`?")),
         })
+    }
+
+    /// How much it counts that a tool is not known: one that is denied, or that needs no pin, has
+    /// none.
+    fn severity(&self) -> Severity {
+        match self.by {
+            KnownBy::Listing => Severity::Error,
+            KnownBy::Pins => Severity::Warning,
+        }
     }
 
     /// The server's own names of its tools.
@@ -190,6 +215,23 @@ impl KnownTools {
             .filter(|(of, _)| *of == server)
             .map(|(_, own)| own.to_owned())
             .collect()
+    }
+}
+
+/// The tools that a policy speaks of: none of them is what another name was meant to be.
+struct SpokenOf<'p> {
+    contracts: &'p Contracts,
+    denied: BTreeSet<String>,
+}
+
+impl SpokenOf<'_> {
+    /// Takes the server's tools out of `known` that are denied, or have a contract of their own.
+    fn leave_out(&self, server: &str, known: &mut Vec<String>) {
+        known.retain(|tool| {
+            let name = full_name(server, tool);
+            let has_own = self.contracts.name_of(&name) == Some(&name);
+            !has_own && !self.denied.contains(name.as_str())
+        });
     }
 }
 

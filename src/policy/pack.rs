@@ -201,6 +201,8 @@ impl Pack {
             disabled: Vec::new(),
             agents: agents.into_iter().collect(),
             identity: identity::Rule::of(self.callers.values().cloned().collect()),
+            // Those of a pack's callers are only what its samples try.
+            roles: Vec::new(),
             assigned: Vec::new(),
             bound: Vec::new(),
             approvers: None,

@@ -1,16 +1,23 @@
 //! What is known of a tool's arguments, by the schema of its server and by that of its contract.
 
 use super::kinds::{JsonKind, is_settled, kind_at};
+use super::metered::pay;
 use super::names::PropertyNames;
 use super::validate::Schema;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::cell::OnceCell;
+
+/// What reading one value of a schema takes, in units of work, beside its text.
+const READ_WORK_UNITS: u64 = 8;
 
 /// The schemas that a call has passed when it comes to its contract's rules.
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 pub struct DeclaredArguments<'s> {
     tool: Option<&'s Schema>,
     contract: Option<ContractSchema<'s>>,
+    /// The schemas, read from their texts when first asked for.
+    sources: OnceCell<Vec<Cow<'s, Value>>>,
 }
 
 /// A contract's schema, compiled or as written.
@@ -26,6 +33,7 @@ impl<'s> DeclaredArguments<'s> {
         Self {
             tool: Some(tool),
             contract: contract.map(ContractSchema::Compiled),
+            sources: OnceCell::new(),
         }
     }
 
@@ -34,17 +42,20 @@ impl<'s> DeclaredArguments<'s> {
         Self {
             tool: None,
             contract: Some(ContractSchema::Written(contract)),
+            sources: OnceCell::new(),
         }
     }
 
     /// Its type, if only one is left.
     pub(crate) fn kind(&self, path: &[String]) -> Option<JsonKind> {
-        self.sources().find_map(|schema| kind_at(&schema, path))
+        self.sources()
+            .iter()
+            .find_map(|schema| kind_at(schema, path))
     }
 
     /// Whether the types of the argument and of everything in it are said.
     pub(crate) fn settles(&self, path: &[String]) -> bool {
-        self.sources().any(|schema| is_settled(&schema, path))
+        self.sources().iter().any(|schema| is_settled(schema, path))
     }
 
     /// Whether the tool has no such argument, for certain.
@@ -63,12 +74,18 @@ impl<'s> DeclaredArguments<'s> {
         self.tool.map(Schema::names)
     }
 
-    fn sources(&self) -> impl Iterator<Item = Cow<'s, Value>> {
-        let contract = self.contract.map(|schema| match schema {
-            ContractSchema::Compiled(schema) => Cow::Owned(schema.source()),
-            ContractSchema::Written(written) => Cow::Borrowed(written),
-        });
-        let tool = self.tool.map(|schema| Cow::Owned(schema.source()));
-        tool.into_iter().chain(contract)
+    fn sources(&self) -> &[Cow<'s, Value>] {
+        let read = |schema: &Schema| {
+            let source = schema.source();
+            pay(&source, READ_WORK_UNITS, 1);
+            Cow::Owned(source)
+        };
+        self.sources.get_or_init(|| {
+            let contract = self.contract.map(|schema| match schema {
+                ContractSchema::Compiled(schema) => read(schema),
+                ContractSchema::Written(written) => Cow::Borrowed(written),
+            });
+            self.tool.map(read).into_iter().chain(contract).collect()
+        })
     }
 }

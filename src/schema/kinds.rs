@@ -62,7 +62,7 @@ impl JsonKind {
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
                 Self::Number
             }
-            "minLength" | "maxLength" | "pattern" | "format" => Self::String,
+            "minLength" | "maxLength" | "pattern" => Self::String,
             "minItems" | "maxItems" | "uniqueItems" | "items" | "prefixItems" | "contains" => {
                 Self::Array
             }
@@ -156,7 +156,7 @@ impl<'s> KindReader<'s> {
         let Value::Object(members) = schema else {
             return;
         };
-        if depth > MAX_DEPTH || places.len() >= MAX_PLACES {
+        if depth > MAX_DEPTH || places.len() >= MAX_PLACES || !self.goes_on() {
             return;
         }
         let target = members.get("$ref").and_then(|target| self.target(target));

@@ -4,7 +4,8 @@
 //! `path`, so such a key is refused even where the schema is open (threat-model §3A, A3).
 
 use super::explain;
-use super::survey::{Applicator, Survey};
+use super::kinds::ELEMENT_STEP;
+use super::survey::{Applicator, Survey, unescape};
 use super::violation::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
@@ -47,24 +48,12 @@ const OPENING_KEYWORDS: &[&str] = &[
 
 /// Whether `schema` says that names may come which it does not declare: by a keyword, or because
 /// one of its alternatives takes any object where another declares names.
-fn takes_more(schema: &Value) -> bool {
+fn takes_more(schema: &Value, root: &Value) -> bool {
     let says = |keyword: &str| {
         let is_empty = |said: &Value| said.as_object().is_some_and(serde_json::Map::is_empty);
         schema.get(keyword).is_some_and(|said| {
             *said != Value::Bool(false) && (keyword != "patternProperties" || !is_empty(said))
         })
-    };
-    let takes_any = |alternative: &Value| {
-        let Some(members) = alternative.as_object() else {
-            return *alternative == Value::Bool(true);
-        };
-        let is_object = members
-            .get("type")
-            .is_none_or(|said| match said.as_array() {
-                Some(kinds) => kinds.iter().any(|kind| kind == "object"),
-                None => said == "object",
-            });
-        is_object && !NAMING_KEYWORDS.iter().any(|key| members.contains_key(*key))
     };
     let alternatives = || {
         ["anyOf", "oneOf"]
@@ -73,7 +62,39 @@ fn takes_more(schema: &Value) -> bool {
     };
     OPENING_KEYWORDS.iter().any(|keyword| says(keyword))
         || (schema.get("properties").is_none()
-            && alternatives().any(|all| all.iter().any(takes_any)))
+            && alternatives().any(|all| {
+                all.iter()
+                    .any(|one| takes_any(one, root, MAX_REFERENCE_CHAIN))
+            }))
+}
+
+/// References from one to the next that are followed.
+const MAX_REFERENCE_CHAIN: usize = 16;
+
+/// Whether an alternative takes any object. One that refers elsewhere, to where nobody knows, may.
+fn takes_any(alternative: &Value, root: &Value, chain: usize) -> bool {
+    let Some(members) = alternative.as_object() else {
+        return *alternative == Value::Bool(true);
+    };
+    let is_object = members
+        .get("type")
+        .is_none_or(|said| match said.as_array() {
+            Some(kinds) => kinds.iter().any(|kind| kind == "object"),
+            None => said == "object",
+        });
+    let mut named = NAMING_KEYWORDS
+        .iter()
+        .filter(|key| members.contains_key(**key));
+    let Some(reference) = members.get("$ref") else {
+        return is_object && named.next().is_none();
+    };
+    let target = reference
+        .as_str()
+        .and_then(|text| root.pointer(&unescape(text.strip_prefix('#')?)?));
+    is_object
+        && named.all(|key| *key == "$ref")
+        && chain > 0
+        && target.is_none_or(|target| takes_any(target, root, chain - 1))
 }
 
 /// Keywords by which an alternative may declare names, or take only some objects.
@@ -111,13 +132,14 @@ fn required(schema: &Value) -> HashSet<String> {
 
 impl PropertyNames {
     pub(super) fn of(survey: &Survey<'_>) -> Self {
+        let root = survey.nodes.first().map(|node| node.schema);
         let place = |node: &super::survey::SurveyNode<'_>| {
             let open = OPENING_KEYWORDS
                 .iter()
                 .any(|keyword| node.schema.get(keyword).is_some());
             let mut place = PropertyPlace {
                 open,
-                more: takes_more(node.schema),
+                more: root.is_some_and(|root| takes_more(node.schema, root)),
                 required: required(node.schema),
                 ..PropertyPlace::default()
             };
@@ -192,7 +214,10 @@ impl PropertyNames {
     pub fn exclude(&self, path: &[String]) -> bool {
         path.iter().enumerate().any(|(depth, step)| {
             let places = self.places_at(&path[..depth]);
+            // Names are those of an object; beside one a list may be let through.
+            let is_element = step == ELEMENT_STEP && !self.inside(&places).is_empty();
             self.names_any(&places)
+                && !is_element
                 && !self.names(&places, step)
                 && !places.iter().any(|&place| self.places[place].more)
         })
@@ -459,6 +484,14 @@ mod tests {
             ),
             (json!({ "anyOf": [named, { "type": "object" }] }), false),
             (json!({ "anyOf": [named, true] }), false),
+            (
+                json!({ "anyOf": [named, { "$ref": "#/$defs/f" }], "$defs": { "f": { "type": "object" } } }),
+                false,
+            ),
+            (
+                json!({ "anyOf": [named, { "$ref": "#/$defs/f" }], "$defs": { "f": { "properties": { "c": {} } } } }),
+                true,
+            ),
             (json!({ "oneOf": [named, { "type": "null" }] }), true),
             (
                 json!({ "oneOf": [named, { "additionalProperties": true }] }),
@@ -471,10 +504,14 @@ mod tests {
 
     #[test]
     fn what_stands_deeper_is_excluded_in_its_place() {
-        let schema = json!({ "properties": { "list": { "items": named_inside() }, "to": named_inside(), "free": {} } });
+        let schema = json!({ "properties": { "list": { "items": named_inside() }, "to": named_inside(), "free": {},
+            "one_or_more": { "anyOf": [named_inside(), { "type": "array", "items": named_inside() }] } } });
         for (path, is_excluded) in [
             (&["list", "*", "a"][..], false),
             (&["list", "*", "b"], true),
+            (&["one_or_more", "*", "a"], false),
+            (&["one_or_more", "*", "b"], true),
+            (&["one_or_more", "b"], true),
             (&["to", "b", "c"], true),
             (&["free", "b"], false),
             (&["lost", "b"], true),
@@ -491,7 +528,7 @@ mod tests {
         assert_eq!(names.names().beside(&path(&["to", "b"])), ["a"]);
         assert_eq!(
             names.names().beside(&path(&["lost", "b"])),
-            ["free", "list", "to"]
+            ["free", "list", "one_or_more", "to"]
         );
     }
 

@@ -88,7 +88,7 @@ impl<K: KnownValues> KindChecker<'_, K> {
                 "write a list: `['one', 'other']`"
             };
             self.error(id, &message, hint);
-        } else if all.kind == List && one.kind.is_apart(all.elements) {
+        } else if all.kind == List && one.kind != Null && one.kind.is_apart(all.elements) {
             let message = format!(
                 "looks for {} in a list in which each element is {}",
                 one.kind.words(),

@@ -26,6 +26,7 @@ fn basis(policies: &Path, mode: Mode) -> CompileInput {
             .into(),
         agents: vec![AgentId::new("support-bot")],
         identity: identity::Rule::anonymous(),
+        roles: Vec::new(),
         assigned: Vec::new(),
         bound: Vec::new(),
         approvers: None,

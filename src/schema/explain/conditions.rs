@@ -3,7 +3,7 @@
 //! Here a schema that holds is a fault, too, so that it has to be known for certain that it does:
 //! where a keyword is met that the walk does not judge, nothing is said.
 
-use super::words::{cut, listed, shown, shown_value, written};
+use super::words::{MAX_ENUM_LISTED, cut, listed, shortened, shown, shown_value, written};
 use super::{Breach, ExplainWalk, MAX_REFERENCE_CHAIN, as_integer};
 use serde_json::{Map, Value};
 
@@ -44,6 +44,9 @@ const JUDGED_KEYWORDS: &[&str] = &[
 /// Characters of a schema's part that are shown.
 const PART_CHARS_MAX: usize = 160;
 
+/// Characters of what a condition says, with all that it stands in.
+const CONDITION_CHARS_MAX: usize = 300;
+
 /// One keyword of a schema.
 struct SchemaKeyword<'s> {
     members: &'s Map<String, Value>,
@@ -76,7 +79,10 @@ impl ExplainWalk<'_> {
             .map(|got| format!(", got {got}"))
             .unwrap_or_default();
         Some(Breach {
-            expected: format!("{}{got}, {link} {}", found.expected, condition(when)),
+            expected: shortened(
+                format!("{}{got}, {link} {}", found.expected, condition(when)),
+                CONDITION_CHARS_MAX,
+            ),
             got: None,
             ..found
         })
@@ -252,7 +258,9 @@ fn only_property<'s>(
 fn other_than(members: &Map<String, Value>) -> String {
     let mut said = bounding(members).filter(|(keyword, _)| *keyword != "type");
     match (said.next(), said.next()) {
-        (Some(("required", Value::Array(names))), None) => {
+        (Some(("required", Value::Array(names))), None)
+            if (1..=MAX_ENUM_LISTED).contains(&names.len()) =>
+        {
             let names: Vec<String> = names
                 .iter()
                 .filter_map(Value::as_str)
@@ -295,13 +303,17 @@ fn condition_of(members: &Map<String, Value>) -> String {
     let is_plain =
         bounding(members).all(|(keyword, _)| matches!(keyword, "properties" | "required" | "type"));
     let properties = members.get("properties").and_then(Value::as_object);
+    let required = members.get("required").and_then(Value::as_array);
+    let count = properties.map_or(0, Map::len) + required.map_or(0, Vec::len);
+    if count > 2 * MAX_ENUM_LISTED {
+        return format!("this holds: {}", part(members));
+    }
     let mut parts: Vec<String> = properties
         .into_iter()
         .flatten()
         .filter_map(|(name, schema)| says(name, schema.as_object()?))
         .collect();
     let is_told = parts.len() == properties.map_or(0, Map::len);
-    let required = members.get("required").and_then(Value::as_array);
     parts.extend(
         required
             .into_iter()
@@ -311,7 +323,7 @@ fn condition_of(members: &Map<String, Value>) -> String {
             .map(|name| format!("`{}` is present", shown(name))),
     );
     if is_plain && is_told && !parts.is_empty() {
-        return parts.join(" and ");
+        return shortened(parts.join(" and "), CONDITION_CHARS_MAX);
     }
     format!("this holds: {}", part(members))
 }

@@ -12,7 +12,7 @@ const POINTER_CHARS_MAX: usize = 256;
 /// What writing a value takes, in units of work, beside its text.
 const WRITE_WORK_UNITS: u64 = 8;
 /// Members of an enum that are listed.
-const MAX_ENUM_LISTED: usize = 10;
+pub(super) const MAX_ENUM_LISTED: usize = 10;
 
 /// `text` without control characters, cut at `longest` characters.
 pub(in crate::schema) fn cut(text: &str, longest: usize) -> String {

@@ -28,6 +28,7 @@ fn a_bound_that_cannot_bind_is_an_error() {
             "properties.text.const: `const` asks for another type than `text` has, which is text: no call passes",
         ),
         (json!({ "text": { "enum": [5, "a"] } }), ""),
+        (json!({ "n": { "format": "int32", "maximum": 100 } }), ""),
         (
             json!({ "n": { "maximum": 5, "type": "number" }, "any": { "maximum": 5 }, "text": { "maxLength": 5 } }),
             "",

@@ -48,6 +48,9 @@ fn a_rule_that_fails_says_whose_mistake_it_is() {
         ),
         ("arguments.n - 9223372036854775807 - 2 < 1", "rule_failed"),
         ("caller.model.startsWith('openai/')", "rule_failed"),
+        // What lacks something is the rule's own.
+        ("{'EUR': 100}[arguments.text] > 5", "rule_failed"),
+        ("[1, 2][arguments.n + 5] > 1", "rule_failed"),
         // The tool has no such argument: no agent can give it.
         ("arguments.txet == 'a'", "rule_failed"),
         // The agent left it out, or an element lacks it.

@@ -54,7 +54,11 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Req
     let mut all = whole.needs.clone();
     for (name, rules) in cases {
         for needed in &rules.needs {
-            if !all.iter().any(|known| known.path == needed.path) {
+            // What may be missing in an open tool does not stand for what must be there.
+            let is_known = |known: &RequiredArgument| {
+                known.path == needed.path && (!known.is_bound || needed.is_bound)
+            };
+            if !all.iter().any(is_known) {
                 let around = ["variants", "cases", name].map(str::to_owned);
                 all.push(RequiredArgument {
                     key: [&around[..], &needed.key[..]].concat(),
