@@ -68,7 +68,9 @@ async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Op
         &way.agent.mirrored(&message),
         message.to_string().as_bytes(),
     );
-    exchange(way.network, bytes).await
+    let answer = exchange(way.network, bytes).await;
+    // A stream that broke after a sign of life has said nothing, either.
+    answer.filter(|answer| !answer.messages().is_empty())
 }
 
 fn told(answer: &Answer) -> (String, bool) {
