@@ -116,7 +116,7 @@ fn guards(criterion: &mut Criterion<ThreadTime>) {
         bencher.iter(|| {
             rules
                 .rules
-                .apply(&stand.caller, black_box(&arguments), declared, &permit)
+                .apply(&stand.caller, black_box(&arguments), &declared, &permit)
                 .is_ok()
         });
     });

@@ -94,7 +94,7 @@ pub(crate) fn policies(criterion: &mut Criterion<ThreadTime>) {
                 let declared = DeclaredArguments::of(&schema, None);
                 rules
                     .rules
-                    .apply(&caller, &arguments, declared, &permit)
+                    .apply(&caller, &arguments, &declared, &permit)
                     .is_ok()
             });
         });

@@ -235,7 +235,7 @@ impl Rule {
         &self,
         caller: &Caller,
         arguments: &Value,
-        declared: DeclaredArguments<'_>,
+        declared: &DeclaredArguments<'_>,
         permit: &Permit,
     ) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {
@@ -292,14 +292,12 @@ struct RefusingRule<'r> {
 }
 
 impl RefusingRule<'_> {
-    fn refusal(&self, arguments: &Value, declared: DeclaredArguments<'_>) -> Refusal {
+    fn refusal(&self, arguments: &Value, declared: &DeclaredArguments<'_>) -> Refusal {
         match self.failed {
-            Some(failed) if !self.is_of_agent(failed, arguments, &declared) => {
-                Refusal::RuleFailed {
-                    code: self.line.code.clone(),
-                    why: failed.words(),
-                }
-            }
+            Some(failed) if !self.is_of_agent(failed, arguments, declared) => Refusal::RuleFailed {
+                code: self.line.code.clone(),
+                why: failed.words(),
+            },
             _ => Refusal::Rule {
                 code: self.line.code.clone(),
                 expected: self.line.expected.clone(),

@@ -78,7 +78,7 @@ impl<'a, N: Notes> pipeline::Judge for Judging<'a, '_, N> {
         let declared = contract.arguments.declared(case.schema);
         let ruled = contract
             .rules
-            .apply(case.caller, case.values, declared, &evidence);
+            .apply(case.caller, case.values, &declared, &evidence);
         self.notes.note(Stage::Rules, ruled)
     }
 }

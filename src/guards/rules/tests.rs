@@ -48,7 +48,7 @@ fn refused(when: &str, arguments: &Value) -> bool {
     match rule.apply(
         &caller(),
         arguments,
-        DeclaredArguments::default(),
+        &DeclaredArguments::default(),
         &permit(),
     ) {
         Ok(_) => false,
@@ -197,7 +197,7 @@ fn the_refusal_carries_the_contracts_words() {
             .apply(
                 &caller(),
                 &json!({}),
-                DeclaredArguments::default(),
+                &DeclaredArguments::default(),
                 &permit(),
             )
             .expect_err("true refuses");
@@ -226,7 +226,7 @@ fn a_name_that_a_rule_reads_is_not_escaped_by_another_case() {
             .apply(
                 &caller(),
                 &arguments,
-                DeclaredArguments::default(),
+                &DeclaredArguments::default(),
                 &permit(),
             )
             .expect_err(pointer);
@@ -239,7 +239,7 @@ fn a_name_that_a_rule_reads_is_not_escaped_by_another_case() {
         rule.apply(
             &caller(),
             &json!({ "to": { "id": "y" } }),
-            DeclaredArguments::default(),
+            &DeclaredArguments::default(),
             &permit()
         )
         .is_ok()
@@ -259,7 +259,7 @@ fn only_what_rules_read_is_counted_and_too_much_is_refused() {
             .apply(
                 &caller(),
                 &json!({ "content": long }),
-                DeclaredArguments::default(),
+                &DeclaredArguments::default(),
                 &permit(),
             )
             .expect_err(when);
@@ -271,7 +271,7 @@ fn only_what_rules_read_is_counted_and_too_much_is_refused() {
             .apply(
                 &caller(),
                 &json!({ "content": long }),
-                DeclaredArguments::default(),
+                &DeclaredArguments::default(),
                 &permit()
             )
             .is_ok()

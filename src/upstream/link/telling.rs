@@ -22,7 +22,8 @@ impl Link {
     ///
     /// When it could not be sent, or the server has not taken it within [`HAND_TIMEOUT`].
     pub(crate) async fn hand(&self, message: Message) -> Result<bool, Fault> {
-        let handed = tokio::time::timeout(HAND_TIMEOUT, self.handed(message));
+        // Rare beside calls, whose futures hold this one.
+        let handed = Box::pin(tokio::time::timeout(HAND_TIMEOUT, self.handed(message)));
         handed.await.unwrap_or_else(|_| {
             Err(Fault::after_sending(format!(
                 "the tool server did not take a message within {HAND_TIMEOUT:?}"

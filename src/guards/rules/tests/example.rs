@@ -36,7 +36,7 @@ fn judge(caller: &Caller, call: &Value) -> Result<(), String> {
         .check(&server, call)
         .and_then(|checked| {
             let permit = permission.allow(caller, call, &checked)?;
-            rules.apply(caller, call, DeclaredArguments::of(&server, None), &permit)
+            rules.apply(caller, call, &DeclaredArguments::of(&server, None), &permit)
         });
     judged
         .map(drop)

@@ -12,7 +12,7 @@ fn code(when: &str, server: &Value, arguments: &Value) -> String {
         .accepts(arguments)
         .expect("the schema lets it through");
     let declared = DeclaredArguments::of(&server, None);
-    match rule.apply(&caller(), arguments, declared, &permit()) {
+    match rule.apply(&caller(), arguments, &declared, &permit()) {
         Ok(_) => "passed".to_owned(),
         Err(refusal) => refusal.code().to_owned(),
     }
@@ -81,7 +81,7 @@ fn a_failed_rule_is_for_an_operator() {
         .apply(
             &caller(),
             &json!({ "n": 0 }),
-            DeclaredArguments::default(),
+            &DeclaredArguments::default(),
             &permit(),
         )
         .expect_err("it divides by zero");

@@ -131,10 +131,11 @@ async fn a_followed_task_that_asks_becomes_no_other_task() {
         .map(|n| format!("holder-{n}"))
         .collect();
     let token = |name: &str| format!("token-of-the-agent-{name}");
-    let callers: String = names
+    let callers: Vec<_> = names
         .iter()
         .map(|name| format!("\n  - {{ agent: {name}, token: {} }}", token(name)))
         .collect();
+    let callers = callers.concat();
     let (stage, says) = stage_for(&callers, done("written")).await;
     let agent = |name: &str| stage.gate.agent().at("s").token(&token(name));
     for name in &names[1..] {
