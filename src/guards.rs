@@ -169,10 +169,8 @@ pub struct ToolRules {
     pub side_effect: bool,
     /// What it changes, in its contract's words (003-63).
     pub writes: Option<String>,
-    /// Can nothing take it back?
-    pub irreversible: bool,
-    /// The call that takes it back.
-    pub rollback: Option<rollback::Rollback>,
+    /// How it is undone.
+    pub undo: rollback::Undo,
     /// Which part of the contract this is, where an argument chooses between several (002-32).
     pub variant: Option<String>,
     /// The arguments that decide what a call may do, that are bounded or changed, those of all

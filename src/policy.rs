@@ -20,6 +20,7 @@ pub mod live;
 pub(crate) mod locate;
 pub(crate) mod pack;
 pub(crate) mod pins;
+pub(crate) mod rollback_lint;
 pub(crate) mod shape;
 
 /// Bytes of `_meta` that one message of an agent may have, if nothing is said (threat-model §8).

@@ -197,7 +197,7 @@ fn whole(hold: &OpenHold) -> String {
 }
 
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 21] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 22] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
     let needs = format!(
@@ -217,6 +217,7 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 21] {
         ("actions", words(&hold.actions)),
         ("changes", hold.writes.clone()),
         ("irreversible", Some(yes(hold.irreversible).to_owned())),
+        ("undo", hold.undo.clone()),
         ("session", hold.session.clone()),
         ("task", hold.task.clone()),
         ("asked", Some(hold.asked.clone())),

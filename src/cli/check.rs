@@ -112,15 +112,15 @@ fn notes(configuration: &Path, config: Option<&Config>, policy: &Policy) -> Vec<
         policy.version
     )];
     let changing = policy.allowlist.changing().count();
-    let named = policy
+    let irreversible = policy
         .allowlist
         .changing()
-        .filter(|(_, rules)| rules.rollback.is_some())
+        .filter(|(_, rules)| rules.undo.is_irreversible())
         .count();
-    if changing > named {
+    if irreversible > 0 {
         let of = counted(changing, "contract");
         notes.push(format!(
-            "note: {named} of {of} with side effects name a call that takes it back"
+            "note: {irreversible} of {of} with side effects cannot be taken back, so a person is asked before each call"
         ));
     }
     let servers = config

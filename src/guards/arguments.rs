@@ -168,6 +168,11 @@ impl Rule {
         DeclaredArguments::of(server, self.overlay.as_ref())
     }
 
+    /// What the contract lays over the server's schema, as written.
+    pub fn laid_over(&self) -> Option<Value> {
+        self.overlay.as_ref().map(Schema::source)
+    }
+
     /// Notes where the overlay means what the server's schema does not say, or bounds what that
     /// schema lets no value of come; for `check`, when that schema is known.
     pub fn check_against(&self, server: &Schema, problems: &mut Problems) {

@@ -10,29 +10,49 @@ use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
 use crate::model::pointer::{is_pointer, steps};
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::borrow::Cow;
 
 mod reach;
 
 use reach::ReachPattern;
 
+/// What a contract writes where every caller may who sees the tool.
+pub(crate) const ANYONE_WORD: &str = "anyone";
+
+/// Who may call the tool, and on what: limits, or the word `anyone`. Said of everything that
+/// changes something, so that a forgotten line opens nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "WrittenPermission")]
+pub(crate) struct Settings {
+    /// A word in place of limits.
+    word: Option<String>,
+    /// All of them must hold.
+    limits: PermissionLimits,
+    /// What must hold besides: the contract's own, for a variant of it.
+    besides: Option<Box<Self>>,
+}
+
+/// As the section is written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenPermission {
+    Word(String),
+    Limits(PermissionLimits),
+}
+
 /// Who may call the tool, and on what.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Permission")]
-pub(crate) struct Settings {
+struct PermissionLimits {
     /// The caller needs one of these; empty: none.
-    pub roles: Vec<String>,
+    roles: Vec<String>,
     /// JSON pointer to the argument that must equal the caller's tenant.
-    pub tenant: Option<String>,
+    tenant: Option<String>,
     /// The argument that names what the call works on.
-    pub resource: Option<Resource>,
-    /// What must hold besides: the contract's own, for a variant of it.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub besides: Option<Box<Self>>,
+    resource: Option<Resource>,
 }
 
 /// Which resources are within the caller's reach.
@@ -115,17 +135,84 @@ pub(super) fn resource_denied(pointer: &str) -> Refusal {
 
 // === impl Settings ===
 
+impl From<WrittenPermission> for Settings {
+    fn from(written: WrittenPermission) -> Self {
+        match written {
+            WrittenPermission::Word(word) => Self {
+                word: Some(word),
+                ..Self::default()
+            },
+            WrittenPermission::Limits(limits) => Self {
+                limits,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// Limits or a word: both as one type, so that what is wrong with either is told by itself.
+impl JsonSchema for Settings {
+    fn schema_name() -> Cow<'static, str> {
+        "Permission".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        let mut schema = PermissionLimits::json_schema(generator);
+        schema.insert("type".to_owned(), json!(["object", "string"]));
+        let description = "Who may call the tool, and on what; or `anyone`.";
+        schema.insert("description".to_owned(), json!(description));
+        schema
+    }
+}
+
+impl Settings {
+    /// The roles that it asks for itself: those of the contract around a variant are the contract's.
+    pub(crate) fn roles(&self) -> &[String] {
+        &self.limits.roles
+    }
+
+    /// Does it say who may call? Without a limit and without the word, nothing is said.
+    pub(crate) fn says_who(&self) -> bool {
+        let besides = self.besides.as_ref();
+        self.word.is_some() || !self.is_open() || besides.is_some_and(|other| other.says_who())
+    }
+
+    /// May every caller call, whatever it is about?
+    pub(crate) fn is_open(&self) -> bool {
+        let besides = self.besides.as_ref();
+        self.limits == PermissionLimits::default() && besides.is_none_or(|other| other.is_open())
+    }
+
+    /// The same where `contract` must hold besides.
+    #[must_use]
+    pub(crate) fn within(self, contract: &Self) -> Self {
+        Self {
+            besides: Some(Box::new(contract.clone())),
+            ..self
+        }
+    }
+}
+
 impl Section for Settings {
     type Rule = Rule;
     const NAME: &'static str = "permission";
 
     fn compile(self, problems: &mut Problems) -> Rule {
         let Self {
+            word,
+            limits,
+            besides,
+        } = self;
+        let PermissionLimits {
             roles,
             tenant,
             resource,
-            besides,
-        } = self;
+        } = limits;
+        if let Some(word) = word.filter(|word| word != ANYONE_WORD) {
+            let hint =
+                format!("write `{ANYONE_WORD}`, or `roles`, a `tenant` or a `resource` below it");
+            problems.error(format!("`{word}` does not say who may call"), hint);
+        }
         if roles.iter().any(String::is_empty) {
             problems.under("roles", |problems| {
                 problems.error("a role without a name", "remove it or name the role");

@@ -1,5 +1,6 @@
-//! The call that takes another one back, as a contract names it (003-64). toolgate does not make
-//! it; tests say which calls are such a call.
+//! How the effect of a call is undone, in the words of its contract (003-19, 003-52, 003-64).
+//! toolgate undoes nothing by itself: operators read the words, and tests say which calls take
+//! another one back.
 
 use crate::model::ids::ToolName;
 use serde_json::{Map, Value};
@@ -11,13 +12,56 @@ pub(crate) const ARGUMENTS_PREFIX: &str = "arguments#";
 /// For its action id; nothing follows.
 pub(crate) const ACTION_PLACEHOLDER: &str = "action#";
 
+/// The word that a contract has for undoing. Exactly one, where a call changes something.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Undo {
+    /// There is no word: nothing is changed, or there is no contract.
+    #[default]
+    Unsaid,
+    /// Another call takes the effect back.
+    Call(Rollback),
+    /// A person does, as the contract says.
+    Manual(String),
+    /// Nothing is lost, so there is nothing to take back.
+    Additive,
+    /// Nothing takes it back, so a person is asked before each call.
+    Irreversible,
+}
+
 /// Which call takes another one back.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rollback {
     /// What it calls: `server__tool`.
     pub tool: ToolName,
     /// Its arguments, as the contract names them.
     pub arguments: Map<String, Value>,
+}
+
+impl Undo {
+    /// The call that takes the effect back, if one does.
+    pub fn call(&self) -> Option<&Rollback> {
+        if let Self::Call(rollback) = self {
+            Some(rollback)
+        } else {
+            None
+        }
+    }
+
+    /// Does nothing take the effect back?
+    pub fn is_irreversible(&self) -> bool {
+        *self == Self::Irreversible
+    }
+
+    /// As operators and the ledger read it.
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Self::Unsaid => None,
+            Self::Call(rollback) => Some(format!("call {}", rollback.tool)),
+            Self::Manual(how) => Some(format!("by hand: {how}")),
+            Self::Additive => Some("not needed: nothing is lost".to_owned()),
+            Self::Irreversible => Some("impossible".to_owned()),
+        }
+    }
 }
 
 impl Rollback {

@@ -26,6 +26,7 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "actions",
     "variant",
     "writes",
+    "undo",
     "confirms",
     "approval",
     "approved_by",
@@ -109,6 +110,9 @@ pub struct Entry {
     /// What a call of the tool changes, in its contract's words (003-63).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub writes: Option<String>,
+    /// How that is undone, in its contract's words (003-52).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<String>,
     /// The action id of the call that made the draft which this one confirms (003-P4d).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub confirms: Option<String>,

@@ -24,6 +24,7 @@ mod files;
 mod names;
 mod reading;
 mod references;
+mod rollbacks;
 pub(crate) mod secret_bindings;
 
 pub(crate) use files::documents;
@@ -115,6 +116,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
     compiler.judge_pinned(&contracts, &pins);
+    rollbacks::judge(&mut compiler, &contracts, &pins);
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
     diagnostics.append(&mut compiler.diagnostics);
     sort(&mut diagnostics);

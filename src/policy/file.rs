@@ -33,6 +33,10 @@ pub(crate) struct PolicyFile {
 /// What calls of one tool must keep to.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key that authors write, and most are left out"
+)]
 pub(crate) struct Contract {
     /// what the tool is for, in one sentence
     #[schemars(length(min = 1, max = 200))]
@@ -40,11 +44,12 @@ pub(crate) struct Contract {
     /// What it must not be used for; for readers.
     #[schemars(length(max = 200))]
     pub not_for: Option<String>,
-    /// what a call does: `read`, `write`, `delete`, `pay`, `grant`, `notify`; anything but only
-    /// `read` is a side effect
+    /// what a call does: `read`, `write`, `delete`, `pay`, `grant`, `notify`; all but `read` are
+    /// side effects
     #[schemars(length(min = 1))]
     pub actions: Vec<String>,
-    /// Who may call, and on what.
+    /// Who may call, and on what: needed where a call changes something, unless the tool is
+    /// `owner_only`. `anyone` says that every caller may who sees the tool.
     #[serde(default)]
     pub permission: permission::Settings,
     /// JSON Schema, laid over the tool server's own.
@@ -74,10 +79,13 @@ pub(crate) struct Contract {
     /// What errors of the tool server mean.
     #[serde(default)]
     pub output: output::Settings,
-    /// What a call changes and how to take it back: needed where it changes something, unless it
-    /// is `irreversible`.
+    /// What a call changes and how to take it back. What changes something says exactly one of
+    /// `rollback` here, `additive` and `irreversible`.
     pub side_effect: Option<SideEffect>,
-    /// The effect cannot be taken back.
+    /// Nothing is lost by a call, so there is nothing to take back.
+    #[serde(default)]
+    pub additive: bool,
+    /// The effect cannot be taken back, so a person has to allow each call.
     #[serde(default)]
     pub irreversible: bool,
     /// Several parts of the contract, of which an argument chooses one. The rest of the contract
@@ -145,6 +153,9 @@ pub(crate) struct VariantCase {
     pub output: output::Settings,
     /// What such a call changes and how to take it back.
     pub side_effect: Option<SideEffect>,
+    /// Nothing is lost by such a call.
+    #[serde(default)]
+    pub additive: bool,
     /// The effect of such a call cannot be taken back.
     #[serde(default)]
     pub irreversible: bool,
@@ -157,20 +168,24 @@ pub(crate) struct SideEffect {
     /// what is written, in words; the ledger has it in every entry
     #[schemars(length(min = 1, max = 200))]
     pub writes: String,
-    /// The call that takes it back.
+    /// What takes it back: a call, or a person.
     pub rollback: Option<RollbackSettings>,
 }
 
-/// A call that takes another back.
+/// What takes a call back: another call, by `tool`, or a person, by `manual`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RollbackSettings {
-    /// the tool to call: `server__tool`
-    pub tool: String,
+    /// The tool to call, which may be the contract's own: `server__tool`.
+    pub tool: Option<String>,
     /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for
     /// one of the arguments of the call that is taken back, `action#` for its action id.
     #[serde(default)]
     pub arguments: serde_json::Map<String, Value>,
+    /// How a person takes it back, in words, such as `restore it from version control`; nobody is
+    /// asked before the call for that.
+    #[schemars(length(min = 1, max = 200))]
+    pub manual: Option<String>,
 }
 
 /// The keys of a policy file.

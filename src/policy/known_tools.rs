@@ -4,6 +4,7 @@
 
 use super::contract_lint;
 use super::locate::YamlDocument;
+use super::rollback_lint::{self, RollbackContext, RollbackTool};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::listed::GROUP_PREFIX;
 use crate::guards::allowlist::{Contracts, ToolPattern};
@@ -35,6 +36,13 @@ pub(crate) struct KnownTools {
     servers: BTreeSet<ServerName>,
     /// Each with its input schema, as it came.
     tools: BTreeMap<ToolName, Value>,
+}
+
+/// A contract that is held against tools.
+struct JudgedContract<'a> {
+    name: &'a ToolName,
+    rules: &'a ToolRules,
+    contracts: &'a Contracts,
 }
 
 impl KnownTools {
@@ -116,10 +124,15 @@ impl KnownTools {
         rules: &ToolRules,
         spoken_of: &SpokenOf<'_>,
     ) -> Vec<Problem> {
+        let judged = JudgedContract {
+            name,
+            rules,
+            contracts: spoken_of.contracts,
+        };
         let pattern = ToolPattern::compile(name.as_str(), &mut Problems::default());
         let Some(pattern) = pattern.filter(ToolPattern::is_wild) else {
             return match self.tools.get(name) {
-                Some(schema) => fitting(name, rules, schema),
+                Some(schema) => self.misfits(&judged, name, schema),
                 None => self.absent(name, spoken_of).into_iter().collect(),
             };
         };
@@ -130,13 +143,55 @@ impl KnownTools {
                 pattern.matches(tool.as_str()) && spoken_of.contracts.name_of(tool) == Some(name)
             })
             .collect();
-        together(&covered, |schema| fitting(name, rules, schema))
+        together(&covered, |tool, schema| self.misfits(&judged, tool, schema))
+    }
+
+    /// What of a contract does not fit `tool`. What cannot be judged is quarantined, and is told by
+    /// `doctor`. Rollbacks were judged by pins already, where they are known by them.
+    fn misfits(
+        &self,
+        judged: &JudgedContract<'_>,
+        tool: &ToolName,
+        schema: &Value,
+    ) -> Vec<Problem> {
+        let name = judged.name.as_str();
+        let mut found = Schema::compile(schema)
+            .map(|schema| contract_lint::problems(name, judged.rules, &schema))
+            .unwrap_or_default();
+        if self.by == KnownBy::Listing {
+            let context = RollbackContext {
+                known: &|tool: &ToolName| self.rollback_tool(tool),
+                contract: &|tool: &ToolName| judged.contracts.get(tool).cloned(),
+            };
+            found.extend(rollback_lint::problems(name, tool, judged.rules, &context));
+        }
+        found
+    }
+
+    /// What the listings say of a tool that takes something back.
+    fn rollback_tool(&self, tool: &ToolName) -> RollbackTool {
+        match self.tools.get(tool) {
+            Some(schema) => Schema::compile(schema).map_or(RollbackTool::Unknown, |schema| {
+                RollbackTool::Listed(Box::new(schema))
+            }),
+            None if self.is_of_these(tool) => RollbackTool::Missing(
+                format!("the server lists no `{tool}`"),
+                "compare the spelling with the server's listing",
+            ),
+            None => RollbackTool::Unknown,
+        }
+    }
+
+    /// Whether it would be known if it were there.
+    fn is_of_these(&self, tool: &ToolName) -> bool {
+        let server = ids::parts(tool.as_str()).map(|(server, _)| ServerName::new(server));
+        server.is_some_and(|server| self.servers.contains(&server))
     }
 
     /// What is said of a contract for a tool that is not known.
     fn absent(&self, name: &ToolName, spoken_of: &SpokenOf<'_>) -> Option<Problem> {
         let (server, own) = ids::parts(name.as_str())?;
-        if !self.servers.contains(&ServerName::new(server)) {
+        if !self.is_of_these(name) {
             return None;
         }
         let mut known = self.names_of(server);
@@ -239,20 +294,15 @@ fn full_name(server: &str, own: &str) -> ToolName {
     ToolName::of(&ServerName::new(server), own)
 }
 
-/// What of a contract does not fit a tool. What cannot be judged is quarantined, and is told by
-/// `doctor`.
-fn fitting(name: &ToolName, rules: &ToolRules, schema: &Value) -> Vec<Problem> {
-    Schema::compile(schema)
-        .map(|schema| contract_lint::problems(name.as_str(), rules, &schema))
-        .unwrap_or_default()
-}
-
 /// What does not fit any of the tools, and as a warning what does not fit some of them: those are
 /// named.
-fn together(tools: &[(&ToolName, &Value)], judge: impl Fn(&Value) -> Vec<Problem>) -> Vec<Problem> {
+fn together(
+    tools: &[(&ToolName, &Value)],
+    judge: impl Fn(&ToolName, &Value) -> Vec<Problem>,
+) -> Vec<Problem> {
     let mut found: Vec<(Problem, Vec<&str>)> = Vec::new();
     for (tool, schema) in tools {
-        for problem in judge(schema) {
+        for problem in judge(tool, schema) {
             let known = found.iter_mut().find(|(known, _)| {
                 (&known.path, &known.message) == (&problem.path, &problem.message)
             });

@@ -56,6 +56,9 @@ pub(crate) struct OpenHold {
     pub actions: Vec<String>,
     /// Does the contract say that it cannot be undone?
     pub irreversible: bool,
+    /// How it is undone, in the contract's words (003-52).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<String>,
     /// What the tool is for (003-46).
     pub purpose: String,
     /// What it is not for.
@@ -208,6 +211,7 @@ impl OpenHold {
             beside: question.beside,
             actions: question.actions,
             irreversible: question.irreversible,
+            undo: question.undo,
             purpose: question.purpose,
             not_for: question.not_for,
             writes: question.writes,

@@ -17,18 +17,18 @@ use std::fmt::Write as _;
 const TOOLS: [(&str, &str); 9] = [
     (
         "answers",
-        "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }",
+        "actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }",
     ),
     ("says", "actions: [read]"),
     ("long", "actions: [read]"),
     (
         "fails",
-        "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }",
+        "actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }",
     ),
     ("errs", "actions: [read]"),
     (
         "never",
-        "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, budget: { timeout_ms: 300 }",
+        "actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, budget: { timeout_ms: 300 }",
     ),
     ("broken", "actions: [read]"),
     ("held", "actions: [read]"),

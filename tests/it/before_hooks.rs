@@ -17,7 +17,7 @@ const TOKEN: &str = "token-of-the-bot-of-tenant-one";
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller, clerk] }\n";
 
 const POLICY: &str = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__pay:
     purpose: a test
     actions: [write]

@@ -22,9 +22,9 @@ const TRIES: usize = 40;
 const AT_ONCE: usize = 200;
 
 const POLICY: &str = "contracts:
-  oracle__add: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { max_calls_per_task: 10 } }
-  oracle__remove: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__add } } }
-  oracle__dear: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { cost: 2.5 } }
+  oracle__add: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { max_calls_per_task: 10 } }
+  oracle__remove: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__add } } }
+  oracle__dear: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { cost: 2.5 } }
   oracle__read: { purpose: a test, actions: [read], secrets: [] }
 budgets: { global: { max_tool_calls: 16, max_cost: 19 } }
 ";

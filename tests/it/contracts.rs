@@ -2,6 +2,7 @@
 //! must be there.
 
 mod drafts;
+mod undo;
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
@@ -28,14 +29,16 @@ contracts:
   billing__send:
     purpose: Send a draft.
     actions: [notify]
+    permission: anyone
     confirms: { tool: billing__create, draft: /id, result: /invoice/id }
     side_effect: { writes: post, rollback: { tool: billing__recall } }
     secrets: []
   billing__discard: { purpose: Discard a draft., actions: [write], side_effect: { writes: invoices(draft), rollback: { tool: billing__create } }, secrets: [], permission: { roles: [clerk] } }
-  billing__recall: { purpose: Recalls what was sent or charged., actions: [write], side_effect: { writes: post, rollback: { tool: billing__send } }, secrets: [] }
+  billing__recall: { purpose: Recalls what was sent or charged., actions: [write], permission: anyone, side_effect: { writes: post, rollback: { tool: billing__send } }, secrets: [] }
   billing__record:
     purpose: Several things with one record.
     actions: [read, write]
+    permission: anyone
     secrets: []
     audit: [id]
     variants:
@@ -265,7 +268,7 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
     .await;
     scripted.down();
     let policy = "contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__pay: { purpose: Pay., actions: [write], permission: { tenant: /tenant_id }, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [] }
   bank__read: { purpose: Look., actions: [read], secrets: [] }
 ";
@@ -309,7 +312,7 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let scripted = ScriptedServer::with(vec![schema("tenant")]).await;
     let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [write]\n    permission: { tenant: /tenant_id }\n    \
                   side_effect: { writes: test, rollback: { tool: bank__undo } }\n    secrets: []\n  bank__undo: { purpose: Takes it \
-                  back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
+                  back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
     let servers = vec![("bank", scripted.url())];
     let settings = Settings {
         servers,

@@ -25,7 +25,7 @@ fn callers(roles: &str) -> String {
 fn policy(rules: &str) -> String {
     format!(
         "contracts:
-  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__pay }} }} }}
+  oracle__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ manual: by hand }} }} }}
   oracle__pay: {{ purpose: a test, actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, permission: {{ roles: [teller] }}{rules} }}
   oracle__mark: {{ purpose: a test, actions: [read], secrets: [], permission: {{ roles: [clerk] }} }}
 "

@@ -93,12 +93,14 @@ contracts:
   fs__c:
     purpose: p
     actions: [write]
+    permission: anyone
     side_effect: { writes: w, rollback: { tool: fs__a } }
     secrets: []
     idempotency: { derive: [], upstream: { header: host } }
   fs__d:
     purpose: p
     actions: [write]
+    permission: anyone
     side_effect: { writes: w, rollback: { tool: fs__a } }
     secrets: []
     idempotency: { derive: arguments, window: 1s }
@@ -248,7 +250,7 @@ fn contracts_beyond() -> [(&'static str, String); 8] {
         (
             "values",
             format!(
-                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {values} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n"
+                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    permission: anyone\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {values} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], permission: anyone, side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n"
             ),
         ),
         ("large", format!("{good}{}", many(20_000, line))),

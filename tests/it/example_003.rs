@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 const CONTRACT: &str = r#"
 contracts:
   billing__delete_draft_invoice:
-    { purpose: Delete a draft., actions: [write], side_effect: { writes: drafts, rollback: { tool: billing__create_invoice } }, secrets: [] }
+    { purpose: Delete a draft., actions: [write], permission: anyone, side_effect: { writes: drafts, rollback: { tool: billing__create_invoice } }, secrets: [] }
   billing__create_invoice:
     purpose: Create a draft invoice for the caller's tenant.
     actions: [write]
@@ -46,7 +46,7 @@ contracts:
 const SECTIONS: &str = "
     idempotency: { derive: [/tenant_id, /customer_id, /amount], ttl: 1h }
     budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
-  billing__void_invoice: { purpose: Voids an invoice., actions: [write], side_effect: { writes: invoices, rollback: { tool: billing__create_invoice } }, budget: { cost: 2 }, secrets: [] }
+  billing__void_invoice: { purpose: Voids an invoice., actions: [write], permission: anyone, side_effect: { writes: invoices, rollback: { tool: billing__create_invoice } }, budget: { cost: 2 }, secrets: [] }
 budgets: { global: { max_cost: 2 } }
 ";
 

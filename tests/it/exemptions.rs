@@ -20,7 +20,7 @@ contracts:
     side_effect: { writes: test, rollback: { tool: oracle__undo } }
     secrets: []
     audit: [tenant_id, amount]
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: test, actions: [read], audit: [q], secrets: [] }
 budgets: { global: { max_tool_calls: 2 } }
 "#;

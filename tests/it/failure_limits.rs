@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 const POLICY: &str = "
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 budgets: { global: { max_failures: 4, max_failures_in_a_row: 2 } }
 ";
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const POLICY: &str = r#"
 contracts:
-  ops__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: ops__transfer } } }
+  ops__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   ops__transfer:
     purpose: Everything a contract can ask for.
     actions: [write]

@@ -32,12 +32,12 @@ pub fn policy(more: &str) -> String {
     let at_once = "approvers: [finance], hold: 0s";
     format!(
         "contracts:
-  bank__pay: {{ purpose: Pay a bill., not_for: Salaries., actions: [pay], {BOUND}, approval: {{ {at_once}{more} }} }}
-  bank__slow: {{ purpose: Pay a bill., actions: [pay], {BOUND}, approval: {{ approvers: [finance]{more} }} }}
-  bank__free: {{ purpose: Pay a small bill., actions: [pay], {BOUND}, approval: {{ ask: never }} }}
-  bank__wipe: {{ purpose: Wipe an account., actions: [delete], {BOUND} }}
-  bank__undo: {{ purpose: Take it back., actions: [write], side_effect: {{ writes: bills, rollback: {{ tool: bank__free }} }}, secrets: [] }}
-  bank__send: {{ purpose: Send a letter., actions: [notify], irreversible: true, secrets: [], approval: {{ {at_once} }} }}
+  bank__pay: {{ purpose: Pay a bill., not_for: Salaries., actions: [pay], permission: anyone, {BOUND}, approval: {{ {at_once}{more} }} }}
+  bank__slow: {{ purpose: Pay a bill., actions: [pay], permission: anyone, {BOUND}, approval: {{ approvers: [finance]{more} }} }}
+  bank__free: {{ purpose: Pay a small bill., actions: [pay], permission: anyone, {BOUND}, approval: {{ ask: never }} }}
+  bank__wipe: {{ purpose: Wipe an account., actions: [delete], permission: anyone, {BOUND} }}
+  bank__undo: {{ purpose: Take it back., actions: [write], permission: anyone, side_effect: {{ writes: bills, rollback: {{ tool: bank__free }} }}, secrets: [] }}
+  bank__send: {{ purpose: Send a letter., actions: [notify], permission: anyone, irreversible: true, secrets: [], approval: {{ {at_once} }} }}
 "
     )
 }

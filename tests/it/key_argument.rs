@@ -12,12 +12,12 @@ const KEY: &str = "idempotency_key";
 
 const POLICY: &str = "
 contracts:
-  shop__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: shop__optional } } }
-  shop__optional: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
-  shop__required: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
-  shop__hidden: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true, expose: false } }
-  shop__own: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
-  shop__closed: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
+  shop__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  shop__optional: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
+  shop__required: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
+  shop__hidden: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true, expose: false } }
+  shop__own: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
+  shop__closed: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
 ";
 
 /// What the tools' own schemas are; a schema that lets nothing else in must still let the key in.

@@ -17,11 +17,11 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__add } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__add: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__add: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
   oracle__wipe: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, owner_only: true, secrets: [] }
-  oracle__patch: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, providers_allowed: [openai], secrets: [] }
+  oracle__patch: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, providers_allowed: [openai], secrets: [] }
   off__read: { purpose: test, actions: [read], secrets: [] }
 groups: { writing: ["oracle__add", "*__write*"] }
 layers:

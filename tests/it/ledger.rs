@@ -21,7 +21,7 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__pay:
     purpose: test
     actions: [write]

@@ -27,7 +27,7 @@ async fn tools() -> ToolServer {
 }
 
 fn setup(server: &ToolServer, more: &str) -> Setup {
-    let pay = "{ purpose: a test, secrets: [], actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } } }";
+    let pay = "{ purpose: a test, secrets: [], actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } } }";
     let policy = format!(
         "contracts:\n{}\n  oracle__pay: {pay}\n",
         undo("oracle__pay")

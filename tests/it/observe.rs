@@ -13,7 +13,7 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__pay:
     purpose: test
     actions: [write]
@@ -22,9 +22,9 @@ contracts:
     budget: { max_calls_per_task: 2 }
     side_effect: { writes: test, rollback: { tool: oracle__undo } }
     secrets: []
-  oracle__keyed: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, idempotency: { require: true }, secrets: [] }
+  oracle__keyed: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, idempotency: { require: true }, secrets: [] }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__send: { purpose: test, actions: [notify], side_effect: { writes: test, rollback: { tool: oracle__undo } }, confirms: { tool: oracle__pay, draft: /id, result: /id }, secrets: [] }
+  oracle__send: { purpose: test, actions: [notify], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, confirms: { tool: oracle__pay, draft: /id, result: /id }, secrets: [] }
 budgets: { agent: { clerk: { max_steps: 20 } } }
 repetition: { warn: 2, stop: 3 }
 "#;

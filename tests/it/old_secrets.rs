@@ -17,8 +17,8 @@ const REFERENCE: &str = "<secret_ref:bank_token>";
 
 const POLICY: &str = "
 contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
-  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token], audit: [token] }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  bank__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token], audit: [token] }
   bank__read: { purpose: test, actions: [read], secrets: [] }
 ";
 

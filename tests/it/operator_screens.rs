@@ -11,10 +11,10 @@ const TOKEN: &str = "token-of-the-bot-of-tenant-one";
 const CALLERS: &str =
     "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller] }\n";
 const POLICY: &str = "contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__balance: { purpose: a test, actions: [read], secrets: [] }
   bank__pay: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__undo } }, permission: { tenant: /tenant_id }, arguments: { properties: { amount: { type: integer } } } }
-  bank__lose: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__undo } } }
+  bank__lose: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: bank__undo } } }
   bank__gone: { purpose: a test, actions: [read], secrets: [] }
 ";
 

@@ -42,9 +42,9 @@ async fn stage() -> (ScriptedServer, Gate) {
 async fn stage_in(observe: bool) -> (ScriptedServer, Gate) {
     let scripted = ScriptedServer::with(vec![tool("read"), tool("write")]).await;
     let policy = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__write: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__write: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 ";
     let servers = vec![("oracle", scripted.url())];
     let settings = Settings {

@@ -7,8 +7,8 @@ use crate::harness::until_or;
 use serde_json::{Value, json};
 
 const POLICY: &str = "contracts:
-  oracle__add: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { cost: 1.5 } }
-  oracle__remove: { purpose: a test, actions: [write], secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__add } } }
+  oracle__add: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__remove } }, budget: { cost: 1.5 } }
+  oracle__remove: { purpose: a test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: notes, rollback: { tool: oracle__add } } }
 ";
 /// Calls under each version.
 const CALLS: usize = 30;

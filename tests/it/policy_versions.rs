@@ -27,7 +27,7 @@ fn policy(n: u64) -> String {
         .concat();
     format!(
         r#"contracts:
-  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__act }} }} }}
+  oracle__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ manual: by hand }} }} }}
   oracle__act:
     purpose: test
     actions: [write]

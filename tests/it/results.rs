@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 const POLICY: &str = "
 contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: bank__undo } }
     secrets: []
     results: { max_bytes: 2048, redact: [ { pointer: /iban }, { pattern: 'tel [0-9]+', with: tel } ] }

@@ -24,7 +24,7 @@ const CALLERS: &str =
 fn policy(rewrite: &str) -> String {
     format!(
         "contracts:
-  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__pay }} }} }}
+  oracle__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ manual: by hand }} }} }}
   oracle__pay:
     purpose: a test
     actions: [write]

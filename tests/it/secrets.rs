@@ -20,10 +20,11 @@ const REFERENCE: &str = "<secret_ref:bank_token>";
 
 const POLICY: &str = "
 contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: bank__undo } }
     secrets: [/token, /auth/0/key, /mirrored, /unbound]
     audit: [token]
@@ -342,8 +343,8 @@ async fn what_is_wrong_is_found_by_check() {
   places: { env: X, for: [ { server: nobody, tool: 'p*', pointer: token } ] }
 ";
     let policy = "contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
-  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound, token, /token] }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  bank__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound, token, /token] }
   bank__none: { purpose: test, actions: [read] }
 ";
     let setup = Setup::new()
@@ -387,8 +388,8 @@ async fn secrets_that_go_nowhere_are_warned_of() {
       - { server: bank, tool: many, pointer: /token }
 ";
     let policy = "contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
-  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound] }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  bank__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound] }
   bank__many:
     purpose: test
     actions: [read]

@@ -196,8 +196,7 @@ async fn what_is_refused_claims_nothing() {
         .tool_with("pay", &schema, Behaviour::Answers)
         .start()
         .await;
-    let policy = "contracts:\n  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: \
-                  oracle__pay } } }\n  oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: \
+    let policy = "contracts:\n  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }\n  oracle__pay: { purpose: a test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: \
                   oracle__undo } }, secrets: [], rules: [ { code: too_much, \
                   when: \"arguments.amount > 10\" } ] }\n";
     let gate = Setup::new()

@@ -33,8 +33,8 @@ const UNTRUE: [&str; 4] = [
 
 const POLICY: &str = "
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
-  oracle__pay: { purpose: test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__undo } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  oracle__pay: { purpose: test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: oracle__undo } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
 ";
 

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 const POLICY: &str = r#"
 contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: bank__undo } }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
     idempotency: { require: true }

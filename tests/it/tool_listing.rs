@@ -18,11 +18,11 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__drop_table } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__drop_table: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__drop_table: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
   oracle__send: { purpose: test, actions: [notify], side_effect: { writes: test, rollback: { tool: oracle__undo } }, owner_only: true, secrets: [] }
-  oracle__add: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__add: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
   agent:

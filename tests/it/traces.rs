@@ -163,10 +163,10 @@ async fn a_refused_call_says_so_on_its_span() {
 
 const COSTS: &str = "
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
-  oracle__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 2.5 } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  oracle__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 2.5 } }
   oracle__read: { purpose: test, actions: [read], secrets: [], budget: { cost: 1 }, permission: { roles: [reader] } }
-  oracle__ask: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 1, cost_from: /tokens } }
+  oracle__ask: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 1, cost_from: /tokens } }
 budgets: { global: { max_steps: 100, max_cost: 100 } }
 ";
 

@@ -157,7 +157,7 @@ pub(crate) fn policy() -> String {
         }
         let _ = writeln!(
             policy,
-            "  s{tools}__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: \
+            "  s{tools}__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ tool: \
              s{tools}__tool_0003 }} }} }}"
         );
     }

@@ -68,6 +68,7 @@ impl ApprovalsFixture {
             beside: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
+            undo: Some("impossible".to_owned()),
             purpose: "pays an invoice".to_owned(),
             not_for: Some("salaries".to_owned()),
             writes: None,

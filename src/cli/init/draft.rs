@@ -30,8 +30,19 @@ const NOT_EXECUTED_COMMENT: &str = "    \
 const CONTRACTS_HEADER: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
 # `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
+# What changes something says in one of four words how it is undone; only for the last one a person is asked each time:
+#   side_effect: { writes: files, rollback: { tool: server__tool, arguments: { id: result#/id } } }      another call does it
+#   side_effect: { writes: files, rollback: { manual: restore it from version control } }                a person does it
+#   additive: true                                                                                      nothing is lost
+#   irreversible: true                                                                                  nothing does it
 contracts:
 ";
+
+const PERMISSION_DRAFT: &str =
+    "    permission: anyone     # say who: roles, a tenant, a resource\n";
+const ADDITIVE_DRAFT: &str =
+    "    additive: true         # so it says: nothing is lost; else another of the four words\n";
+const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
 
 const SIDES_HEADER: &str = "\
 # Drafted by `toolgate init`: what goes on working besides tools. What no layer allows is closed once `mode` is `enforce`; take
@@ -195,10 +206,11 @@ fn push_contract(text: &mut String, tool: &Tool) {
         "    actions: [{actions}]{}# {why}",
         " ".repeat(12 - actions.len())
     );
-    if actions != "read" {
-        text.push_str(
-            "    irreversible: true     # so a person has to allow each call; or name the tool that takes it back\n",
-        );
+    match actions {
+        "read" => {}
+        // Drafted only where the server says that nothing is lost.
+        "write" => text.push_str(&[PERMISSION_DRAFT, ADDITIVE_DRAFT].concat()),
+        _ => text.push_str(&[PERMISSION_DRAFT, IRREVERSIBLE_DRAFT].concat()),
     }
     text.push_str("    secrets: []\n");
 }

@@ -66,9 +66,10 @@ fn rollback(rollback: RollbackCoverage) -> Value {
     let RollbackCoverage {
         contract,
         tool,
+        why,
         is_tested,
     } = rollback;
-    json!({ "contract": contract, "rollback": tool, "tested": is_tested })
+    json!({ "contract": contract, "rollback": tool, "why": why, "tested": is_tested })
 }
 
 /// As `JUnit` has it: a suite for each pack, and one for what the packs lack.

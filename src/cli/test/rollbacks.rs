@@ -6,6 +6,7 @@
 
 use super::suite::{PackRun, SampleVerdict, Suite};
 use crate::guards::ToolRules;
+use crate::guards::rollback::Undo;
 use crate::model::ids::ToolName;
 use crate::policy::Policy;
 use crate::policy::pack::PosedCall;
@@ -16,8 +17,10 @@ use std::sync::Arc;
 pub(super) struct RollbackCoverage {
     /// The contract's name; with `#` and its own, a variant's.
     pub(super) contract: String,
-    /// What takes a call back; none: nothing does.
+    /// What takes a call back; none: no call does.
     pub(super) tool: Option<ToolName>,
+    /// Why no call takes it back, in a word or two.
+    pub(super) why: Option<&'static str>,
     /// Whether a sample has tried it.
     pub(super) is_tested: bool,
 }
@@ -66,7 +69,7 @@ fn judge(
         });
         chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, rules))
     };
-    let is_tested = rules.rollback.as_ref().is_some_and(|rollback| {
+    let is_tested = rules.undo.call().is_some_and(|rollback| {
         let tries = passing.iter().filter(|posed| posed.tool == rollback.tool);
         let done: Vec<&&PosedCall> = passing.iter().filter(|posed| is_of(posed)).collect();
         let mut pairs = tries.flat_map(|tried| done.iter().map(move |done| (tried, done)));
@@ -77,13 +80,16 @@ fn judge(
         .as_ref()
         .map(|variant| format!("#{variant}"))
         .unwrap_or_default();
-    let tool = rules
-        .rollback
-        .as_ref()
-        .map(|rollback| rollback.tool.clone());
+    let (tool, why) = match &rules.undo {
+        Undo::Call(rollback) => (Some(rollback.tool.clone()), None),
+        Undo::Manual(_) => (None, Some("by hand")),
+        Undo::Additive => (None, Some("nothing is lost")),
+        Undo::Irreversible | Undo::Unsaid => (None, Some("irreversible")),
+    };
     RollbackCoverage {
         contract: format!("{name}{variant}"),
         tool,
+        why,
         is_tested,
     }
 }

@@ -20,7 +20,7 @@ struct TestCli {
 /// The documents' example (003-21 … 003-31), with the script's values (003-30, 003-54 … 003-61).
 const POLICY: &str = r#"
 contracts:
-  billing__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: invoices, rollback: { tool: billing__create_invoice } } }
+  billing__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: invoices, rollback: { manual: by hand } } }
   billing__create_invoice:
     purpose: Create a draft invoice for the caller's tenant.
     actions: [write]
@@ -279,8 +279,8 @@ samples:
 fn the_state_of_the_task_counts() {
     let policy = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
-  s__pay: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { require: true }, budget: { max_calls_per_task: 3, cost: 2, rate: { calls: 2, per: 1m } } }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  s__pay: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { require: true }, budget: { max_calls_per_task: 3, cost: 2, rate: { calls: 2, per: 1m } } }
 budgets: { global: { max_steps: 9, max_tool_calls: 8, max_cost: 10, max_duration: 5m, max_failures: 4, max_failures_in_a_row: 2 } }
 repetition: { warn: 2, stop: 3, refusals: 5 }
 ";

@@ -168,12 +168,16 @@ fn taken_back(rollbacks: &[RollbackCoverage], out: &mut String) -> fmt::Result {
         out,
         "rollbacks tested: {tested} of {of} that {verb} ({percent} %)"
     )?;
-    for RollbackCoverage { contract, tool, .. } in
-        rollbacks.iter().filter(|rollback| !rollback.is_tested)
+    for RollbackCoverage {
+        contract,
+        tool,
+        why,
+        ..
+    } in rollbacks.iter().filter(|rollback| !rollback.is_tested)
     {
         match tool {
             Some(tool) => writeln!(out, "  no sample tries    {contract:36}  {tool}")?,
-            None => writeln!(out, "  irreversible       {contract}")?,
+            None => writeln!(out, "  {:17}  {contract}", why.unwrap_or_default())?,
         }
     }
     Ok(())

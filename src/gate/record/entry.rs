@@ -60,6 +60,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         actions: contract.actions,
         variant: contract.variant,
         writes: contract.writes,
+        undo: contract.undo,
         confirms: found.confirms,
         approval: end.approval,
         approved_by: found.approved_by,
@@ -165,6 +166,7 @@ struct ContractFields {
     actions: Vec<String>,
     variant: Option<String>,
     writes: Option<String>,
+    undo: Option<String>,
     audit: Map<String, Value>,
     state: TaskState,
 }
@@ -178,6 +180,7 @@ impl ContractFields {
                 actions: Vec::new(),
                 variant: None,
                 writes: None,
+                undo: None,
                 audit: Map::new(),
                 state: state(judged, None),
             };
@@ -186,6 +189,7 @@ impl ContractFields {
             actions: rules.actions.clone(),
             variant: rules.variant.clone(),
             writes: rules.writes.clone(),
+            undo: rules.undo.words(),
             audit: audited(&rules.audit, &judged.arguments),
             state: state(judged, Some(rules)),
         }

@@ -17,7 +17,7 @@ mod required;
 mod roles;
 mod variants;
 
-/// What a call can do; anything else is taken for a side effect.
+/// What a call can do.
 const KNOWN_ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
 
 /// What a contract stands in.
@@ -69,7 +69,7 @@ pub(super) fn compile(
     if contract.variants.is_some() {
         variants::compile(contract, whole, around, problems)
     } else {
-        effect::judge_told(contract, problems);
+        effect::judge_said(contract, problems);
         whole
     }
 }
@@ -99,6 +99,7 @@ fn section_by_section(
         output,
         side_effect,
         irreversible,
+        additive,
         variants,
         secrets,
         results,
@@ -119,8 +120,7 @@ fn section_by_section(
         not_for,
         side_effect: effect::changes(&actions),
         actions,
-        irreversible,
-        rollback: effect::rollback(side_effect.as_ref()),
+        undo: effect::undo(side_effect.as_ref(), additive, irreversible),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
         needs: [needs, required::changed(&rewrite), bounded].concat(),
@@ -379,8 +379,7 @@ fn judge_actions(actions: &[String], problems: &mut Problems) {
             if action.trim().is_empty() {
                 problems.error("is blank", "name an action");
             } else {
-                let message = format!("`{action}` is no known action and counts as a side effect");
-                problems.warning(message, suggest(action, &known));
+                problems.error(format!("`{action}` is no action"), suggest(action, &known));
             }
         });
     }

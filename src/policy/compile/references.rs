@@ -106,8 +106,9 @@ impl<'a> ReferencingSections<'a> {
     fn named(&self) -> impl Iterator<Item = (ReferenceRole, &'a str)> + use<'a> {
         let rollback = self
             .side_effect
-            .and_then(|effect| effect.rollback.as_ref())
-            .map(|rollback| &*rollback.tool);
+            .and_then(|effect| effect.rollback.as_ref()?.tool.as_deref())
+            // Told of where the contract was compiled.
+            .filter(|tool| !tool.contains('*'));
         let draft = self.confirms.map(|confirms| &*confirms.tool);
         let probe = self
             .idempotency
@@ -171,7 +172,8 @@ pub(super) fn judge(
                 format!("`{tool}` is a tool of another server"),
                 "name a tool of the same server",
             )),
-            _ if tool == of => Some((
+            // What writes a state can write the one before.
+            _ if tool == of && role != ReferenceRole::Rollback => Some((
                 format!("`{tool}` is the tool itself"),
                 "name another tool of the same server",
             )),

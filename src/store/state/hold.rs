@@ -75,6 +75,9 @@ pub struct HoldQuestion {
     pub actions: Vec<String>,
     /// Does the contract say that it cannot be undone?
     pub irreversible: bool,
+    /// How it is undone, in the contract's words (003-52).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<String>,
     /// What the tool is for, in its contract's words (003-46).
     pub purpose: String,
     /// What it is not for.

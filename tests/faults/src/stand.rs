@@ -152,9 +152,9 @@ impl Stand {
     pub fn policy(&self, name: &str) -> anyhow::Result<()> {
         let text = format!(
             "contracts:\n  \
-             oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__effect }} }} }}\n  \
-             oracle__effect: {{ purpose: a test, actions: [write], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: []{} }}\n  \
-             oracle__held: {{ purpose: a test, actions: [write], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: [], approval: {{ ask: always, hold: 1s }}{} }}\n  \
+             oracle__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ manual: by hand }} }} }}\n  \
+             oracle__effect: {{ purpose: a test, actions: [write], permission: anyone, side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: []{} }}\n  \
+             oracle__held: {{ purpose: a test, actions: [write], permission: anyone, side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: [], approval: {{ ask: always, hold: 1s }}{} }}\n  \
              oracle__look: {{ purpose: a test, actions: [read], secrets: [], audit: [{name}] }}\n",
             self.settings.contract, self.settings.contract
         );

@@ -16,9 +16,9 @@ async fn two_callers() -> (super::ToolServer, super::Gate) {
     let callers =
         format!("  - {{ agent: bot, token: {BOT} }}\n  - {{ agent: other, token: {OTHER} }}");
     let policy = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__read: { purpose: p, actions: [read], secrets: [] }
-  oracle__write: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__write: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 layers:
   agent: { other: { allow: [oracle__read] } }
 ";

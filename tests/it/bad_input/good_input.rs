@@ -43,8 +43,8 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
         .start()
         .await;
     let policy = "contracts:
-  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__open } } }
-  fs__open: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  fs__open: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
 ";
     let gate = Setup::new()
         .server("fs", &oracle)
@@ -77,17 +77,18 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
 
 /// Three contracts that name what `path` may be, each in its way, and two that let more in.
 const NAMES_SOME: &str = "contracts:
-  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__by_schema } } }
-  fs__by_schema: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
-  fs__by_rule: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
+  fs__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  fs__by_schema: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__by_rule: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
   fs__by_tenant: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
   fs__set_free:
     purpose: p
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: fs__undo } }
     secrets: []
     arguments: { properties: { path: { enum: [/ok] } }, additionalProperties: true }
-  fs__unconstrained: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [] }
+  fs__unconstrained: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [] }
 ";
 
 /// What a tool may take for an argument that the contract constrains, and nobody judged, never

@@ -162,7 +162,7 @@ async fn hooks_see_references_and_no_values() {
     );
     let bound =
         "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
-    let policy = "contracts: { oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }, oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [/token] } }\n";
+    let policy = "contracts: { oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }, oracle__pay: { purpose: a test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [/token] } }\n";
     let setup = Setup::new()
         .server("oracle", &server)
         .callers(CALLERS)

@@ -12,10 +12,11 @@ const FENCE: &str = "dev.toolgate/fence";
 
 const POLICY: &str = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   s__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: s__undo } }
     secrets: []
     output: { errors: [ { code: -32050, means: retryable }, { code: -32051, means: unknown }, { says: no such account, means: not_executed } ] }

@@ -134,12 +134,13 @@ struct Paywall {
 
 const POLICY: &str = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__write } } }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   s__read: { purpose: test, actions: [read], secrets: [] }
-  s__write: { purpose: test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__undo } } }
+  s__write: { purpose: test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: s__undo } } }
   s__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     secrets: []
     side_effect: { writes: test, rollback: { tool: s__undo } }
     idempotency: { not_executed: [-32042] }

@@ -16,8 +16,8 @@ mod unknown;
 
 const POLICY: &str = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
-  s__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
   s__read: { purpose: test, actions: [read], secrets: [] }
 ";
 

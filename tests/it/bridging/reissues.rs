@@ -8,8 +8,8 @@ use serde_json::json;
 
 pub const POLICY: &str = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
-  s__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
 ";
 
 /// A write goes on without its agent, whatever its era. Sent again, in the same session or a new one,

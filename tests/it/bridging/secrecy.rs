@@ -13,10 +13,11 @@ const NUMBER: &str = "tel 5550199";
 
 const POLICY: &str = "
 contracts:
-  s__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: s__pay } } }
+  s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   s__pay:
     purpose: test
     actions: [write]
+    permission: anyone
     side_effect: { writes: test, rollback: { tool: s__undo } }
     secrets: [/token]
     results: { redact: [ { pattern: 'tel [0-9]+', with: number } ] }

@@ -67,8 +67,8 @@ async fn prepared(more: &str) -> (ToolServer, Setup) {
         .start()
         .await;
     let policy = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
-  oracle__write: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], audit: [x] }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  oracle__write: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], audit: [x] }
   oracle__read: { purpose: p, actions: [read], secrets: [], audit: [x] }
 ";
     let setup = Setup::new()

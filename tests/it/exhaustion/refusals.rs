@@ -182,10 +182,10 @@ async fn remembering() -> (ToolServer, Gate) {
         "contracts:
   oracle__read: {{ purpose: p, actions: [read], secrets: [] }}
   oracle__broken: {{ purpose: p, actions: [read], secrets: [] }}
-  oracle__write: {{ purpose: p, actions: [write], {bound} }}
-  oracle__lost: {{ purpose: p, actions: [write], {bound} }}
-  oracle__asked: {{ purpose: p, actions: [pay], {bound}, approval: {{ approvers: [finance], hold: 0s }} }}
-  oracle__undo: {{ purpose: p, actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__write }} }} }}
+  oracle__write: {{ purpose: p, actions: [write], permission: anyone, {bound} }}
+  oracle__lost: {{ purpose: p, actions: [write], permission: anyone, {bound} }}
+  oracle__asked: {{ purpose: p, actions: [pay], permission: anyone, {bound}, approval: {{ approvers: [finance], hold: 0s }} }}
+  oracle__undo: {{ purpose: p, actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__write }} }} }}
 "
     );
     let setup = Setup::new()

@@ -42,16 +42,17 @@ pub fn contract(tool: &str, action: &str, more: &str) -> String {
     let rollback =
         format!(", side_effect: {{ writes: test, rollback: {{ tool: {server}__undo }} }}");
     let effect = if action == "read" { "" } else { &rollback };
-    format!("{{ purpose: a test, actions: [{action}], secrets: []{effect}{more} }}")
+    let says_who = action == "read" || more.contains("permission:");
+    let anyone = if says_who { "" } else { ", permission: anyone" };
+    format!("{{ purpose: a test, actions: [{action}], secrets: []{anyone}{effect}{more} }}")
 }
 
-/// The line for the tool `undo` of a server, which takes back what a `server__tool` does, and the
-/// other way round.
+/// The line for the tool `undo` of the server of `tool`, which takes back what others do there.
 pub fn undo(tool: &str) -> String {
     let server = tool.split_once("__").unwrap().0;
     format!(
-        "  {server}__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: \
-         {tool} }} }} }}"
+        "  {server}__undo: {{ purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: {{ writes: test, rollback: \
+         {{ manual: by hand }} }} }}"
     )
 }
 

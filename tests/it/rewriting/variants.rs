@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 /// A tool with two uses, of which the second one is not everybody's and changes something.
 const VARIED: &str = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__file } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__file:
     purpose: a test
     actions: [read, write]
+    permission: anyone
     secrets: []
     arguments: { properties: { action: { type: string }, id: {}, reason: { type: string } } }
     variants:
@@ -168,10 +169,11 @@ async fn the_key_counts_for_the_variant_that_a_call_becomes() {
         .start()
         .await;
     let policy = "contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__file } } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   oracle__file:
     purpose: a test
     actions: [read, write]
+    permission: anyone
     secrets: []
     side_effect: { writes: test, rollback: { tool: oracle__undo } }
     variants:

@@ -120,9 +120,9 @@ async fn null_is_no_arguments() {
 async fn the_key_is_fitted_too() {
     let policy = "
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__buy } } }
-  oracle__buy: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { expose: true } }
-  oracle__must: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { require: true } }
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  oracle__buy: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { expose: true } }
+  oracle__must: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { require: true } }
 ";
     let scripted = ScriptedServer::with(vec![tool("buy"), tool("must")]).await;
     let servers = vec![("oracle", scripted.url())];

@@ -11,8 +11,8 @@ const BY_CONTRACT: (u16, i64) = (503, -32409);
 
 const POLICY: &str = "
 contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
-  oracle__pay: { purpose: test, actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__undo } },
+  oracle__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
+  oracle__pay: { purpose: test, actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: oracle__undo } },
     idempotency: { not_executed: [503, -32409] } }
 ";
 

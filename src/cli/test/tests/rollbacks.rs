@@ -6,18 +6,19 @@ use serde_json::{Value, json};
 /// Two contracts that take each other back, one with variants, and one that nothing takes back.
 const POLICY: &str = "
 contracts:
-  bank__move: { purpose: p, actions: [write], secrets: [], arguments: { properties: { to: {}, amount: {} } }, side_effect: { writes: accounts, rollback: { tool: bank__return, arguments: { to: arguments#/to, move: result#/id, why: action# } } } }
-  bank__return: { purpose: p, actions: [write], secrets: [], arguments: { properties: { to: {}, move: {}, why: {} } }, side_effect: { writes: accounts, rollback: { tool: bank__move, arguments: { to: arguments#/to } } } }
+  bank__move: { purpose: p, actions: [write], permission: anyone, secrets: [], arguments: { properties: { to: {}, amount: {} } }, side_effect: { writes: accounts, rollback: { tool: bank__return, arguments: { to: arguments#/to, move: result#/id, why: action# } } } }
+  bank__return: { purpose: p, actions: [write], permission: anyone, secrets: [], arguments: { properties: { to: {}, move: {}, why: {} } }, side_effect: { writes: accounts, rollback: { tool: bank__move, arguments: { to: arguments#/to } } } }
   bank__note:
     purpose: p
     actions: [read, write]
+    permission: anyone
     secrets: []
     variants:
       by: /do
       cases:
         show: { actions: [read] }
         write: { actions: [write], side_effect: { writes: notes, rollback: { tool: bank__return, arguments: { to: notes } } } }
-  bank__tell: { purpose: p, actions: [notify], secrets: [], irreversible: true }
+  bank__tell: { purpose: p, actions: [notify], permission: anyone, secrets: [], irreversible: true }
 ";
 const PACK_HEAD: &str =
     "pack: bank\npolicies: [../policy.yaml]\ncallers: { clerk: { agent: clerk } }\nsamples:\n";

@@ -7,7 +7,7 @@ use std::path::Path;
 
 const POLICY: &str = "
 contracts:
-  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   bank__pay: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /auth/key], permission: { tenant: /tenant }, arguments: { properties: { token: {}, note: {}, auth: {} } } }
   bank__look: { purpose: p, actions: [read], secrets: [] }
 ";
@@ -148,7 +148,7 @@ fn a_pack_that_is_wrong_about_secrets_fails() {
     let (out, _) = test(stage(&(pack(&own, &[]) + key)).path(), &[]);
     assert_eq!(lines(&out, "ok ").len(), 1, "{out}");
     // Where its server has the argument repeated in a header, no reference may stand.
-    let tool = "{ name: pay, inputSchema: { type: object, properties: { tenant: {}, token: { type: string, x-mcp-header: Token } } } }";
+    let tool = "{ name: pay, inputSchema: { type: object, properties: { tenant: {}, note: {}, auth: {}, token: { type: string, x-mcp-header: Token } } } }";
     let listed = format!("{own}servers: {{ bank: {{ tools: [ {tool} ] }} }}\n");
     let (out, _) = test(
         stage(&pack(

@@ -62,14 +62,14 @@ policies: [policy.yaml]
 const POLICY: &str = "\
 contracts:
   bank__pay:
-    { purpose: pay, actions: [write], side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: pay, actions: [write], permission: anyone, side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { require: true, expose: false, ttl: 720h, not_executed: [-32050], attempts: 2 } }
   bank__transfer:
-    { purpose: transfer, actions: [write], side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: transfer, actions: [write], permission: anyone, side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 },
       output: { errors: [ { code: -32603, means: unknown } ] } }
   bank__order:
-    { purpose: order, actions: [write], side_effect: { writes: orders, rollback: { tool: bank__pay } }, secrets: [],
+    { purpose: order, actions: [write], permission: anyone, side_effect: { writes: orders, rollback: { tool: bank__pay } }, secrets: [],
       idempotency: { derive: [/deed], ttl: 720h,
         probe: { tool: bank__look, arguments: { deed: arguments#/deed }, found: /receipt, absent_after: 15m } } }
   bank__look: { purpose: look, actions: [read], secrets: [] }

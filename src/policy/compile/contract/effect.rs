@@ -1,13 +1,18 @@
-//! Whatever changes something says how it is taken back, or that it cannot be (003-19, 003-52,
-//! 003-64).
+//! Whatever changes something says who may call it, and how it is undone: by a call, by a person,
+//! by nothing because nothing is lost, or not at all (003-15, 003-19, 003-52, 003-64).
 
-use crate::guards::rollback::{self, ACTION_PLACEHOLDER, ARGUMENTS_PREFIX, RESULT_PREFIX};
+use crate::guards::permission;
+use crate::guards::rollback::{
+    ACTION_PLACEHOLDER, ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, Undo,
+};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::pointer::is_pointer;
 use crate::policy::file::{Contract, RollbackSettings, SideEffect};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+/// Actions that take something away, which is then lost.
+const LOSING_ACTIONS: [&str; 2] = ["delete", "pay"];
 /// What stands for a part of the call that is taken back, in front of a pointer.
 const PLACEHOLDER_PREFIXES: [&str; 2] = [RESULT_PREFIX, ARGUMENTS_PREFIX];
 /// Values in the arguments of a rollback.
@@ -18,13 +23,46 @@ pub(super) fn changes(actions: &[String]) -> bool {
     actions.iter().any(|action| action != "read")
 }
 
-/// The call that takes the effect back.
-pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<rollback::Rollback> {
-    let RollbackSettings { tool, arguments } = side_effect?.rollback.as_ref()?;
-    Some(rollback::Rollback {
-        tool: ToolName::new(tool),
-        arguments: arguments.clone(),
-    })
+/// How the effect is undone. Of several words, which is an error, the one that asks most counts.
+pub(super) fn undo(side_effect: Option<&SideEffect>, additive: bool, irreversible: bool) -> Undo {
+    let rollback = side_effect.and_then(|effect| effect.rollback.as_ref());
+    match rollback {
+        _ if irreversible => Undo::Irreversible,
+        Some(RollbackSettings {
+            tool: Some(tool),
+            arguments,
+            ..
+        }) => Undo::Call(Rollback {
+            tool: ToolName::new(tool),
+            arguments: arguments.clone(),
+        }),
+        Some(RollbackSettings {
+            manual: Some(how), ..
+        }) => Undo::Manual(how.clone()),
+        _ if additive => Undo::Additive,
+        _ => Undo::Unsaid,
+    }
+}
+
+/// The keys by which `contract` says how its effect is undone.
+fn undo_words(contract: &Contract) -> Vec<&'static str> {
+    let Contract {
+        side_effect,
+        additive,
+        irreversible,
+        ..
+    } = contract;
+    let rollback = side_effect
+        .as_ref()
+        .and_then(|effect| effect.rollback.as_ref());
+    [
+        rollback.map(|_| "side_effect.rollback"),
+        additive.then_some("additive"),
+        irreversible.then_some("irreversible"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What a contract says of its effect agrees with itself.
@@ -32,14 +70,21 @@ pub(super) fn judge(contract: &Contract, servers: &[ServerName], problems: &mut 
     let Contract {
         actions,
         side_effect,
+        additive,
         irreversible,
         ..
     } = contract;
-    if (side_effect.is_some() || *irreversible) && !changes(actions) {
-        let hint =
-            "name the action that changes something, or take `side_effect` and `irreversible` away";
+    if (side_effect.is_some() || *additive || *irreversible) && !changes(actions) {
+        let hint = "name the action that changes something, or take `side_effect`, `additive` and `irreversible` away";
         problems.under("actions", |problems| {
             problems.error("only `read`, yet the contract tells of an effect", hint);
+        });
+    }
+    let words = undo_words(contract);
+    if let [.., other, last] = words.as_slice() {
+        let message = format!("says otherwise than `{other}` how the effect is undone");
+        problems.under(*last, |problems| {
+            problems.error(message, "keep the one that is true");
         });
     }
     let Some(SideEffect { writes, rollback }) = side_effect else {
@@ -56,31 +101,87 @@ pub(super) fn judge(contract: &Contract, servers: &[ServerName], problems: &mut 
             judge_rollback(rollback, servers, problems);
         });
     });
-    if *irreversible && rollback.is_some() {
-        let hint = "take `irreversible` away, or `rollback`";
-        problems.under("irreversible", |problems| {
-            problems.error("yet there is a call that takes it back", hint);
+}
+
+/// What changes something says who may call it, and how it is undone. `contract` is a whole one, or
+/// what holds for one case of it.
+pub(super) fn judge_said(contract: &Contract, problems: &mut Problems) {
+    let Contract {
+        actions,
+        permission,
+        owner_only,
+        additive,
+        ..
+    } = contract;
+    if !changes(actions) {
+        return;
+    }
+    if !permission.says_who() && !owner_only {
+        let hint = format!(
+            "add who may call: `roles`, a `tenant` or a `resource`; `permission: {}` says that every caller may who sees the tool",
+            permission::ANYONE_WORD
+        );
+        problems.error("missing `permission`", hint);
+    }
+    if undo_words(contract).is_empty() {
+        let hint = "say how it is undone: `side_effect.rollback` with the `tool` that takes it back, or with `manual` and how a \
+                    person does; `additive: true` if nothing is lost; `irreversible: true`, and a person has to allow each call";
+        problems.error(
+            "missing one of `side_effect.rollback`, `additive` and `irreversible`",
+            hint,
+        );
+    }
+    let losing = actions
+        .iter()
+        .find(|action| LOSING_ACTIONS.contains(&action.as_str()));
+    if let (true, Some(action)) = (additive, losing) {
+        let hint = "name in `side_effect` the `rollback` that brings it back, or write `irreversible: true`";
+        problems.under("additive", |problems| {
+            problems.error(format!("yet `{action}` takes something away"), hint);
         });
     }
 }
 
-/// What changes something says how it is taken back.
-pub(super) fn judge_told(contract: &Contract, problems: &mut Problems) {
-    let is_told = contract.irreversible
-        || contract
-            .side_effect
-            .as_ref()
-            .is_some_and(|effect| effect.rollback.is_some());
-    if changes(&contract.actions) && !is_told {
-        let hint =
-            "add `side_effect` with the `rollback` that takes it back, or `irreversible: true`";
-        problems.error("missing `side_effect.rollback` or `irreversible`", hint);
-    }
-}
-
+/// Either a call or a person takes the effect back.
 fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems: &mut Problems) {
-    let RollbackSettings { tool, arguments } = rollback;
-    if ids::server_of(tool, servers).is_none() {
+    let RollbackSettings {
+        tool,
+        arguments,
+        manual,
+    } = rollback;
+    match (tool, manual) {
+        (Some(_), Some(_)) => problems.error(
+            "has a `tool`, and `manual` as well",
+            "keep the one that is true",
+        ),
+        (None, None) => problems.error(
+            "names nothing that takes the effect back",
+            "add `tool: server__tool`, or `manual` and how a person does it",
+        ),
+        (None, Some(_)) if !arguments.is_empty() => problems.under("arguments", |problems| {
+            problems.error("belong to a call, and there is no `tool`", "add `tool`");
+        }),
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+    if manual.as_ref().is_some_and(|how| how.trim().is_empty()) {
+        problems.under("manual", |problems| {
+            problems.error("is blank", "say how a person takes it back");
+        });
+    }
+    if tool.as_ref().is_some_and(|tool| tool.contains('*')) {
+        problems.under("tool", |problems| {
+            let hint = "name the one tool that takes the effect back";
+            problems.error(
+                "is a pattern, and no call is made to all of its tools",
+                hint,
+            );
+        });
+        return;
+    }
+    let unknown = tool
+        .as_ref()
+        .filter(|tool| ids::server_of(tool, servers).is_none());
+    if let Some(tool) = unknown {
         problems.under("tool", |problems| {
             problems.error(
                 format!("`{tool}` is no tool of a declared server"),
@@ -89,19 +190,23 @@ fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems:
         });
     }
     problems.under("arguments", |problems| {
-        let mut left = MAX_ROLLBACK_VALUES;
-        for (name, value) in arguments {
-            problems.under(name.clone(), |problems| {
-                judge_value(value, &mut left, problems);
-            });
-        }
-        if left == 0 {
-            problems.error(
-                format!("more than {MAX_ROLLBACK_VALUES} values"),
-                "take some away",
-            );
-        }
+        judge_arguments(arguments, problems);
     });
+}
+
+fn judge_arguments(arguments: &Map<String, Value>, problems: &mut Problems) {
+    let mut left = MAX_ROLLBACK_VALUES;
+    for (name, value) in arguments {
+        problems.under(name.clone(), |problems| {
+            judge_value(value, &mut left, problems);
+        });
+    }
+    if left == 0 {
+        problems.error(
+            format!("more than {MAX_ROLLBACK_VALUES} values"),
+            "take some away",
+        );
+    }
 }
 
 fn judge_value(value: &Value, left: &mut usize, problems: &mut Problems) {

@@ -1,7 +1,6 @@
 //! Warns of contracts that can be used and probably are not what their author means.
 
 use super::effect::changes;
-use crate::guards::permission;
 use crate::model::diagnostic::Problems;
 use crate::policy::file::Contract;
 use crate::schema::flags;
@@ -42,15 +41,14 @@ pub(super) fn judge(contract: &Contract, problems: &mut Problems) {
     let dear = actions
         .iter()
         .find(|action| HIGH_RISK_ACTIONS.contains(&action.as_str()));
-    let is_open = *permission == permission::Settings::default() && !owner_only;
+    let is_open = permission.is_open() && !owner_only;
     let in_cases = variants.iter().flat_map(|variants| variants.cases.values());
-    let is_guarded = in_cases.clone().count() > 0
-        && in_cases
-            .clone()
-            .all(|case| case.permission != permission::Settings::default());
+    let is_guarded =
+        in_cases.clone().count() > 0 && in_cases.clone().all(|case| !case.permission.is_open());
     if let (Some(action), true, false) = (dear, is_open, is_guarded) {
         let hint = "add `permission` with `roles`, a `tenant` or a `resource`, or `owner_only`";
-        let message = format!("everybody who sees the tool may `{action}`, whatever it is about");
+        let message =
+            format!("every caller who sees the tool may `{action}`, whatever it is about");
         problems.under("actions", |problems| problems.warning(message, hint));
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn judge(written: &permission::Settings, known: &[String], problems: 
     let lacking = |role: &String| !role.is_empty() && !known.contains(role);
     problems.under(permission::Settings::NAME, |problems| {
         problems.under("roles", |problems| {
-            for (index, role) in written.roles.iter().enumerate() {
+            for (index, role) in written.roles().iter().enumerate() {
                 if !known.is_empty() && lacking(role) {
                     problems.under(index.to_string(), |problems| {
                         let message = format!("no caller has the role `{role}`");

@@ -146,7 +146,7 @@ fn compile_case(
     around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
-    effect::judge_told(&merged, problems);
+    effect::judge_said(&merged, problems);
     // What the case says itself is judged where it stands; what it has from the contract was judged
     // there.
     section_by_section(alone(case, &merged), around, problems);
@@ -175,23 +175,25 @@ fn merge(contract: &Contract, case: &VariantCase, name: &str) -> Contract {
         approval,
         output,
         side_effect,
+        additive,
         irreversible,
     } = case.clone();
     let is_changing = effect::changes(&actions);
-    let is_told = side_effect.is_some() || irreversible;
-    let (side_effect, irreversible) = match (is_changing, is_told) {
-        (true, false) => (contract.side_effect.clone(), contract.irreversible),
-        _ => (side_effect, irreversible),
+    let is_told = side_effect.is_some() || additive || irreversible;
+    let (side_effect, additive, irreversible) = if is_changing && !is_told {
+        (
+            contract.side_effect.clone(),
+            contract.additive,
+            contract.irreversible,
+        )
+    } else {
+        (side_effect, additive, irreversible)
     };
 
-    let besides = Some(Box::new(contract.permission.clone()));
     let idempotency = idempotency.map(|own| own.within(contract.idempotency.as_ref()));
     let mut merged = Contract {
         actions,
-        permission: crate::guards::permission::Settings {
-            besides,
-            ..permission
-        },
+        permission: permission.within(&contract.permission),
         arguments: arguments::Settings::and(arguments, &contract.arguments),
         rules: rules::Settings([contract.rules.0.clone(), rules.0].concat()),
         idempotency: idempotency.or_else(|| contract.idempotency.clone()),
@@ -200,6 +202,7 @@ fn merge(contract: &Contract, case: &VariantCase, name: &str) -> Contract {
         approval: approval.or_else(|| contract.approval.clone().filter(|_| is_changing)),
         output: output.before(&contract.output),
         side_effect,
+        additive,
         irreversible,
         ..contract.clone()
     };
@@ -228,6 +231,7 @@ fn alone(case: &VariantCase, merged: &Contract) -> Contract {
         approval,
         output,
         side_effect,
+        additive,
         irreversible: _, // what counts is what the contract says, where the case says nothing
     } = case.clone();
     // It is held to the contract's key, of which only the time counts here, and to what the
@@ -255,6 +259,7 @@ fn alone(case: &VariantCase, merged: &Contract) -> Contract {
         },
         output,
         side_effect,
+        additive,
         irreversible: merged.irreversible,
         ..Contract::default()
     }

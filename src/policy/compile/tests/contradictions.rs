@@ -5,7 +5,7 @@ use super::*;
 /// One contract of `fs__a` with `section`, and `rest` beside the contracts.
 fn problems_of(section: &str, rest: &str) -> String {
     let text = format!(
-        "contracts: {{ fs__a: {{ purpose: p, actions: [write], {UNDONE_EFFECT}, secrets: [], {section} }}, {UNDO_CONTRACTS} }}\n{rest}\n"
+        "contracts: {{ fs__a: {{ purpose: p, actions: [write], permission: anyone, {UNDONE_EFFECT}, secrets: [], {section} }}, {UNDO_CONTRACTS} }}\n{rest}\n"
     );
     compile_files(&[("a.yaml", &text)], Mode::Enforce).1
 }
@@ -152,8 +152,8 @@ fn a_key_outlives_the_attempts_of_its_call() {
         format!("side_effect: {{ writes: w, rollback: {{ tool: billing__{other} }} }}")
     });
     let text = format!(
-        "contracts:\n  billing__a: {{ purpose: p, actions: [write], {other}, secrets: [], idempotency: {{ ttl: 5m }} }}\n  \
-         billing__b: {{ purpose: p, actions: [write], {one}, secrets: [], budget: {{ timeout_ms: 3000 }} }}\n"
+        "contracts:\n  billing__a: {{ purpose: p, actions: [write], permission: anyone, {other}, secrets: [], idempotency: {{ ttl: 5m }} }}\n  \
+         billing__b: {{ purpose: p, actions: [write], permission: anyone, {one}, secrets: [], budget: {{ timeout_ms: 3000 }} }}\n"
     );
     let shown = compile_files(&[("a.yaml", &text)], Mode::Enforce).1;
     assert!(

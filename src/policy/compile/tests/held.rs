@@ -8,7 +8,7 @@ use super::contracts::said;
 fn a_variant_asks_for_what_its_contract_cannot_take_back() {
     let contract = |own: &str, case: &str| {
         format!(
-            "  fs__a: {{ purpose: p, actions: [read, write], {own}, secrets: [], variants: {{ by: /do, cases: {{ \
+            "  fs__a: {{ purpose: p, actions: [read, write], permission: anyone, {own}, secrets: [], variants: {{ by: /do, cases: {{ \
              list: {{ actions: [read] }}, put: {{ actions: [write], {case} }} }} }} }}"
         )
     };

@@ -55,7 +55,7 @@ fn the_library_loads_together() {
     let named = policy
         .allowlist
         .changing()
-        .filter(|(_, rules)| rules.rollback.is_some())
+        .filter(|(_, rules)| rules.undo.call().is_some())
         .count();
     assert!(
         named >= 6 && named < changing,

@@ -8,7 +8,7 @@ use serde_json::json;
 /// Its two uses have no argument that names them: each is what comes with it.
 const OVERLOADED_TOOL_POLICY: &str = r"
 contracts:
-  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
+  fs__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash, arguments: { command: undo } } } }
   fs__bash:
     purpose: Runs a command, or controls one that runs.
     actions: [write]
@@ -29,7 +29,7 @@ contracts:
 /// The same server, with a tool for each use.
 const SPLIT_TOOLS_POLICY: &str = r"
 contracts:
-  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
+  fs__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash, arguments: { command: undo } } } }
   fs__bash:
     purpose: Runs a command.
     actions: [write]

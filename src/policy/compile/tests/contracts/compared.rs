@@ -13,12 +13,12 @@ fn contracts_that_say_too_little_are_warned_of() {
             "reads and changes things under the same conditions",
         ),
         (
-            "actions: [write], irreversible: true, arguments: { properties: { action: { enum: [add, drop] } } }",
+            "actions: [write], permission: anyone, irreversible: true, arguments: { properties: { action: { enum: [add, drop] } } }",
             "`action` says what is done, and all of it is judged alike",
         ),
         (
-            "actions: [pay], irreversible: true",
-            "everybody who sees the tool may `pay`",
+            "actions: [pay], permission: anyone, irreversible: true",
+            "every caller who sees the tool may `pay`",
         ),
         (
             "actions: [pay], irreversible: true, permission: { roles: [payer] }",
@@ -91,7 +91,7 @@ fn a_contract_is_compared_with_the_schema_of_its_tool() {
 #[test]
 fn a_tool_with_several_uses_asks_for_variants() {
     let policy = policy(
-        "  fs__a: { purpose: p, actions: [write], irreversible: true, secrets: [] }
+        "  fs__a: { purpose: p, actions: [write], permission: anyone, irreversible: true, secrets: [] }
   fs__b: { purpose: p, actions: [read], secrets: [] }",
     );
     let schema =

@@ -3,6 +3,7 @@
 use super::*;
 use crate::guards::ToolRules;
 use crate::guards::output::{Meaning, UpstreamError};
+use crate::guards::rollback::Undo;
 use crate::schema::DeclaredArguments;
 use crate::schema::Schema;
 use serde_json::json;
@@ -36,7 +37,7 @@ const VARIANTS_CONTRACT: &str = r#"
           rules: [ { code: not_alone, when: "!has(arguments.reason)" } ]
           irreversible: true
           output: { errors: [ { says: busy, means: unknown } ] }
-  fs__restore: { purpose: Restores a file., actions: [write], irreversible: true, secrets: [] }"#;
+  fs__restore: { purpose: Restores a file., actions: [write], permission: anyone, irreversible: true, secrets: [] }"#;
 
 /// What the arguments of a call choose.
 struct Chosen {
@@ -95,7 +96,7 @@ fn a_variant_that_only_reads_has_no_effect() {
         (Some("show"), false, "fs__file#show", Some(3))
     );
     assert!(
-        show.rules.writes.is_none() && show.rules.rollback.is_none(),
+        show.rules.writes.is_none() && show.rules.undo == Undo::Unsaid,
         "what only reads takes nothing from the contract's effect"
     );
     assert!(
@@ -112,7 +113,7 @@ fn a_variant_narrows_its_contract() {
         (write.variant(), write.counted.as_str(), write.most),
         (Some("write"), "fs__file", Some(9))
     );
-    let rollback = write.rules.rollback.as_ref();
+    let rollback = write.rules.undo.call();
     assert_eq!(
         (
             write.rules.writes.as_deref(),
@@ -128,7 +129,7 @@ fn a_variant_narrows_its_contract() {
     );
     let delete = Chosen::by(&json!({ "action": "delete" }));
     assert!(
-        delete.rules.writes.is_none() && delete.rules.rollback.is_none(),
+        delete.rules.writes.is_none() && delete.rules.undo.is_irreversible(),
         "the case says itself that it is irreversible"
     );
     assert_eq!(delete.meaning_of_busy(), Some("unknown"));
@@ -180,7 +181,7 @@ fn judged(roles: &[&str], arguments: &Value) -> String {
         let permit = chosen.permission.allow(&caller, arguments, &checked)?;
         chosen
             .rules
-            .apply(&caller, arguments, DeclaredArguments::default(), &permit)
+            .apply(&caller, arguments, &DeclaredArguments::default(), &permit)
             .map(drop)
     };
     judge().map_or_else(|refusal| refusal.code().to_owned(), |()| "allow".to_owned())
@@ -246,7 +247,7 @@ fn what_is_no_variant_is_refused_to_all() {
 
 fn with_cases(cases: &str) -> String {
     format!(
-        "  fs__a: {{ purpose: p, actions: [read, write], secrets: [], variants: {{ by: /do, {cases} }} }}"
+        "  fs__a: {{ purpose: p, actions: [read, write], permission: anyone, secrets: [], variants: {{ by: /do, {cases} }} }}"
     )
 }
 
@@ -263,7 +264,7 @@ fn a_variant_that_cannot_be_kept_does_not_load() {
         ),
         (
             format!("cases: {{ {read}, put: {{ actions: [write] }} }}"),
-            "missing `side_effect.rollback` or `irreversible`",
+            "missing one of `side_effect.rollback`, `additive` and `irreversible`",
             "",
         ),
         (

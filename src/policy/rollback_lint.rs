@@ -1,0 +1,224 @@
+//! Can the call be made that a contract names to take another one back? Judged by what is known of
+//! both tools: contracts and pins when a policy is read, listings for `check --connect`. A way back
+//! that fails when it is needed is none (003-19, 003-64, 003-P4a).
+
+use super::shape::suggest;
+use crate::guards::rollback::{ARGUMENTS_PREFIX, Rollback, Undo};
+use crate::guards::{ToolRules, idempotency, variants};
+use crate::model::diagnostic::{Problem, Problems};
+use crate::model::ids::ToolName;
+use crate::model::pointer::steps;
+use crate::schema::Schema;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What begins every message.
+const UNCALLABLE: &str = "the rollback can't be called";
+/// Keywords of a schema by which an object may have members that it does not name.
+const OPENING_KEYWORDS: [&str; 3] = [
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+];
+
+/// What is known of a tool.
+pub(crate) enum RollbackTool {
+    /// Nothing but its contract.
+    Unknown,
+    /// It is not there, for this reason; and what to do.
+    Missing(String, &'static str),
+    /// It may be there, and waits for its approval; what to do. Taking a pin away must stop no reload,
+    /// or the tool would go on under the policy of before.
+    Unapproved(String, &'static str),
+    /// Its input schema.
+    Listed(Box<Schema>),
+}
+
+/// What a rollback is judged by.
+pub(crate) struct RollbackContext<'a> {
+    /// What is known of a tool.
+    pub(crate) known: &'a dyn Fn(&ToolName) -> RollbackTool,
+    /// Its contract.
+    pub(crate) contract: &'a dyn Fn(&ToolName) -> Option<Arc<ToolRules>>,
+}
+
+/// What is wrong with the rollbacks of the contract `name`, with each path beginning at the root of
+/// a policy file. `tool`: the tool whose effect is taken back.
+pub(crate) fn problems(
+    name: &str,
+    tool: &ToolName,
+    rules: &ToolRules,
+    context: &RollbackContext<'_>,
+) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    problems.under("contracts", |problems| {
+        problems.under(name, |problems| {
+            judge_all(tool, rules, context, problems);
+        });
+    });
+    problems.into_found()
+}
+
+/// The contract's own rollback, and those of its cases that say another one.
+fn judge_all(
+    tool: &ToolName,
+    rules: &ToolRules,
+    context: &RollbackContext<'_>,
+    problems: &mut Problems,
+) {
+    judge_undo(tool, &rules.undo, context, problems);
+    let cases = rules.variants.iter().flat_map(variants::Rule::cases);
+    for (case, own) in cases.filter(|(_, own)| own.undo != rules.undo) {
+        problems.under("variants", |problems| {
+            problems.under("cases", |problems| {
+                problems.under(case, |problems| {
+                    judge_undo(tool, &own.undo, context, problems);
+                });
+            });
+        });
+    }
+}
+
+fn judge_undo(
+    tool: &ToolName,
+    undo: &Undo,
+    context: &RollbackContext<'_>,
+    problems: &mut Problems,
+) {
+    let Some(rollback) = undo.call() else { return };
+    problems.under("side_effect", |problems| {
+        problems.under("rollback", |problems| {
+            match (context.known)(&rollback.tool) {
+                RollbackTool::Missing(why, hint) => problems.under("tool", |problems| {
+                    problems.error(format!("{UNCALLABLE}: {why}"), hint);
+                }),
+                RollbackTool::Unapproved(why, hint) => problems.under("tool", |problems| {
+                    problems.warning(format!("{UNCALLABLE}: {why}"), hint);
+                }),
+                RollbackTool::Listed(schema) => {
+                    let schema = schema.source();
+                    let known = declared_names(&schema);
+                    judge_required(rollback, &schema, context, problems);
+                    judge_named(rollback, known.as_deref(), problems);
+                }
+                RollbackTool::Unknown => {}
+            }
+            let contract = (context.contract)(&rollback.tool);
+            if let Some(schema) = contract.and_then(|rules| rules.arguments.laid_over()) {
+                // It only adds to the server's, unless it says that it names all of them.
+                let is_whole = schema["additionalProperties"] == false;
+                let known = declared_names(&schema).filter(|_| is_whole);
+                judge_required(rollback, &schema, context, problems);
+                judge_named(rollback, known.as_deref(), problems);
+            }
+            if let RollbackTool::Listed(schema) = (context.known)(tool) {
+                judge_sources(rollback, &schema, problems);
+            }
+        });
+    });
+}
+
+/// Does the call have what `schema`, its tool's or its contract's, asks for?
+fn judge_required(
+    rollback: &Rollback,
+    schema: &Value,
+    context: &RollbackContext<'_>,
+    problems: &mut Problems,
+) {
+    let Rollback { tool, arguments } = rollback;
+    let contract = (context.contract)(tool);
+    let keys: Vec<String> = contract
+        .as_ref()
+        .and_then(|rules| rules.idempotency.as_ref())
+        .into_iter()
+        .flat_map(idempotency::Rule::holders)
+        .map(str::to_owned)
+        .collect();
+    let required = schema["required"].as_array().into_iter().flatten();
+    let unset = required
+        .filter_map(Value::as_str)
+        // toolgate itself fills in what holds a call's key.
+        .filter(|name| !arguments.contains_key(*name) && !keys.iter().any(|key| key == *name));
+    problems.under("arguments", |problems| {
+        for name in unset {
+            problems.error(
+                format!("{UNCALLABLE}: `{tool}` requires `{name}`, which it leaves unset"),
+                format!("add `{name}`: a value, or a part of the call such as `result#/{name}` or `arguments#/{name}`"),
+            );
+        }
+    });
+}
+
+/// Has it nothing but these arguments, where they are known?
+fn judge_named(rollback: &Rollback, known: Option<&[String]>, problems: &mut Problems) {
+    let Rollback { tool, arguments } = rollback;
+    let Some(known) = known else { return };
+    problems.under("arguments", |problems| {
+        for name in arguments.keys().filter(|name| !known.contains(name)) {
+            problems.under(name.clone(), |problems| {
+                problems.error(
+                    format!("{UNCALLABLE}: `{tool}` has no argument `{name}`"),
+                    suggest(name, known),
+                );
+            });
+        }
+    });
+}
+
+/// The arguments that the schema names, if it leaves no others open.
+fn declared_names(schema: &Value) -> Option<Vec<String>> {
+    let is_open = OPENING_KEYWORDS
+        .iter()
+        .filter_map(|keyword| schema.get(keyword))
+        .any(|said| *said != Value::Bool(false));
+    let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"];
+    let is_composed = composed.iter().any(|keyword| schema.get(keyword).is_some());
+    let names = schema["properties"].as_object()?;
+    // A server that declares no argument may say nothing of them.
+    let is_open = is_open || names.is_empty();
+    (!is_open && !is_composed).then(|| names.keys().cloned().collect())
+}
+
+/// Are the arguments there that are taken over from the call that is taken back?
+fn judge_sources(rollback: &Rollback, taken_back: &Schema, problems: &mut Problems) {
+    problems.under("arguments", |problems| {
+        for (name, value) in &rollback.arguments {
+            problems.under(name.clone(), |problems| {
+                judge_source(value, taken_back, problems);
+            });
+        }
+    });
+}
+
+/// The levels of `value` are those of a policy file, which are bounded where it is read.
+fn judge_source(value: &Value, taken_back: &Schema, problems: &mut Problems) {
+    match value {
+        Value::String(text) => {
+            let path = text.strip_prefix(ARGUMENTS_PREFIX).map(steps);
+            if let Some(path) = path.filter(|path| taken_back.names().exclude(path)) {
+                problems.error(
+                    format!(
+                        "{UNCALLABLE}: the tool whose call is taken back has no argument `{}`",
+                        path.join(".")
+                    ),
+                    "compare the spelling with the tool's listing",
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                problems.under(index.to_string(), |problems| {
+                    judge_source(item, taken_back, problems);
+                });
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                problems.under(name.clone(), |problems| {
+                    judge_source(member, taken_back, problems);
+                });
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
