@@ -17,6 +17,7 @@ mod bounds;
 pub(crate) mod fold;
 mod index;
 mod levels;
+mod numbers;
 mod ordinary;
 pub(crate) mod path_edit;
 pub(crate) mod place;

@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// The one control character of ASCII that no reader refuses in a string.
 const DELETE_BYTE: u8 = 0x7F;
 /// With what the names begin under which `serde_json` hides numbers and texts of its own.
@@ -80,13 +79,13 @@ fn scanned(text: &[u8], limits: &JsonLimits, is_lenient: bool) -> Result<Scanned
     })
 }
 
-struct Scanner<'a> {
-    text: &'a [u8],
-    at: usize,
+pub(super) struct Scanner<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) at: usize,
     nodes: usize,
     /// Digests of the folded keys of all objects that are open.
     keys: Vec<u64>,
-    limits: &'a JsonLimits,
+    pub(super) limits: &'a JsonLimits,
     is_lenient: bool,
     /// The first of what `limits` refuses, where that is let pass.
     odd: Option<Malformed>,
@@ -94,12 +93,12 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
+    pub(super) fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
         Err(Malformed { what, at: self.at })
     }
 
     /// What is JSON, and that the limits refuse.
-    fn odd(&mut self, what: &'static str, at: usize) -> Result<(), Malformed> {
+    pub(super) fn odd(&mut self, what: &'static str, at: usize) -> Result<(), Malformed> {
         let odd = Malformed { what, at };
         if !self.is_lenient {
             return Err(odd);
@@ -118,7 +117,7 @@ impl Scanner<'_> {
         self.odd(TOO_DEEP, self.at)
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
@@ -352,94 +351,6 @@ impl Scanner<'_> {
                 at,
             }),
         }
-    }
-
-    fn number(&mut self) -> Result<(), Malformed> {
-        let start = self.at;
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        let whole = self.digits();
-        let leading_zero = whole > 1 && self.text[self.at - whole] == b'0';
-        if whole == 0 || leading_zero {
-            return self.refuse("malformed number");
-        }
-        let mut fraction = false;
-        if self.peek() == Some(b'.') {
-            fraction = true;
-            self.at += 1;
-            if self.digits() == 0 {
-                return self.refuse("malformed number");
-            }
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            fraction = true;
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
-            }
-            if self.digits() == 0 {
-                return self.refuse("malformed number");
-            }
-        }
-        if self.limits.differential && self.text[start] == b'-' && self.is_zero(start) {
-            self.odd("negative zero; some readers drop its sign", start)?;
-        }
-        if (fraction || whole > 15)
-            && let Err(odd) = self.magnitude(start, fraction)
-        {
-            self.odd(odd.what, odd.at)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the number from `start` to here is zero as it is written.
-    fn is_zero(&self, start: usize) -> bool {
-        let mut written = self.text[start..self.at]
-            .iter()
-            .take_while(|byte| !b"eE".contains(byte));
-        written.all(|byte| b"-0.".contains(byte))
-    }
-
-    fn digits(&mut self) -> usize {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        self.at - start
-    }
-
-    /// Whole numbers of 64 bits pass as they are: they are judged and sent exactly. Other numbers
-    /// that a double cannot hold exactly mean different things to different peers (RFC 7493 §2.2).
-    fn magnitude(&self, start: usize, fraction: bool) -> Result<(), Malformed> {
-        let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
-        let too_large = Malformed {
-            what: "number that neither 64 bits nor a double hold exactly; send it as a string",
-            at: start,
-        };
-        let Ok(number) = text.parse::<f64>() else {
-            return Err(too_large);
-        };
-        if !number.is_finite() {
-            return Err(too_large);
-        }
-        if !self.limits.differential {
-            return Ok(());
-        }
-        if number == 0.0 && !self.is_zero(start) {
-            return Err(Malformed {
-                what: "number that a double takes for zero; send it as a string",
-                at: start,
-            });
-        }
-        let safe = if fraction {
-            #[expect(clippy::cast_precision_loss, reason = "2^53−1 is exact in a double")]
-            let largest = MAX_SAFE_INTEGER as f64;
-            number.abs() <= largest || number.fract() != 0.0
-        } else {
-            text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()
-        };
-        if safe { Ok(()) } else { Err(too_large) }
     }
 }
 
