@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+mod beyond;
 mod bounds;
 pub(crate) mod fold;
 mod index;

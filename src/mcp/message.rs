@@ -117,10 +117,12 @@ impl Message {
                     continue;
                 }
             };
-            // The strict reader refuses that, and nobody lets it pass in an envelope.
-            if member.replace(value).is_some() {
+            // The strict reader refuses a second one. Where it is let pass, it may not say other than
+            // the first: a message is judged and sent by what its envelope says.
+            if member.as_ref().is_some_and(|first| *first != value) {
                 return Err(NotAMessage::Shape);
             }
+            *member = Some(value);
         }
         let unknown = (!unknown.is_empty()).then(|| Box::new(unknown));
         if version.is_none_or(|version| version.as_bytes() != b"\"2.0\"") {

@@ -10,9 +10,12 @@ use serde_json::json;
 
 /// Writes down each call as it came, and says that it is done.
 const CHILD: &str = r#"
-import json, sys
+import json, re, sys
 for line in sys.stdin:
-    message = json.loads(line)
+    # This reader, too, has a stack.
+    is_call = '"method":"tools/call"' in line
+    seen = {"method": "tools/call", "id": json.loads(re.search('"id":("[^"]*"|[0-9]+)', line)[1])} if is_call else None
+    message = seen or json.loads(line)
     if "id" not in message: continue
     method, result = message["method"], None
     if method == "server/discover":
@@ -42,9 +45,15 @@ fn setup(mode: &'static str) -> Setup {
 
 /// Arguments that the strict reader refuses.
 fn oddities() -> Vec<String> {
-    let deep = format!(r#"{{"a":{}1{}}}"#, "[".repeat(130), "]".repeat(130));
+    let nested = |depth| format!(r#"{{"a":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let (deep, deeper) = (nested(130), nested(300_000));
+    let objects = format!(
+        "{}[{{}},[ ]]{}",
+        r#"{"a" : "#.repeat(9_000),
+        r#" , "b":[]}"#.repeat(9_000)
+    );
     let long = format!(r#"{{"a":"{}"}}"#, "s".repeat((1 << 20) + 1));
-    let many = format!(r#"{{"a":[{}1]}}"#, "1,".repeat(999_000));
+    let many = format!(r#"{{"a":[{}1]}}"#, "1,".repeat(1_900_000));
     [
         r#"{ "a" : 18446744073709551616 }"#,
         r#"{"a":-123456789012345678901234567890}"#,
@@ -56,6 +65,8 @@ fn oddities() -> Vec<String> {
         r#"{"a\u0007":1}"#,
         r#"{"$serde_json::private::RawValue":"{"}"#,
         &deep,
+        &deeper,
+        &objects,
         &long,
         &many,
     ]
@@ -126,9 +137,10 @@ async fn what_enforce_mode_would_refuse_unread_is_recorded_and_travels() {
 }
 
 /// Members of `_meta` and of the arguments may be there twice; what says where the message goes may
-/// not: a server that takes the other one would run another tool, or answer another request.
+/// not say two things: a server that takes the other one would run another tool, or answer another
+/// request.
 #[tokio::test]
-async fn only_what_leads_a_message_is_there_once() {
+async fn what_leads_a_message_says_one_thing() {
     let gate = setup("observe").start().await;
     let agent = gate.agent();
     let (message, text) = call(r#"{"a":1,"a":2}"#, "", "");
@@ -147,10 +159,23 @@ async fn only_what_leads_a_message_is_there_once() {
     assert!(answer.is_done(), "{answer:?}");
     has_come(&gate, r#""_meta":{"z":1}"#, 0);
     has_come(&gate, r#"{"a":1,"a":2}"#, 0);
+    let said_twice = [
+        (name, name),
+        (r#""method":"tools/call""#, r#""method":"tools/call""#),
+        (r#""jsonrpc":"2.0""#, r#""jsonrpc":"2.0""#),
+        (r#""id":1"#, r#""id":1"#),
+    ];
+    for (nth, (what, again)) in said_twice.into_iter().enumerate() {
+        let text = twice(what, again);
+        let answer = agent.send(&agent.mirrored(&message), text.as_bytes()).await;
+        assert!(answer.is_done(), "{text}: {answer:?}");
+        has_come(&gate, r#"{"a":1,"a":2}"#, nth + 1);
+    }
     for refused in [
         twice(name, r#""name":"odd__undo""#),
+        twice(name, r#""name":7"#),
         twice(r#""method":"tools/call""#, r#""method":"ping""#),
-        twice(r#""jsonrpc":"2.0""#, r#""jsonrpc":"2.0""#),
+        twice(r#""jsonrpc":"2.0""#, r#""jsonrpc":"1.0""#),
         text.replacen('{', r#"{"id":77,"#, 1),
         text.replacen('{', r#"{"params":{"name":"odd__undo"},"#, 1),
     ] {
@@ -160,7 +185,7 @@ async fn only_what_leads_a_message_is_there_once() {
         assert_ne!(answer.error(), 0, "{refused}: {answer:?}");
     }
     let came = std::fs::read_to_string(gate.path("came")).unwrap();
-    assert_eq!(came.lines().count(), 1, "{came}");
+    assert_eq!(came.lines().count(), 5, "{came}");
 }
 
 /// The same on standard input, where an agent would wait for an answer without its id.

@@ -46,13 +46,13 @@ impl CallParams {
         if let (Some(unknown), Mode::Enforce) = (&unknown, arrived.known.policy.mode) {
             return refuse(unknown.code, &unknown.words);
         }
+        let name = params.get("name");
         // In observe mode, too: which of two names a server takes, nobody here knows, and so whether
         // it is a tool that an operator has taken away.
-        let mut names = params.members().into_iter().flatten();
-        if message.odd.is_some() && names.by_ref().filter(|(key, _)| key == "name").count() > 1 {
+        let is_other = |(key, value): (Cow<'_, str>, Text)| key == "name" && Some(value) != name;
+        if message.odd.is_some() && params.members().into_iter().flatten().any(is_other) {
             return refuse(INVALID_PARAMS, "`params` of a tools/call has one `name`");
         }
-        let name = params.get("name");
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
         };

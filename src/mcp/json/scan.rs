@@ -16,9 +16,9 @@ const DELETE_BYTE: u8 = 0x7F;
 const RESERVED_KEY_PREFIX: &str = "$serde_json::private::";
 /// Up to here a new key is compared with each before it; above, a set is kept.
 const LINEAR_SEARCH_KEYS: usize = 24;
-/// Nested arrays and objects that are looked through where oddities are let pass: the scanner stands
-/// on the stack.
-const MAX_ODD_DEPTH: usize = 512;
+/// Nested arrays and objects down to which the scanner stands on the stack. No limits let more pass
+/// strictly; where oddities are let pass, what is deeper is passed without it.
+pub(super) const MAX_STACKED_DEPTH: usize = 512;
 
 /// What one pass over a text finds.
 pub(super) struct Scanned {
@@ -36,7 +36,7 @@ pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Scanned, Malforme
 }
 
 /// The same of a text that any parser reads as one JSON value, with the first of what `limits`
-/// refuses in it. Its bytes and values are bounded all the same.
+/// refuses in it. Its bytes are bounded all the same, and with them its values and levels.
 pub(super) fn scan_oddly(text: &[u8], limits: &JsonLimits) -> Result<Scanned, Malformed> {
     scanned(text, limits, true)
 }
@@ -111,9 +111,6 @@ impl Scanner<'_> {
         if depth <= self.limits.depth {
             return Ok(());
         }
-        if depth > MAX_ODD_DEPTH {
-            return self.refuse(TOO_DEEP);
-        }
         self.odd(TOO_DEEP, self.at)
     }
 
@@ -121,22 +118,19 @@ impl Scanner<'_> {
         self.text.get(self.at).copied()
     }
 
-    fn space(&mut self) {
+    pub(super) fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Malformed> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<(), Malformed> {
         self.nodes += 1;
-        // Where more is let pass, as many as a tool server may send.
-        if self.nodes > SERVER_JSON_LIMITS.nodes {
-            return self.refuse(TOO_MANY_VALUES);
-        }
         if self.nodes > self.limits.nodes {
             self.odd(TOO_MANY_VALUES, self.at)?;
         }
         match self.peek() {
+            Some(b'{' | b'[') if depth == MAX_STACKED_DEPTH => self.beyond(),
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
             Some(b'"') => self.string(self.limits.string).map(|_| ()),
@@ -196,12 +190,7 @@ impl Scanner<'_> {
         loop {
             self.space();
             let key = self.key(depth, first, &mut many)?;
-            self.space();
-            if self.peek() != Some(b':') {
-                return self.refuse("expected `:`");
-            }
-            self.at += 1;
-            self.space();
+            self.colon()?;
             let member = self.index.begins(depth, &key, self.at);
             self.value(depth)?;
             self.index.ends(member, self.at);
@@ -218,6 +207,17 @@ impl Scanner<'_> {
         }
     }
 
+    /// Passes what stands between a key and its value.
+    pub(super) fn colon(&mut self) -> Result<(), Malformed> {
+        self.space();
+        if self.peek() != Some(b':') {
+            return self.refuse("expected `:`");
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
     fn key(
         &mut self,
         depth: usize,
@@ -225,11 +225,13 @@ impl Scanner<'_> {
         many: &mut Option<HashSet<u64>>,
     ) -> Result<PassedKey, Malformed> {
         let start = self.at;
-        if self.peek() != Some(b'"') {
-            return self.refuse("expected a key");
-        }
-        let plain = self.string(self.limits.key)?;
+        let plain = self.written_key()?;
         let passed = PassedKey::new(start..self.at, plain);
+        // What has so many values is odd as it is. Its keys are not remembered: that would take many
+        // times the memory of the text.
+        if self.nodes > SERVER_JSON_LIMITS.nodes {
+            return Ok(passed);
+        }
         let folds = depth <= self.limits.folded_depth;
         let digest = self.digest(start..self.at, plain, folds)?;
         let known = match many {
@@ -245,6 +247,14 @@ impl Scanner<'_> {
             }
         }
         Ok(passed)
+    }
+
+    /// Passes a key; true if it is plain ASCII without escapes.
+    pub(super) fn written_key(&mut self) -> Result<bool, Malformed> {
+        if self.peek() != Some(b'"') {
+            return self.refuse("expected a key");
+        }
+        self.string(self.limits.key)
     }
 
     /// Two keys are the same when their digests are: a collision refuses, it never lets anything

@@ -203,6 +203,36 @@ fn members_are_found_as_they_are_walked() {
     }
 }
 
+/// guarantees §2: of what is let pass unread, only what is no JSON is refused.
+#[test]
+fn what_is_nested_beyond_the_stack_is_json_or_not() {
+    let depth = scan::MAX_STACKED_DEPTH;
+    for (inner, is_json) in [
+        (
+            r#"{ "a" : [ ] , "b" : {"c":[1, "]",{}]} , "d":-0.0 }"#,
+            true,
+        ),
+        (r#"[[],[[1],[2]],{"":{}}]"#, true),
+        ("[1,]", false),
+        ("[,1]", false),
+        ("[1 2]", false),
+        ("[1}", false),
+        (r#"{"a":1]"#, false),
+        (r#"{"a"}"#, false),
+        (r#"{"a":}"#, false),
+        (r#"{"a":1,}"#, false),
+        ("{1:1}", false),
+        ("[[1]", false),
+        ("[01]", false),
+    ] {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        let text = Bytes::from(format!("{open}{inner}{close}"));
+        let read = Text::read_oddly(text.clone(), &AGENT_JSON_LIMITS);
+        assert_eq!(read.is_ok(), is_json, "{inner}");
+        assert!(Text::read(text, &SERVER_JSON_LIMITS).is_err(), "{inner}");
+    }
+}
+
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -229,6 +259,16 @@ proptest! {
         let pretty = read(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
         is_known_as_it_is_walked(&pretty);
         if let Some(object) = text.object() { prop_assert_eq!(object.text().value(), value); }
+    }
+
+    /// guarantees §2: what is let pass unread is JSON however deep it stands.
+    #[test]
+    fn what_is_beyond_the_stack_is_read_as_what_is_not(bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\u0a1-.e ntrf".to_vec()), 0..24)) {
+        let depth = scan::MAX_STACKED_DEPTH;
+        let here = [b"[", &bytes[..], b"]"].concat();
+        let beyond = [&b"[".repeat(depth), &here[..], &b"]".repeat(depth)].concat();
+        let is_json = |text: Vec<u8>| Text::read_oddly(Bytes::from(text), &AGENT_JSON_LIMITS).is_ok();
+        prop_assert_eq!(is_json(beyond), is_json(here));
     }
 
     #[test]
