@@ -2,7 +2,7 @@
 //! are known, and a rollback is a call that can be made.
 
 use crate::harness::answer::code;
-use crate::harness::gate::run;
+use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use serde_json::{Value, json};
@@ -40,6 +40,16 @@ fn taking(name: &str, arguments: &[&str]) -> Value {
     json!({ "name": name, "inputSchema": { "type": "object", "properties": properties, "required": arguments } })
 }
 
+async fn with_words(scripted: &ScriptedServer) -> Gate {
+    Setup::new()
+        .server_with("fs", &format!("url: \"{}\"", scripted.url()))
+        .policy(WORDS_POLICY)
+        .callers(CALLERS)
+        .operators(OPERATORS)
+        .start()
+        .await
+}
+
 /// 003-19, 003-52, 003-98: a plain write that a person can take back runs without one, and so does
 /// what another call takes back or what loses nothing; what nothing takes back asks each time. The
 /// ledger has the word.
@@ -47,12 +57,7 @@ fn taking(name: &str, arguments: &[&str]) -> Value {
 async fn a_person_is_asked_only_for_what_cannot_be_taken_back() {
     let names = ["write_file", "move_file", "create_directory", "send"];
     let scripted = ScriptedServer::with(names.map(tool).to_vec()).await;
-    let setup = Setup::new()
-        .server_with("fs", &format!("url: \"{}\"", scripted.url()))
-        .policy(WORDS_POLICY)
-        .callers(CALLERS)
-        .operators(OPERATORS);
-    let gate = setup.start().await;
+    let gate = with_words(&scripted).await;
     let agent = gate.agent().token("token-of-the-clerk");
     for name in &names[..3] {
         let answer = agent.call(&format!("fs__{name}"), json!({})).await;
@@ -106,12 +111,7 @@ async fn a_person_is_asked_only_for_what_cannot_be_taken_back() {
 #[tokio::test]
 async fn a_rollback_carries_the_action_id_of_what_it_takes_back() {
     let scripted = ScriptedServer::with(vec![tool("move_file")]).await;
-    let setup = Setup::new()
-        .server_with("fs", &format!("url: \"{}\"", scripted.url()))
-        .policy(WORDS_POLICY)
-        .callers(CALLERS)
-        .operators(OPERATORS);
-    let gate = setup.start().await;
+    let gate = with_words(&scripted).await;
     let agent = gate.agent().token("token-of-the-clerk");
     let moved = json!({ "source": "a", "destination": "b" });
     let answer = agent.call("fs__move_file", moved).await;
