@@ -14,6 +14,7 @@ mod export;
 mod history;
 mod list;
 pub(super) mod recorded;
+pub(super) mod recorded_as;
 mod replay;
 mod show;
 pub(super) mod text;

@@ -12,6 +12,8 @@ mod violations;
 mod words;
 
 use super::ledger::call_filter::CallFilter;
+use super::ledger::recorded_as::RecordedAs;
+use anyhow::bail;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -56,6 +58,8 @@ pub(super) struct Args {
     #[command(flatten)]
     forbidden: violations::ViolationArgs,
     #[command(flatten)]
+    judged_as: RecordedAs,
+    #[command(flatten)]
     wanted: CallFilter,
 }
 
@@ -78,6 +82,9 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         (Some(TestVerb::Add(add)), _) => add.run(out),
         (None, Some(_)) if args.forbidden.violations => violations::run(args, out),
         (None, Some(_)) => replay_ledger::run(args, out),
+        (None, None) if args.judged_as.is_said() => {
+            bail!("--as says whose recorded calls are judged as whose: give --replay ledger, too")
+        }
         (None, None) => judge(args, out),
     }
 }

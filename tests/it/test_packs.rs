@@ -359,3 +359,61 @@ async fn explain_tells_the_steps() {
     insta::assert_snapshot!(said);
     assert_eq!(scripted.executions(), 0);
 }
+
+/// 003-104, 003-105: where no recorded call could be judged, nothing is known to be well, and both
+/// questions fail. Calls of an agent that has another name now are judged as it.
+#[tokio::test]
+async fn what_decides_nothing_fails_and_other_names_are_mapped() {
+    let (_scripted, gate) = stage(POLICY, true).await;
+    call(&gate, "oracle__pay", &pay(99, "t_001"), "one").await;
+    for n in 0..3 {
+        call(&gate, "oracle__read", &json!({ "q": n }), "one").await;
+    }
+    gate.entries(4).await;
+    let replay = async |more: &[&str]| {
+        test(&gate, &[&["--replay", "ledger"], &WHERE[..], more].concat()).await
+    };
+    for what in [&[][..], &["--violations"]] {
+        let (code, said) = replay(&[what, &["--tool", "oracle__raed"]].concat()).await;
+        let expected = "NOTHING DECIDED: no recorded call is asked for\n";
+        assert!(code == 1 && said.ends_with(expected), "{said}");
+    }
+    let config = std::fs::read_to_string(gate.path("toolgate.yaml")).unwrap();
+    let renamed = config.replace("agent: clerk,", "agent: cashier,");
+    assert_ne!(renamed, config);
+    std::fs::write(gate.path("toolgate.yaml"), renamed).unwrap();
+    for (what, calls) in [
+        (&[][..], "4 calls"),
+        (&["--violations"], "4 executed calls"),
+    ] {
+        let (code, said) = replay(what).await;
+        let expected = format!("NOTHING DECIDED: of {calls} none could be judged\n");
+        assert!(code == 1 && said.ends_with(&expected), "{said}");
+        let (_, said) = replay(&[what, &["--json"]].concat()).await;
+        let report: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(report["decided"], 0, "{report}");
+    }
+    let (code, said) = replay(&["--as", "clerk=cashier"]).await;
+    let expected = "ok: of 4 calls none is known to change (1 undecided)\n";
+    assert!(code == 0 && said.ends_with(expected), "{said}");
+    let (code, said) = replay(&["--violations", "--as", "clerk=cashier"]).await;
+    let expected = "ok: of 4 executed calls none is known to be forbidden (1 undecided)\n";
+    assert!(code == 0 && said.ends_with(expected), "{said}");
+    let (code, said) = replay(&["--as", "clerk=reader"]).await;
+    assert!(
+        code == 1 && said.contains("rbac_denied") && said.ends_with("CHANGED: 1 of 4 calls\n"),
+        "another role decides without arguments: {said}"
+    );
+    let mut refusals = String::new();
+    for mapped in [
+        &["clerk=casheir"][..],
+        &["clark=cashier"],
+        &["clerk=cashier", "--as", "clerk=reader"],
+        &["clerk"],
+    ] {
+        let (code, said) = replay(&[&["--as"], mapped].concat()).await;
+        assert_ne!(code, 0, "{said}");
+        let _ = writeln!(refusals, "{}: {said}", mapped.join(" "));
+    }
+    insta::assert_snapshot!("mapped_agents", refusals);
+}

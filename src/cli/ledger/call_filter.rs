@@ -29,6 +29,15 @@ pub(in crate::cli) struct CallFilter {
     /// Only calls in this state of their task
     #[arg(long, value_parser = ["collect", "plan", "execute", "summarize"])]
     state: Option<String>,
+    /// Only calls of this task, as their agent names it
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+    /// Only calls in this session: the legacy one, or the one that their agent names
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Only calls with this trace id, or with one that begins so
+    #[arg(long, value_name = "TRACE_ID")]
+    trace: Option<String>,
     /// Only the call with this action id, or with one that begins so
     #[arg(long, value_name = "ACTION_ID")]
     action: Option<String>,
@@ -51,6 +60,9 @@ impl CallFilter {
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == entry.outcome)
             && self.state.as_ref().is_none_or(|state| *state == entry.state)
             && self.code.as_ref().is_none_or(|wanted| code.iter().any(|code| code.as_ref() == Some(wanted)))
+            && self.task.as_ref().is_none_or(|task| entry.task.as_ref() == Some(task))
+            && self.session.as_ref().is_none_or(|session| entry.session.as_ref() == Some(session))
+            && self.trace.as_ref().is_none_or(|trace| begins(&entry.trace_id, trace))
             && self.names(&entry.action_id)
             // A time that can't be read must not hide a call.
             && entry.time.parse().map_or(true, |time| self.is_in_time(time))
@@ -77,6 +89,9 @@ impl CallFilter {
             &self.code,
             &self.outcome,
             &self.state,
+            &self.task,
+            &self.session,
+            &self.trace,
         ]
         .into_iter()
         .any(Option::is_some)

@@ -2,6 +2,7 @@
 //! is executed, and nothing that depends on what else was called (budgets, keys, loops) is judged.
 
 use super::recorded::{self, arguments, passed, recorded};
+use super::recorded_as::RecordedAs;
 use super::text::{plain, short};
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
@@ -28,6 +29,8 @@ pub(super) struct ReplayArgs {
     /// judged
     #[arg(long, value_name = "FILE", requires = "arguments")]
     input_schema: Option<PathBuf>,
+    #[command(flatten)]
+    judged_as: RecordedAs,
 }
 
 /// What is judged now.
@@ -52,6 +55,8 @@ impl ReplayArgs {
             .reading
             .policy
             .context("the policy cannot be used")?;
+        self.judged_as.check(&policy)?;
+        self.judged_as.met(|recorded| recorded == entry.user_id)?;
         let mut text = String::new();
         let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| short(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
@@ -106,7 +111,7 @@ impl ReplayArgs {
         if recorded::is_unjudged(entry) {
             return Ok(ReplayVerdict::Undecided(recorded::UNJUDGED_NOTE));
         }
-        let Some(caller) = recorded::caller(policy, entry) else {
+        let Some(caller) = self.judged_as.caller(policy, entry) else {
             return Ok(ReplayVerdict::Undecided(
                 "the configuration has no such agent any more",
             ));

@@ -72,7 +72,8 @@ async fn journal(entries: Vec<Entry>) -> (tempfile::TempDir, Head) {
 async fn three() -> tempfile::TempDir {
     let refused =
         json!({"user_id": "support", "outcome": "refused", "aborted_reason": "forbidden_by_rule"});
-    let observed = json!({"tool": "crm__read", "would_refuse": "budget_exceeded"});
+    let observed = json!({"tool": "crm__read", "would_refuse": "budget_exceeded", "task": "refund 7",
+        "session": "s-1", "trace_id": "00f067aa0ba902b74bf92f3577b34da6"});
     journal(vec![
         entry(1, &json!({})),
         entry(2, &refused),
@@ -91,7 +92,8 @@ fn listed(data: &Path, words: &[&str]) -> Vec<u64> {
         .collect()
 }
 
-/// 003-P1d, 003-65 … 003-72, 003-83: found by agent, tool, code, outcome and time.
+/// 003-P1d, 003-65 … 003-72, 003-83: found by agent, tool, code, outcome, time,
+/// task, session and trace.
 #[tokio::test]
 async fn list_gives_the_calls_that_fit() {
     let data = three().await;
@@ -103,6 +105,15 @@ async fn list_gives_the_calls_that_fit() {
     assert_eq!(listed(data, &["--code", "budget_exceeded"]), [3]);
     assert_eq!(listed(data, &["--outcome", "answered"]), [1, 3]);
     assert_eq!(listed(data, &["--since", "2026-07-28T09:02:00Z"]), [2, 3]);
+    assert_eq!(listed(data, &["--task", "refund 7"]), [3]);
+    assert_eq!(listed(data, &["--session", "s-1"]), [3]);
+    assert_eq!(listed(data, &["--trace", "4BF92F"]), [1, 2]);
+    assert_eq!(
+        listed(data, &["--trace", "00f067aa0ba902b74bf92f3577b34da6"]),
+        [3]
+    );
+    assert_eq!(listed(data, &["--task", "refund"]), [] as [u64; 0]);
+    assert_eq!(listed(data, &["--session", "S-1"]), [] as [u64; 0]);
     assert_eq!(listed(data, &["--limit", "1"]), [3]);
     assert_eq!(listed(data, &["--agent", "nobody"]), [] as [u64; 0]);
     let (_, out, err) = ledger(data, &["list", "--limit", "2"]);

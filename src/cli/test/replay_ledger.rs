@@ -5,8 +5,9 @@
 use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::recorded::{
-    UNJUDGED_NOTE, audited, caller as recorded_by, is_unjudged, passed, recorded, sent_hash,
+    UNJUDGED_NOTE, audited, is_unjudged, passed, recorded, sent_hash,
 };
+use crate::cli::ledger::recorded_as::RecordedAs;
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
 use crate::cli::{configured, explain};
@@ -27,7 +28,7 @@ use crate::side::sums::SEVERAL_TOOLS;
 use crate::store::journal::JournalError;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -71,9 +72,11 @@ pub(super) struct ReplayJudge {
     anything: Schema,
     /// By their hash.
     arguments: HashMap<String, Value>,
+    /// As whose calls recorded ones are judged.
+    judged_as: RecordedAs,
 }
 
-/// Prints what would change. 0: nothing that is known; 1: something.
+/// Prints what would change. 0: nothing that is known; 1: something, or of no call is anything known.
 pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let judge = ReplayJudge::new(args)?;
     let mut rows = BTreeMap::new();
@@ -98,21 +101,28 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     } else {
         report.words(out)?;
     }
-    Ok(u8::from(rows.keys().any(ReplayRow::has_changed)))
+    Ok(u8::from(report.different > 0 || report.decided() == 0))
 }
 
-/// Takes each recorded call that is asked for. How many records cannot be read.
+/// Takes each recorded call that is asked for. How many records cannot be read. An error, too, if
+/// `--as` names an agent that none of them is of.
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
     let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
-    let mut unreadable = 0;
+    let (mut unreadable, mut met) = (0, HashSet::new());
     for call in LedgerCalls::open(&data)? {
         match call {
-            Ok(call) if args.wanted.fits(&call.entry) => take(call.entry),
+            Ok(call) if args.wanted.fits(&call.entry) => {
+                if args.judged_as.agent_for(&call.entry.user_id).is_some() {
+                    met.insert(call.entry.user_id.clone());
+                }
+                take(call.entry);
+            }
             Ok(_) => {}
             Err(JournalError::Unreadable { .. }) => unreadable += 1,
             Err(error) => return Err(error.into()),
         }
     }
+    args.judged_as.met(|recorded| met.contains(recorded))?;
     Ok(unreadable)
 }
 
@@ -171,6 +181,7 @@ impl ReplayJudge {
         let config = args.config.as_deref();
         let (path, loaded) = configured::load(config)?;
         let policy = loaded.reading.policy.context("the policy cannot be used")?;
+        args.judged_as.check(&policy)?;
         let files = if args.paths.is_empty() {
             find::beside(&path, &loaded.reading.files)?
         } else {
@@ -188,6 +199,7 @@ impl ReplayJudge {
             packs,
             anything: explain::schema(None)?,
             arguments,
+            judged_as: args.judged_as.clone(),
         })
     }
 
@@ -197,10 +209,10 @@ impl ReplayJudge {
         if is_unjudged(entry) {
             return PresentVerdict::Undecided(UNJUDGED_NOTE);
         }
-        if policy.version == entry.policy {
+        if policy.version == entry.policy && self.judged_as.agent_for(&entry.user_id).is_none() {
             return PresentVerdict::Verdict(recorded(entry).to_owned());
         }
-        let Some(caller) = recorded_by(policy, entry) else {
+        let Some(caller) = self.judged_as.caller(policy, entry) else {
             return PresentVerdict::Undecided("the configuration has no such agent any more");
         };
         if entry.tool == SEVERAL_TOOLS {
@@ -322,6 +334,11 @@ impl<'a> ReplayReport<'a> {
         }
     }
 
+    /// How many calls are judged now.
+    fn decided(&self) -> u64 {
+        self.calls - self.undecided.values().sum::<u64>()
+    }
+
     fn json(&self) -> Value {
         let changes: Vec<Value> = self
             .changed
@@ -334,7 +351,7 @@ impl<'a> ReplayReport<'a> {
             .map(|(code, (then, now))| (*code, json!({ "then": then, "now": now })))
             .collect();
         json!({
-            "policy": self.version, "calls": self.calls, "changed": self.different, "changes": changes,
+            "policy": self.version, "calls": self.calls, "decided": self.decided(), "changed": self.different, "changes": changes,
             "verdicts": verdicts, "undecided": self.undecided, "unreadable": self.unreadable,
         })
     }
@@ -374,10 +391,28 @@ impl<'a> ReplayReport<'a> {
             )?;
         }
         let calls = counted(self.calls, "call");
-        match self.different {
-            0 => writeln!(out, "ok: of {calls} none is known to change"),
-            different => writeln!(out, "CHANGED: {different} of {calls}"),
+        match (self.different, self.calls - self.decided()) {
+            (0, _) if self.decided() == 0 => {
+                writeln!(out, "{}", nothing_decided(self.calls, "call"))
+            }
+            (0, 0) => writeln!(out, "ok: of {calls} none is known to change"),
+            (0, undecided) => writeln!(
+                out,
+                "ok: of {calls} none is known to change ({undecided} undecided)"
+            ),
+            (different, _) => writeln!(out, "CHANGED: {different} of {calls}"),
         }
+    }
+}
+
+/// What is said where no call could be judged: that nothing is known to be wrong would be no news.
+pub(super) fn nothing_decided(calls: u64, what: &str) -> String {
+    match calls {
+        0 => format!("NOTHING DECIDED: no recorded {what} is asked for"),
+        _ => format!(
+            "NOTHING DECIDED: of {} none could be judged",
+            counted(calls, what)
+        ),
     }
 }
 

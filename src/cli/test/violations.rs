@@ -1,7 +1,7 @@
 //! `toolgate test --replay ledger --violations`: the calls that were executed although they are
 //! forbidden, and who answers for which of them (003-104).
 
-use super::replay_ledger::{PresentVerdict, ReplayJudge, each};
+use super::replay_ledger::{PresentVerdict, ReplayJudge, each, nothing_decided};
 use crate::cli::configured;
 use crate::cli::ledger::recorded::{PASSED_VERDICT, recorded};
 use crate::cli::ledger::text::plain;
@@ -65,6 +65,8 @@ struct StandingExemptions<'a> {
 /// What was found.
 #[derive(Default)]
 struct ViolationReport {
+    /// All that are asked for, executed or not.
+    seen: u64,
     executed: u64,
     /// Those that are listed, and how many there are.
     unexplained: (Vec<ForbiddenCall>, u64),
@@ -75,8 +77,8 @@ struct ViolationReport {
     unreadable: u64,
 }
 
-/// Prints the violations. 0: there is none, or each is explained; 1: some are not, or records
-/// cannot be read.
+/// Prints the violations. 0: there is none, or each is explained; 1: some are not, records cannot
+/// be read, or of no call is anything known.
 pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
     let exemptions = args.forbidden.exemptions.as_deref().map(read).transpose()?;
     let all: &[Exemption] = exemptions
@@ -100,7 +102,8 @@ pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
     if let Some(exemptions) = &exemptions {
         warn(exemptions, &found.of, today);
     }
-    Ok(u8::from(found.unexplained.1 > 0 || found.unreadable > 0))
+    let is_bad = found.unexplained.1 > 0 || found.unreadable > 0 || found.has_decided_nothing();
+    Ok(u8::from(is_bad))
 }
 
 fn read(path: &Path) -> anyhow::Result<Exemptions> {
@@ -146,10 +149,11 @@ fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
 
 impl ViolationReport {
     fn take(&mut self, entry: Entry, judge: &ReplayJudge, standing: StandingExemptions<'_>) {
+        let calls = entry.count.unwrap_or(1);
+        self.seen += calls;
         if !was_executed(&entry) {
             return;
         }
-        let calls = entry.count.unwrap_or(1);
         self.executed += calls;
         let (code, was_forbidden) = match (&entry.would_refuse, judge.again(&entry)) {
             (Some(code), _) => (code.clone(), true),
@@ -206,6 +210,15 @@ impl ViolationReport {
         }
     }
 
+    fn undecided(&self) -> u64 {
+        self.undecided.values().sum()
+    }
+
+    /// Calls that were only refused are decided: none of them was executed.
+    fn has_decided_nothing(&self) -> bool {
+        self.seen == 0 || (self.executed > 0 && self.undecided() == self.executed)
+    }
+
     fn all(&self) -> impl Iterator<Item = &ForbiddenCall> {
         self.unexplained.0.iter().chain(&self.explained.0)
     }
@@ -255,7 +268,18 @@ fn words(
     }
     let (count, executed) = (found.count(), counted(found.executed, "executed call"));
     match found.unexplained.1 {
-        0 if count == 0 => writeln!(out, "ok: of {executed} none is known to be forbidden"),
+        0 if found.seen == 0 => writeln!(out, "{}", nothing_decided(0, "call")),
+        0 if found.has_decided_nothing() => {
+            let words = nothing_decided(found.executed, "executed call");
+            writeln!(out, "{words}")
+        }
+        0 if count == 0 => match found.undecided() {
+            0 => writeln!(out, "ok: of {executed} none is known to be forbidden"),
+            undecided => writeln!(
+                out,
+                "ok: of {executed} none is known to be forbidden ({undecided} undecided)"
+            ),
+        },
         0 => writeln!(out, "ok: of {executed} {count} forbidden, all explained"),
         left => writeln!(
             out,
@@ -403,7 +427,7 @@ fn json(version: &str, found: &ViolationReport, standing: StandingExemptions<'_>
         })
     });
     json!({
-        "policy": version, "executed": found.executed, "forbidden": found.count(), "unexplained": found.unexplained.1,
+        "policy": version, "executed": found.executed, "decided": found.executed - found.undecided(), "forbidden": found.count(), "unexplained": found.unexplained.1,
         "violations": violations.collect::<Vec<_>>(), "unlisted": found.unlisted(),
         "exemptions": exemptions.collect::<Vec<_>>(), "undecided": found.undecided, "unreadable": found.unreadable,
     })
