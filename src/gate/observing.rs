@@ -128,9 +128,6 @@ impl<'p> World for Observing<'_, 'p> {
 
     async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<Self::Settled, Stop> {
         let RuledCall { case, ruled } = case;
-        if is_planned(&case.call)? {
-            return Err(Refusal::Planned.into());
-        }
         let proven = if self.0.found.observed.would_refuse.is_none() {
             let last = judging::foreseen(self.0.policy, &case).await;
             self.noted(last)
@@ -159,6 +156,9 @@ impl<'p> World for Observing<'_, 'p> {
     }
 
     async fn place(&mut self, mut case: Self::Settled) -> Result<Self::Placed, Stop> {
+        if is_planned(&case.subject.call)? {
+            return Err(Refusal::Planned.into());
+        }
         let Some(last) = case.proven.take() else {
             return Ok(case.with(None));
         };

@@ -237,6 +237,14 @@ async fn observe_mode_sends_no_plan() {
             "{state}"
         );
     }
+    // As enforce mode calls the step.
+    let entries = gate.entries(4).await;
+    let refused: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry["outcome"] != "answered")
+        .map(|entry| &entry["stage"])
+        .collect();
+    assert_eq!(refused, ["repetition", "repetition"]);
 }
 
 /// Where a task is outlives the process.

@@ -141,9 +141,62 @@ impl StageTimer {
 
 impl Notes for StageTimer {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        if (stage as usize) < self.told {
+            // What a step has made is judged again: that is this step's time, and the call is known
+            // by the stage only where it ends there.
+            self.lap();
+            if verdict.is_err() {
+                self.stage = stage;
+            }
+            return verdict;
+        }
         self.tell_before(stage as usize);
         self.stage = stage;
         self.lap();
         verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer() -> StageTimer {
+        let mut timer = StageTimer::new(Arc::new(Metrics::new()), Clock, Clock.steady());
+        for stage in [Stage::Visible, Stage::Arguments, Stage::Rules] {
+            timer.note(stage, Ok(())).unwrap();
+        }
+        timer.at(Stage::Rewrite);
+        timer
+    }
+
+    /// 003-84: a call whose arguments were rewritten is judged again in the time of that step, which
+    /// has one sample, as each before it has.
+    #[test]
+    fn what_a_step_made_is_judged_in_its_time() {
+        let mut timer = timer();
+        let before = timer.spent;
+        for stage in [Stage::Visible, Stage::Arguments, Stage::Rules] {
+            timer.note(stage, Ok(())).unwrap();
+        }
+        assert_eq!(timer.stage(), Stage::Rewrite);
+        timer.at(Stage::Repetition);
+        let rewrite = Stage::Rewrite as usize;
+        assert!(timer.spent[rewrite].is_some());
+        assert_eq!(timer.spent[..rewrite], before[..rewrite]);
+        assert_eq!(timer.told, Stage::Repetition as usize);
+    }
+
+    /// A refusal of what a step made is known by the stage that refused it.
+    #[test]
+    fn what_is_refused_again_is_known_by_its_stage() {
+        let mut timer = timer();
+        timer.note(Stage::Visible, Ok(())).unwrap();
+        let refused: Result<(), Refusal> = timer.note(Stage::Rules, Err(Refusal::Planned));
+        assert!(refused.is_err());
+        assert_eq!(timer.stage(), Stage::Rules);
+        timer.stopped();
+        timer.end();
+        assert!(timer.spent[Stage::Rewrite as usize].is_some());
     }
 }
