@@ -74,6 +74,20 @@ struct ProbedCall<'a> {
     action: ActionId,
 }
 
+impl ProbedCall<'_> {
+    /// What the answer shows; its operator is told where the contract does not say it.
+    fn read(&self, result: &Value, since_sent: Duration) -> ProbeVerdict {
+        let verdict = self.probe.read(result, since_sent);
+        if verdict == ProbeVerdict::Unsaid {
+            tracing::warn!(
+                action = %self.action, tool = %self.tool.name,
+                "the probe found a zero or something empty, and the contract does not say whether that means nothing: `probe.nothing`"
+            );
+        }
+        verdict
+    }
+}
+
 /// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
 async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Result<(), Refusal> {
     let ProbedCall {
@@ -109,7 +123,7 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
         return Err(unknown);
     };
     let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
-    let phase = match probe.read(&result, since) {
+    let phase = match probed.read(&result, since) {
         ProbeVerdict::Found => {
             let stored = effects
                 .store
@@ -120,7 +134,7 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
         // The server has asked in it, so it has begun: that nothing is found proves nothing.
         ProbeVerdict::Absent if claim.answered.contains(&call.round()) => return Err(unknown),
         ProbeVerdict::Absent => ClaimPhase::NotSent,
-        ProbeVerdict::Unclear => return Err(unknown),
+        ProbeVerdict::Unclear | ProbeVerdict::Unsaid => return Err(unknown),
     };
     tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
     let settle = Settle {

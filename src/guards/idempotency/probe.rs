@@ -3,6 +3,7 @@
 use super::derive::judge;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
+use crate::model::number;
 use crate::model::times::between;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +15,8 @@ use std::time::Duration;
 const DEFAULT_ABSENT_AFTER: Duration = Duration::from_secs(30);
 const ABSENT_AFTER_BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(1);
+/// Values that `nothing` lists at most.
+const MAX_NOTHINGS: usize = 16;
 /// Stands for the key as the tool server knows it.
 const KEY_PLACEHOLDER: &str = "key#";
 /// Stands for a part of the call's arguments.
@@ -31,6 +34,11 @@ pub(crate) struct ProbeSettings {
     pub arguments: Map<String, Value>,
     /// JSON pointer into the structured result to what is there when the call was done
     pub found: String,
+    /// what stands there when the call was not done, beside null and `false`: numbers, texts, `[]`
+    /// or `{}`. Anything else that stands there then means that it was done. Without this list,
+    /// `0`, an empty text, list or object proves nothing
+    #[serde(default)]
+    pub nothing: Option<Vec<Value>>,
     /// How long after the call was sent a probe that finds nothing proves that it was not done
     /// [default: 30s].
     #[serde(default)]
@@ -44,6 +52,7 @@ pub struct Probe {
     pub tool: ToolName,
     arguments: Map<String, Value>,
     found: String,
+    nothing: Option<Vec<Value>>,
     absent_after: Duration,
 }
 
@@ -56,6 +65,8 @@ pub enum ProbeVerdict {
     Absent,
     /// Nothing is proven.
     Unclear,
+    /// What stands there is empty, and the contract does not say what that means.
+    Unsaid,
 }
 
 impl ProbeSettings {
@@ -64,6 +75,7 @@ impl ProbeSettings {
             tool,
             arguments,
             found,
+            nothing,
             absent_after,
         } = self;
         problems.under("found", |problems| judge(&found, problems));
@@ -77,6 +89,9 @@ impl ProbeSettings {
                 }
             }
         });
+        problems.under("nothing", |problems| {
+            judge_nothings(nothing.as_deref().unwrap_or_default(), problems);
+        });
         let absent_after = between(
             "absent_after",
             absent_after.as_deref(),
@@ -88,8 +103,51 @@ impl ProbeSettings {
             tool: ToolName::new(&tool),
             arguments,
             found,
+            nothing,
             absent_after,
         }
+    }
+}
+
+fn judge_nothings(nothings: &[Value], problems: &mut Problems) {
+    if nothings.len() > MAX_NOTHINGS {
+        problems.error(
+            format!("lists more than {MAX_NOTHINGS} values"),
+            "name what stands there when the call was not done",
+        );
+    }
+    for (index, value) in nothings.iter().enumerate().take(MAX_NOTHINGS) {
+        problems.under(index.to_string(), |problems| match value {
+            Value::Number(_) | Value::String(_) => {}
+            Value::Bool(false) => {
+                problems.error("means nothing anyway", "leave it out");
+            }
+            value if is_empty(value) => {}
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => problems.error(
+                "cannot be listed",
+                "numbers, texts, `[]` and `{}` can; let `found` point to one of them",
+            ),
+        });
+    }
+}
+
+/// Whether the value is a zero or has nothing in it: some servers say so that nothing is there, and
+/// others that something is.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number::compare(number, &0.into()).is_eq(),
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+/// Numbers are compared as numbers, as everywhere in a policy.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => number::compare(one, other).is_eq(),
+        _ => one == other,
     }
 }
 
@@ -114,20 +172,18 @@ impl Probe {
             .map(Value::Object)
     }
 
-    /// Reads the structured result of the question, asked so long after the call was sent. An empty
-    /// place is as good as none.
+    /// Reads the structured result of the question, asked so long after the call was sent.
     pub fn read(&self, result: &Value, since_sent: Duration) -> ProbeVerdict {
-        let there = match result.pointer(&self.found) {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Array(elements)) => !elements.is_empty(),
-            Some(Value::Object(members)) => !members.is_empty(),
-            Some(Value::String(text)) => !text.is_empty(),
-            Some(Value::Number(_) | Value::Bool(true)) => true,
+        let is_nothing = match (result.pointer(&self.found), &self.nothing) {
+            (None | Some(Value::Null | Value::Bool(false)), _) => true,
+            (Some(value), Some(nothing)) => nothing.iter().any(|nothing| is_same(nothing, value)),
+            (Some(value), None) if is_empty(value) => return ProbeVerdict::Unsaid,
+            (Some(_), None) => false,
         };
-        match there {
-            true => ProbeVerdict::Found,
-            false if result.is_object() && since_sent >= self.absent_after => ProbeVerdict::Absent,
-            false => ProbeVerdict::Unclear,
+        match is_nothing {
+            false => ProbeVerdict::Found,
+            true if result.is_object() && since_sent >= self.absent_after => ProbeVerdict::Absent,
+            true => ProbeVerdict::Unclear,
         }
     }
 }

@@ -126,6 +126,18 @@ fn contradictions_of_what_servers_hear_are_named() {
             json!({ "probe": { "tool": "shop__find", "found": "x" } }),
             "Error probe.found: not a JSON pointer",
         ),
+        (
+            json!({ "probe": { "tool": "shop__find", "found": "/x", "nothing": [[1]] } }),
+            "Error probe.nothing.0: cannot be listed",
+        ),
+        (
+            json!({ "probe": { "tool": "shop__find", "found": "/x", "nothing": [0, false] } }),
+            "Error probe.nothing.1: means nothing anyway",
+        ),
+        (
+            json!({ "probe": { "tool": "shop__find", "found": "/x", "nothing": vec![0; 17] } }),
+            "Error probe.nothing: lists more than 16",
+        ),
     ] {
         assert_only_problem(written, expected);
     }
@@ -145,19 +157,50 @@ fn a_probe_tells_found_from_absent_from_unclear() {
     );
     assert_eq!(probe.ask(&json!({}), "k"), None);
     let (early, late) = (Duration::from_secs(9), Duration::from_secs(10));
-    assert_eq!(
-        probe.read(&json!({ "orders": [1] }), early),
-        ProbeVerdict::Found
-    );
-    assert_eq!(
-        probe.read(&json!({ "orders": [] }), early),
-        ProbeVerdict::Unclear
-    );
-    assert_eq!(
-        probe.read(&json!({ "orders": [] }), late),
-        ProbeVerdict::Absent
-    );
+    let orders = |orders: &Value, since| probe.read(&json!({ "orders": orders }), since);
+    for found in [json!([1]), json!(3), json!("a"), json!(true), json!([0])] {
+        assert_eq!(orders(&found, early), ProbeVerdict::Found, "{found}");
+    }
+    for nothing in [json!(null), json!(false)] {
+        assert_eq!(orders(&nothing, early), ProbeVerdict::Unclear, "{nothing}");
+        assert_eq!(orders(&nothing, late), ProbeVerdict::Absent, "{nothing}");
+    }
+    assert_eq!(probe.read(&json!({}), late), ProbeVerdict::Absent);
     assert_eq!(probe.read(&json!("no orders"), late), ProbeVerdict::Unclear);
+}
+
+/// guarantees §4: a zero, or what is empty, means what the contract says, and nothing where it says
+/// nothing.
+#[test]
+fn a_probe_reads_a_zero_as_its_contract_says() {
+    let late = Duration::from_secs(30);
+    let reads = |nothing: Option<Value>, found: &Value| {
+        let mut written = json!({ "tool": "shop__find", "found": "/n" });
+        if let Some(nothing) = nothing {
+            written["nothing"] = nothing;
+        }
+        let rule = rule(json!({ "probe": written }));
+        rule.probe().unwrap().read(&json!({ "n": found }), late)
+    };
+    for empty in [json!(0), json!(-0.0), json!(""), json!([]), json!({})] {
+        assert_eq!(reads(None, &empty), ProbeVerdict::Unsaid, "{empty}");
+        let anything_is_done = Some(json!([]));
+        assert_eq!(reads(anything_is_done, &empty), ProbeVerdict::Found);
+        let listed = Some(json!(["x", empty]));
+        assert_eq!(reads(listed, &empty), ProbeVerdict::Absent, "{empty}");
+    }
+    let listed = || Some(json!([0, "none"]));
+    for (found, verdict) in [
+        (json!(0.0), ProbeVerdict::Absent),
+        (json!("none"), ProbeVerdict::Absent),
+        (json!(null), ProbeVerdict::Absent),
+        (json!("None"), ProbeVerdict::Found),
+        (json!(1), ProbeVerdict::Found),
+        (json!([]), ProbeVerdict::Found),
+        (json!("0"), ProbeVerdict::Found),
+    ] {
+        assert_eq!(reads(listed(), &found), verdict, "{found}");
+    }
 }
 
 #[test]

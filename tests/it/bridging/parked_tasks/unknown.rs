@@ -69,7 +69,7 @@ async fn an_attempt_that_asks_is_the_last() {
 /// begun. Also long after the look would prove it of another call, and again and again.
 #[tokio::test]
 async fn a_look_is_no_proof_of_a_call_that_has_asked() {
-    let more = "idempotency: { probe: { tool: s__read, arguments: { n: arguments#/n }, found: /orders, absent_after: 1s } }";
+    let more = "idempotency: { probe: { tool: s__read, arguments: { n: arguments#/n }, found: /orders, nothing: [[]], absent_after: 1s } }";
     let mut stage = TaskStage::under(&policy(more), "pay").await;
     stage.crossing.server.answers(|_| {
         let nothing = json!({ "orders": [] });
