@@ -56,7 +56,7 @@ impl CallParams {
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
         };
-        let Some((arguments, reading)) = arguments(params, &arrived.known.caller) else {
+        let Some((arguments, reading)) = arguments(message, params, &arrived.known.caller) else {
             return refuse(INVALID_PARAMS, "`params.arguments` must be an object");
         };
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
@@ -64,13 +64,6 @@ impl CallParams {
         }
         let foreseen = message.odd.as_deref().map(of_oddity);
         let foreseen = foreseen.or_else(|| unknown.map(|unknown| unbelieved("", unknown.words)));
-        let arguments = match (&message.odd, params.get("arguments")) {
-            // No tree says all that it says; what is known of it are its bytes.
-            (Some(_), Some(written)) => {
-                Value::String(String::from_utf8_lossy(written.as_bytes()).into_owned())
-            }
-            _ => arguments,
-        };
         Ok(Self {
             name: name.into_owned(),
             arguments,
@@ -127,16 +120,28 @@ fn unbelieved(pointer: &str, expected: String) -> Refusal {
 /// The call's arguments, if there are none or they are an object. Of a model that has nothing to
 /// say null is written: where a profile reads its calls back, that is an object without members
 /// (policy §3, step 9), and the tool's schema judges it.
-fn arguments(params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> {
+fn arguments(message: &Message, params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> {
     let nothing = || Value::Object(Map::new());
-    match params.get("arguments") {
-        None => Some((nothing(), ArgumentOrigin::AsWritten)),
-        Some(written) if written.is_object() => Some((written.value(), ArgumentOrigin::AsWritten)),
-        Some(written) if written.is_null() && caller.reads.profile != Profile::None => {
-            Some((nothing(), ArgumentOrigin::Back))
-        }
-        Some(_) => None,
-    }
+    let Some(written) = params.get("arguments") else {
+        return Some((nothing(), ArgumentOrigin::AsWritten));
+    };
+    let origin = if written.is_object() {
+        ArgumentOrigin::AsWritten
+    } else if written.is_null() && caller.reads.profile != Profile::None {
+        ArgumentOrigin::Back
+    } else {
+        return None;
+    };
+    let read = if message.odd.is_some() {
+        // No tree says all that it says, and one would take many times its memory; what is known of
+        // it are its bytes.
+        Value::String(String::from_utf8_lossy(written.as_bytes()).into_owned())
+    } else if written.is_object() {
+        written.value()
+    } else {
+        nothing()
+    };
+    Some((read, origin))
 }
 
 /// The members of `_meta` that concern the gate, looked up in one pass.
