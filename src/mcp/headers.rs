@@ -22,6 +22,31 @@ pub const HOPS_HEADER: &str = "toolgate-hops";
 pub const PARAM_HEADER_PREFIX: &str = "mcp-param-";
 /// `Mcp-Session-Id`.
 pub const SESSION_HEADER: &str = "mcp-session-id";
+/// Headers that toolgate, HTTP or its proxies write themselves.
+const RESERVED_HEADERS: &[&str] = &[
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "host",
+    "keep-alive",
+    "origin",
+    "te",
+    HOPS_HEADER,
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+
+/// Whether a header of this name, in lower case, has a meaning of its own: no operator gives it another.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED_HEADERS.contains(&name) || name.starts_with("mcp-")
+}
 
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";

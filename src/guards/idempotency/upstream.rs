@@ -1,6 +1,6 @@
 //! Where a tool server takes a key of its own, and for how long it remembers one.
 
-use crate::mcp::headers::HOPS_HEADER;
+use crate::mcp::headers::is_reserved;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use schemars::JsonSchema;
@@ -15,27 +15,6 @@ const REMEMBERED_WINDOW_BOUNDS: RangeInclusive<Duration> =
 const WINDOW_MARGIN: Duration = Duration::from_mins(5);
 /// What begins with it is ours.
 const OWN_META_PREFIX: &str = "dev.toolgate/";
-/// Headers that toolgate or HTTP itself writes.
-const RESERVED_HEADERS: &[&str] = &[
-    "accept",
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "host",
-    "keep-alive",
-    "origin",
-    "te",
-    HOPS_HEADER,
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-];
-
 /// The key for the tool server: exactly one of `argument`, `meta` and `header`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -150,7 +129,7 @@ fn judge(place: &Placement, problems: &mut Problems) {
                     "is no name of a header",
                     "use letters, digits and `-`, such as Idempotency-Key",
                 );
-            } else if RESERVED_HEADERS.contains(&name.as_str()) || name.starts_with("mcp-") {
+            } else if is_reserved(name) {
                 problems.error(
                     "is a header with a meaning of its own",
                     "such as Idempotency-Key",
