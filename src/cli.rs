@@ -23,6 +23,7 @@ mod stdio;
 mod table;
 mod test;
 mod unfitted;
+mod unnamed;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

@@ -43,7 +43,10 @@ use tokio_util::task::TaskTracker;
 /// what another policy allows this caller, or another caller by this policy, is nobody's to have.
 #[derive(Clone)]
 struct Authenticated {
+    /// The agent, acting for the user whom the message names, if it names one.
     caller: Arc<Caller>,
+    /// The same as the head of the message proved it: whose session it is.
+    proved: Arc<Caller>,
     policy: Arc<Policy>,
 }
 

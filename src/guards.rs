@@ -118,6 +118,10 @@ impl CallerRules {
     fn compile(written: &identity::Settings, problems: &mut Problems) -> Self {
         let (callers, groups) = (written.callers.iter(), written.groups.iter());
         let limits = rate::Settings {
+            users: callers
+                .clone()
+                .map(|caller| (caller.agent.as_str(), caller.user_limits.as_ref()))
+                .collect(),
             agents: callers
                 .map(|caller| (caller.agent.as_str(), caller.limits.as_ref()))
                 .collect(),

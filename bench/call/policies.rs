@@ -76,7 +76,8 @@ pub(crate) fn policies(criterion: &mut Criterion<ThreadTime>) {
     for (name, rules) in [("without a rule", false), ("with a rule", true)] {
         let large = Large::new(rules);
         let policy = large.load();
-        let caller = policy.identity.identify(Some(TOKEN), |_| None).unwrap();
+        let known = policy.identity.identify(Some(TOKEN), |_| None).unwrap();
+        let caller = known.caller;
         let tool = ToolName::new("billing__tool_500");
         let schema = Schema::compile(&definition("tool_500")["inputSchema"]).unwrap();
         group.bench_function(format!("steps 2 to 5 {name}"), |bencher| {

@@ -96,7 +96,8 @@ impl Stand {
             .current()
             .identity
             .identify(Some(TOKEN), |_| None)
-            .unwrap();
+            .unwrap()
+            .caller;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -141,11 +141,15 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
     }
     writeln!(out, "{}", OPEN_HOLDS.head())?;
     for hold in holds {
+        let asking = match &hold.user {
+            Some(user) => format!("{} for {user}", hold.agent),
+            None => hold.agent.clone(),
+        };
         let cells = [
             &hold.id,
             &hold.state,
             hold.execute_by.as_ref().unwrap_or(&hold.approve_by),
-            &hold.agent,
+            &asking,
             &hold.tool,
             &format!("{} of {}", hold.allowed_by.len(), hold.needed),
             &hold.roles.join(", "),
@@ -197,7 +201,7 @@ fn whole(hold: &OpenHold) -> String {
 }
 
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 22] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 23] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
     let needs = format!(
@@ -210,6 +214,7 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 22] {
         ("state", Some(hold.state.clone())),
         ("agent", Some(hold.agent.clone())),
         ("tenant", hold.tenant.clone()),
+        ("for user", hold.user.clone()),
         ("agent's roles", words(&hold.caller_roles)),
         ("tool", Some(hold.tool.clone())),
         ("purpose", Some(hold.purpose.clone())),

@@ -190,9 +190,15 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
             state,
             since,
             agent,
+            user: named,
             tool,
             ..
         } = call;
+        let asking = match named {
+            Some(named) => format!("{agent} for {named}"),
+            None => agent.clone(),
+        };
+        let agent = &asking;
         let row = [action_id, state, since, agent, tool, why].map(plain);
         writeln!(out, "{}", OPEN_CALLS.row(&row))?;
     }

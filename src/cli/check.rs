@@ -4,7 +4,7 @@
 mod connect;
 mod untested;
 
-use crate::cli::unfitted;
+use crate::cli::{unfitted, unnamed};
 use crate::config::{self, Config, FILE_NAME, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -67,6 +67,7 @@ pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
             diagnostics.extend(untested::judge(configuration, &reading.files, &policy));
             let pinned = unfitted::pinned(&policy);
             diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
+            diagnostics.extend(unnamed::judge(configuration, &policy));
             good.extend(notes(configuration, config.as_ref(), &policy));
         }
         let servers: Vec<ServerConfig> = config

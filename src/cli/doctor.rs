@@ -6,6 +6,7 @@
 use super::configured;
 use super::serve::runtime;
 use super::unfitted::{self, ToolSchema};
+use super::unnamed;
 use crate::app::{App, bind, ledger};
 use crate::config::{Config, Loaded, TransportConfig};
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
@@ -63,6 +64,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let named = path.clone();
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
+        for note in unnamed::seen(&named, &policy.current(), &config.data) {
+            found.note(&note);
+        }
         let own = record::Scratch::of(&mut config)?;
         let started = ledger::open(&config).await;
         match started.and_then(|journal| App::look(&config, &policy, journal)) {

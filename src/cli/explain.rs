@@ -10,6 +10,7 @@ use crate::gate::supposing::steps::is_unpinned;
 use crate::gate::supposing::{Passed, Question, judge};
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;
+use crate::guards::identity::behind;
 use crate::guards::pins::Unapproved;
 use crate::guards::rewrite::ChangedArguments;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
@@ -40,6 +41,9 @@ pub(super) struct Args {
     /// The agent that would call.
     #[arg(long)]
     agent: String,
+    /// The user for whom it would ask.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// The tool, as `server__tool`.
     #[arg(long)]
     tool: Option<String>,
@@ -69,7 +73,12 @@ const EXPLAINED_ARGS: [&str; 7] = [
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
     let policy = configured::in_force(loaded)?;
-    let caller = configured_caller(&policy, &args.agent)?;
+    let mut caller = configured_caller(&policy, &args.agent)?;
+    if let Some(name) = &args.user {
+        let named = behind::user_named(name);
+        let named = named.context("--user: write 1 to 256 bytes that can be seen")?;
+        caller = Arc::new(caller.for_user(named));
+    }
     if let Some((out, code)) = args.side.explain(&policy, &caller)? {
         print(&out)?;
         return Ok(code);

@@ -4,23 +4,58 @@
 use super::session::AgentSession;
 use super::{Authenticated, Door};
 use crate::guards::Mode;
+use crate::guards::identity::behind;
 use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::json::Text;
 use crate::mcp::members::{LookAlikes, MessageSender};
-use crate::mcp::message::Message;
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::own::message_without_ours;
+use crate::model::caller::Caller;
 use crate::model::tally::{LONG_META, LOOK_ALIKE_MEMBERS};
 use crate::upstream::questions::{Answered, refused_answer};
+use std::sync::Arc;
 
 impl Door {
-    /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's
-    /// own. In enforce mode one with look-alikes, or with too long a `_meta`, is refused whole;
-    /// in observe mode it goes on without the look-alikes, and either is counted and said.
-    pub(super) fn plain(
+    /// Who asks: the caller, acting for the user whom the message names where it may (guarantees
+    /// §3). Nothing is done for a request of which that is not certain, in observe mode, too.
+    fn asking(&self, known: &Authenticated, message: &Message) -> Result<Arc<Caller>, Message> {
+        if message.kind == MessageKind::Response {
+            return Ok(known.caller.clone());
+        }
+        let said = message.meta(behind::USER_META);
+        let is_opening = message.method == "initialize";
+        let asking = behind::of_message(&known.proved, said.as_ref(), is_opening);
+        let judged = asking.and_then(|caller| {
+            if message.kind == MessageKind::Request {
+                behind::judge_request(&caller, &message.method)?;
+            }
+            Ok(caller)
+        });
+        judged.map_err(|refused| {
+            self.metrics.refused("no_user");
+            Message::error(
+                message.id.clone(),
+                INVALID_PARAMS,
+                &refused.to_string(),
+                None,
+            )
+        })
+    }
+
+    /// Who asks, and the message as it may go on.
+    pub(super) fn judged(
         &self,
         known: &Authenticated,
         message: Message,
-    ) -> Result<Message, Message> {
+    ) -> Result<(Arc<Caller>, Message), Message> {
+        let caller = self.asking(known, &message)?;
+        Ok((caller, self.plain(known, message)?))
+    }
+
+    /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's
+    /// own. In enforce mode one with look-alikes, or with too long a `_meta`, is refused whole;
+    /// in observe mode it goes on without the look-alikes, and either is counted and said.
+    fn plain(&self, known: &Authenticated, message: Message) -> Result<Message, Message> {
         let observes = known.policy.mode == Mode::Observe;
         let refuse = |message: &Message, code, words: &str| {
             let id = message.id.clone().filter(|_| !message.method.is_empty());

@@ -16,6 +16,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Revision;
 use crate::mcp::sse::SseComment;
+use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::telemetry::tasks;
@@ -94,7 +95,7 @@ impl Door {
         if !headers.contains_key(SESSION_HEADER) || !is_array(bytes) {
             return None;
         }
-        let session = self.session(headers, &known.caller, scope).ok()?;
+        let session = self.session(headers, &known.proved, scope).ok()?;
         let (mode, limits) = (known.policy.mode, self.limits(scope));
         let reading = MessageReading { mode, limits };
         let messages = match parts(&session, bytes, reading)? {
@@ -117,8 +118,8 @@ impl Door {
         let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
         let (mut answers, mut requests) = (Vec::new(), 0);
         for (index, part) in parts.into_iter().enumerate() {
-            let message = match self.batched(session, known, part, index).await {
-                Ok(Some(message)) => message,
+            let (caller, message) = match self.batched(session, known, part, index).await {
+                Ok(Some(asked)) => asked,
                 Ok(None) => continue,
                 Err(refused) => {
                     answers.push(refused);
@@ -126,13 +127,11 @@ impl Door {
                 }
             };
             requests += 1;
-            let begun = self.start(arrived(
-                session,
-                known.clone(),
-                message,
-                heads.clone(),
-                None,
-            ));
+            let known = Authenticated {
+                caller,
+                ..known.clone()
+            };
+            let begun = self.start(arrived(session, known, message, heads.clone(), None));
             tasks::spawn("message of a batch", carried(begun, outlet.clone()));
         }
         MessageBatch {
@@ -142,14 +141,14 @@ impl Door {
         }
     }
 
-    /// A request of a batch; none for what is done already. The error is what its agent reads.
+    /// A request of a batch, and who asks; none for what is done already. The error is what its agent reads.
     async fn batched(
         &self,
         session: &AgentSession,
         known: &Authenticated,
         part: Text,
         index: usize,
-    ) -> Result<Option<Message>, Message> {
+    ) -> Result<Option<(Arc<Caller>, Message)>, Message> {
         let (mode, limits) = (known.policy.mode, self.limits(&session.scope));
         let message = unread::read(part.bytes(), MessageReading { mode, limits })?;
         let (kind, id) = (message.kind, message.id.clone());
@@ -157,15 +156,14 @@ impl Door {
         // The first of them was counted with the batch.
         let pace = known.caller.pace.as_ref().filter(|_| index > 0);
         let paced = pace.filter(|pace| pace.take(self.clock.steady()).is_err());
-        let judged = match paced {
-            Some(pace) => {
-                self.metrics.refused("overloaded");
-                Err(refused(&too_fast(pace.rate())))
-            }
-            None => self.plain(known, message),
+        let judged = if let Some(pace) = paced {
+            self.metrics.refused("overloaded");
+            Err(refused(&too_fast(pace.rate())))
+        } else {
+            self.judged(known, message)
         };
-        let message = match (judged, kind) {
-            (Ok(message), _) => message,
+        let (caller, message) = match (judged, kind) {
+            (Ok(asked), _) => asked,
             (Err(refused), MessageKind::Request) => return Err(refused),
             (Err(_), MessageKind::Response) => {
                 self.leaves_unanswered(session, id).await;
@@ -177,7 +175,7 @@ impl Door {
             MessageKind::Request if is_modern(&message) || message.method == "initialize" => {
                 Err(refused("this message cannot be part of a batch"))
             }
-            MessageKind::Request => Ok(Some(message)),
+            MessageKind::Request => Ok(Some((caller, message))),
             MessageKind::Notification if message.method == "tools/call" => Err(refused(
                 "a tools/call needs an `id`; without one nothing is called",
             )),

@@ -10,10 +10,13 @@ use super::connection_limit::Guest;
 use super::modern::is_modern;
 use super::unread::{self, MessageReading};
 use super::{Authenticated, Door, Visit};
+use crate::guards::identity::Identified;
+use crate::guards::identity::behind::{self, UserRefused};
 use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
+use crate::model::caller::Caller;
 use crate::model::rate::Rate;
 use crate::model::scope::Scope;
 use bytes::{Bytes, BytesMut};
@@ -34,6 +37,27 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const TOO_MANY_PROVE_NOTHING: &str = "overloaded: too many requests from this address prove nothing; send a token of the \
                                       configuration, to a path and Host that are served";
 
+/// What the head of a request has proved, before its user is believed: an agent that names none that
+/// can be is no stranger.
+struct ProvedHead {
+    known: Authenticated,
+    user: Result<Arc<Caller>, UserRefused>,
+}
+
+impl ProvedHead {
+    fn admitted(self) -> Result<Authenticated, HttpAnswer> {
+        let proved = self.user.map_err(|refused| {
+            let words = refused.to_string();
+            error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &words)
+        })?;
+        Ok(Authenticated {
+            caller: proved.clone(),
+            proved,
+            ..self.known
+        })
+    }
+}
+
 impl Door {
     /// Answers one HTTP request of `guest`.
     pub(crate) async fn http(
@@ -52,10 +76,11 @@ impl Door {
     }
 
     fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<Visit, HttpAnswer> {
-        let (scope, known) = self.proved(request).map_err(|refused| match guest.fail() {
+        let (scope, head) = self.proved(request).map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
         })?;
+        let known = &head.known;
         let proved = guest.prove(known.caller.agent.as_str());
         proved.map_err(|crowded| {
             overloaded(
@@ -75,24 +100,27 @@ impl Door {
         }
         Ok(Visit {
             scope,
-            known,
+            known: head.admitted()?,
             place: guest.place.clone(),
         })
     }
 
     /// What the head of a request has to prove.
-    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, Authenticated), HttpAnswer> {
+    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, ProvedHead), HttpAnswer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
         Ok((scope, self.authenticate(request.headers())?))
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<Authenticated, HttpAnswer> {
+    fn authenticate(&self, headers: &HeaderMap) -> Result<ProvedHead, HttpAnswer> {
         let policy = self.policy.current();
         let identified = policy.identity.identify(checks::bearer(headers), |name| {
             checks::single(headers, name)
         });
-        let caller = identified.map_err(|unauthorized| {
+        let Identified {
+            caller,
+            user_header,
+        } = identified.map_err(|unauthorized| {
             let mut refused = error(
                 StatusCode::UNAUTHORIZED,
                 INVALID_REQUEST,
@@ -103,7 +131,21 @@ impl Door {
                 .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refused
         })?;
-        Ok(Authenticated { caller, policy })
+        let asking = user_header.map_or_else(
+            || Ok(caller.clone()),
+            |name| {
+                let values = headers.get_all(name).iter();
+                behind::of_header(caller.clone(), values.map(HeaderValue::as_bytes))
+            },
+        );
+        Ok(ProvedHead {
+            known: Authenticated {
+                proved: caller.clone(),
+                caller,
+                policy: policy.clone(),
+            },
+            user: asking,
+        })
     }
 
     fn scope(&self, path: &str) -> Result<Scope, HttpAnswer> {
@@ -164,7 +206,8 @@ impl Door {
         };
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&visit.known.policy, &self.policy.current()) {
-            visit.known = match self.authenticate(&head.headers) {
+            let known = self.authenticate(&head.headers);
+            visit.known = match known.and_then(ProvedHead::admitted) {
                 Ok(known) => known,
                 Err(refused) => return refused,
             };
@@ -193,13 +236,16 @@ impl Door {
         } else {
             None
         };
-        match self.plain(known, message) {
-            Ok(message) => self.classified(visit, head.headers, message).await,
+        match self.judged(known, message) {
+            Ok((caller, message)) => {
+                visit.known.caller = caller;
+                self.classified(visit, head.headers, message).await
+            }
             // To SDKs of old an HTTP error is the end of their session.
             Err(refused) if in_session => json(StatusCode::OK, &refused),
             Err(refused) => {
                 if let (Some(_), Ok(session)) =
-                    (&answered, self.session(&head.headers, &known.caller, scope))
+                    (&answered, self.session(&head.headers, &known.proved, scope))
                 {
                     self.leaves_unanswered(&session, answered).await;
                 }

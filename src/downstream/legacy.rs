@@ -53,9 +53,9 @@ impl Door {
             place,
         } = visit;
         if message.kind == MessageKind::Request && message.method == "initialize" {
-            return Box::pin(self.open_session(known.caller, scope, message)).await;
+            return Box::pin(self.open_session(known.proved, scope, message)).await;
         }
-        let session = match self.session(headers, &known.caller, &scope) {
+        let session = match self.session(headers, &known.proved, &scope) {
             Ok(session) => session,
             Err(refused) => return refused,
         };

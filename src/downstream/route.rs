@@ -300,7 +300,8 @@ impl Door {
             .as_ref()
             .and_then(|params| params.get("cursor"))
             .filter(|cursor| !cursor.is_null());
-        let (id, Authenticated { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
+        let (id, Authenticated { caller, policy, .. }) =
+            (arrived.message.id.clone(), &arrived.known);
         let asked = ListAsked {
             caller,
             scope: &arrived.scope,
@@ -419,7 +420,7 @@ impl Door {
             arrived: self.clock.steady(),
             said,
         };
-        let (era, Authenticated { caller, policy }, links) =
+        let (era, Authenticated { caller, policy, .. }, links) =
             (arrived.revision.era(), arrived.known, arrived.links);
         Ok((
             span,

@@ -141,7 +141,9 @@ impl AgentSession {
                             if let Some(note) = self.links.questions.take_back(&link, message) { tell_message(note); }
                         }
                         (MessageKind::Notification | MessageKind::Response, _) => {
-                            let heard = self.links.tasks.heard(&self.caller, message, |owned| owned.server == name);
+                            let tasks = &self.links.tasks;
+                            let caller = tasks.spoken_for(&self.caller, &name, &message);
+                            let heard = tasks.heard(&caller, message, |owned| owned.server == name);
                             heard.await.map(tell_message).unwrap_or_default();
                         }
                     }
@@ -265,8 +267,10 @@ impl AgentSessions {
     /// Ends the sessions of agents that are none of `callers` any more, whatever streams of theirs
     /// are open.
     pub(crate) async fn keep(&self, callers: &[Arc<Caller>]) {
-        let is_known =
-            |session: &AgentSession| callers.iter().any(|caller| caller.is_same(&session.caller));
+        let is_known = |session: &AgentSession| {
+            let mut known = callers.iter();
+            known.any(|caller| caller.is_same_agent(&session.caller))
+        };
         self.end_each(|session| !is_known(session)).await;
     }
 

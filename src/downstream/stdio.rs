@@ -151,35 +151,44 @@ impl StdioAgent {
 
     fn authenticate(&self) -> Option<Authenticated> {
         let policy = self.door.policy.current();
+        let caller = policy.identity.of_agent(self.agent.as_str())?;
         Some(Authenticated {
-            caller: policy.identity.of_agent(self.agent.as_str())?,
+            proved: caller.clone(),
+            caller,
             policy,
         })
     }
 
     async fn message(&mut self, message: Message) {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
-        let Some(known) = self.authenticate() else {
+        let Some(mut known) = self.authenticate() else {
             if message.kind == MessageKind::Request {
                 self.say(&refuse(UNKNOWN_AGENT_MESSAGE)).await;
             }
             return;
         };
         let (kind, id) = (message.kind, message.id.clone());
-        let message = match self.door.plain(&known, message) {
-            Ok(message) => message,
+        let (caller, message) = match self.door.judged(&known, message) {
+            Ok(judged) => judged,
             Err(refused) => return self.refuse(kind, id, &refused).await,
         };
-        let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
+        known.caller = caller;
         if let Some(pace) = &known.caller.pace
             && pace.take(self.door.clock.steady()).is_err()
         {
             if message.kind != MessageKind::Request {
                 self.door.metrics.refused("overloaded");
             }
-            let refused = refuse(&too_fast(pace.rate()));
+            let words = too_fast(pace.rate());
+            let refused = Message::error(message.id.clone(), INVALID_REQUEST, &words, None);
             return self.refuse(message.kind, message.id, &refused).await;
         }
+        self.take(known, message).await;
+    }
+
+    /// A message that was judged.
+    async fn take(&mut self, known: Authenticated, message: Message) {
+        let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         match (message.kind, &self.session) {
             (MessageKind::Request, _) if is_modern(&message) => {
                 self.modern(known, message).await;
@@ -252,10 +261,10 @@ impl StdioAgent {
         }
     }
 
-    async fn open(&mut self, Authenticated { caller, .. }: Authenticated, message: Message) {
+    async fn open(&mut self, Authenticated { proved, .. }: Authenticated, message: Message) {
         match self
             .door
-            .initialize(caller, self.scope.clone(), &message)
+            .initialize(proved, self.scope.clone(), &message)
             .await
         {
             Ok(OpenedSession {

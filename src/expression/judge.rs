@@ -17,7 +17,9 @@ const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What rules know of the caller.
-const CALLER_FIELDS: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
+const CALLER_FIELDS: &[&str] = &[
+    "agent", "tenant", "user", "roles", "group", "model", "owner",
+];
 /// Names of types, as in `type(arguments.id) == string`.
 const TYPE_NAMES: &[&str] = &[
     "int",
@@ -204,7 +206,7 @@ impl<'a> ExpressionChecker<'a> {
                     self.error(
                         id,
                         &message,
-                        "the caller has agent, tenant, roles, group, model and owner",
+                        "the caller has agent, tenant, user, roles, group, model and owner",
                     );
                 }
                 self.walk(&mut select.operand);

@@ -3,7 +3,7 @@
 
 use super::reads::ArgumentsRead;
 use crate::model::caller::Caller;
-use crate::model::ids::TenantId;
+use crate::model::ids::{TenantId, UserId};
 use cel::common::types::{
     CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
 };
@@ -37,9 +37,10 @@ impl<'v> LazyCaller<'v> {
     fn value(&self) -> CelMap<'v> {
         let caller = self.caller;
         let roles: Vec<Borrowed<'v>> = caller.roles.iter().map(|role| text(Some(role))).collect();
-        let members: [(&'static str, Borrowed<'v>); 6] = [
+        let members: [(&'static str, Borrowed<'v>); 7] = [
             ("agent", text(Some(caller.agent.as_str()))),
             ("tenant", text(caller.tenant.as_ref().map(TenantId::as_str))),
+            ("user", text(caller.user.as_ref().map(UserId::as_str))),
             ("roles", Box::new(CelList::from(roles))),
             ("group", text(caller.group.as_deref())),
             ("model", text(caller.model.as_deref())),

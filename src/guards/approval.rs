@@ -12,7 +12,7 @@ use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::digest::Digest;
-use crate::model::ids::{ActionId, ToolName};
+use crate::model::ids::{ActionId, ToolName, UserId};
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     pub approvers: Option<Vec<String>>,
     /// How many of them have to allow it, 1 to 5; one who denies it is enough [default: 1].
     pub required: Option<u32>,
-    /// May an operator decide who has the agent's name? [default: false]
+    /// May an operator decide who has the agent's name, or its user's? [default: false]
     pub self_approval: bool,
     /// How long they have: 1s to 24h [default: 10m].
     pub approve_by: Option<String>,
@@ -87,7 +87,7 @@ pub struct Rule {
     pub roles: Vec<String>,
     /// How many of them have to allow it.
     pub needed: u32,
-    /// May an operator decide who has the agent's name?
+    /// May an operator decide who has the agent's name, or its user's?
     pub self_approval: bool,
     /// How long they have.
     pub approve_for: Duration,
@@ -267,11 +267,11 @@ impl Rule {
             policy.as_bytes(),
         ];
         let Some(beside) = beside else {
-            return Digest::of_parts("hold", &parts);
+            return caller.digest("hold", &parts);
         };
         // Under a name of its own, so that holds of calls without any keep the key that records
         // have.
-        Digest::of_parts(
+        caller.digest(
             "hold beside",
             &[&parts[..], &[&canonical::exact(beside)]].concat(),
         )
@@ -286,9 +286,10 @@ impl Rule {
         arguments: &Value,
         more: &[Option<Value>],
     ) -> Result<(), Refusal> {
-        let agent = caller.agent.as_str();
+        let named = caller.user.as_ref().map(UserId::as_str);
+        let asking = || std::iter::once(caller.agent.as_str()).chain(named);
         let most = approvers.reach(&self.roles, |name| {
-            self.self_approval || !is_same_name(name, agent)
+            self.self_approval || !asking().any(|known| is_same_name(name, known))
         });
         if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
             return Err(Refusal::ApproverUnreachable {

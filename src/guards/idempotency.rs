@@ -93,7 +93,7 @@ pub struct Rule {
 /// What a key is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyRequest<'a> {
-    /// Who calls: a key means something for its agent and tenant only (004-24, 004-27).
+    /// Who calls: a key means something for its agent, tenant and user only (004-24, 004-27).
     pub caller: &'a Caller,
     /// Where the tool lives.
     pub server: &'a ServerName,
@@ -431,7 +431,7 @@ pub struct Shown {
 // === impl Keyed ===
 
 impl Keyed {
-    /// SHA-256 over tenant, agent, server, tool and key, each with its length: what the store knows
+    /// SHA-256 over tenant, agent, user, server, tool and key, each with its length: what the store knows
     /// the call by.
     pub fn call_key(&self) -> Digest {
         self.call_key

@@ -17,9 +17,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+pub(crate) mod behind;
 mod family;
+mod front_ends;
 mod schemas;
 
+use behind::UsersBehind;
 pub(crate) use schemas::SchemaSettings;
 
 /// The agent of every message when no callers are configured.
@@ -67,6 +70,12 @@ pub(crate) struct CallerSettings {
     pub profile: Option<String>,
     /// Where it runs: `layers.environment` of a policy file has to have it.
     pub environment: Option<String>,
+    /// Who is behind it: `one` person, or a program for itself; or several people, of whom it is
+    /// trusted to name one in `_meta["dev.toolgate/user"]` of each request: `meta`.
+    pub users: Option<UsersBehind>,
+    /// Is a request refused that names no user? [default: true with `users: meta`, and for requests
+    /// that come through a front end with a `user_header`]
+    pub needs_user: Option<bool>,
     /// The agent that starts it. It sees no tool that its parent does not see, and has no role
     /// that its parent has not.
     pub parent: Option<String>,
@@ -77,6 +86,10 @@ pub(crate) struct CallerSettings {
     /// most: 60000 in 1m if absent. More are answered 429. All entries of one agent share it:
     /// only one of them has to say it.
     pub rate: Option<RateSettings>,
+    /// Tool calls that the agent may make for each user in a span of time, all of them at once at
+    /// most; calls that name no user are one user's. More are refused with `rate_exceeded`. All
+    /// entries of one agent share it.
+    pub user_limits: Option<RateSettings>,
     /// Tool calls that the agent, and those it starts, may make in a span of time, all of them at
     /// once at most. More are refused with `rate_exceeded`. All entries of one agent share it.
     pub limits: Option<RateSettings>,
@@ -104,6 +117,9 @@ pub(crate) struct FrontEndSettings {
     pub token: Secret,
     /// The HTTP header in which it names the agent.
     pub header: String,
+    /// The HTTP header in which it names the user for whom the agent asks; none: users are not told
+    /// apart.
+    pub user_header: Option<String>,
 }
 
 /// As run.
@@ -121,8 +137,18 @@ enum TokenHolder {
     Agent(Arc<Caller>),
     FrontEnd {
         header: String,
+        user_header: Option<String>,
         agents: HashMap<AgentId, Arc<Caller>>,
     },
+}
+
+/// Who has proved itself, before a user is known.
+#[derive(Debug)]
+pub struct Identified<'r> {
+    /// The agent.
+    pub caller: Arc<Caller>,
+    /// The header in which its front end names the user: no other sender's counts.
+    pub user_header: Option<&'r str>,
 }
 
 /// Why nobody was recognised. The agent reads only that it was not.
@@ -195,15 +221,16 @@ impl Section for Settings {
         };
         let mut seen = HashSet::new();
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
-        let names: Vec<&str> = front_ends
+        let names: HashMap<&str, bool> = front_ends
             .iter()
-            .map(|front_end| front_end.name.as_str())
+            .map(|front_end| (front_end.name.as_str(), front_end.user_header.is_some()))
             .collect();
         problems.under(Self::NAME, |problems| {
             rule.callers = family::callers(&callers, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
-                    settings.judge(&names, problems);
+                    let has_header = settings.judge(&names, problems);
+                    let spoken_for = behind::spoken_for(caller, &settings, has_header);
                     if let Some(token) = settings.token {
                         rule.tokens.push((
                             digest(&token, &mut seen, problems),
@@ -214,7 +241,7 @@ impl Section for Settings {
                         .front_end
                         .map(|name| spoken.entry(name).or_default());
                     let agent = caller.agent.clone();
-                    if of.is_some_and(|agents| agents.insert(agent, Arc::clone(caller)).is_some()) {
+                    if of.is_some_and(|agents| agents.insert(agent, spoken_for).is_some()) {
                         let hint = "one front end speaks for an agent in one entry only";
                         problems.error("this front end speaks for this agent already", hint);
                     }
@@ -234,7 +261,11 @@ impl Section for Settings {
 }
 
 impl CallerSettings {
-    fn judge(&self, front_ends: &[&str], problems: &mut Problems) {
+    /// `front_ends`: by name, and whether they name users. Gives back whether its own does.
+    fn judge(&self, front_ends: &HashMap<&str, bool>, problems: &mut Problems) -> bool {
+        let of = self.front_end.as_deref();
+        let has_header = of.and_then(|name| front_ends.get(name)) == Some(&true);
+        behind::judge(self, has_header, problems);
         if self.agent.trim() != self.agent || self.agent.is_empty() {
             let hint = "write the agent's name, without blanks around it";
             problems.under("agent", |problems| {
@@ -250,7 +281,7 @@ impl CallerSettings {
         if self
             .front_end
             .as_deref()
-            .is_some_and(|name| !front_ends.contains(&name))
+            .is_some_and(|name| !front_ends.contains_key(name))
         {
             let hint = "declare it under `front_ends`";
             problems.under("front_end", |problems| {
@@ -283,40 +314,7 @@ impl CallerSettings {
                 problems.error(format!("the role `{role}` is blank"), "take it away");
             });
         }
-    }
-}
-
-impl FrontEndSettings {
-    /// Its token, and the agents that it speaks for, which are taken out of `spoken`.
-    fn compile(
-        self,
-        spoken: &mut HashMap<String, HashMap<AgentId, Arc<Caller>>>,
-        seen: &mut HashSet<[u8; 32]>,
-        problems: &mut Problems,
-    ) -> Option<([u8; 32], TokenHolder)> {
-        let Self {
-            name,
-            token,
-            header,
-        } = self;
-        let Some(agents) = spoken.remove(&name) else {
-            let hint = "give one agent `front_end` with this name, and each name to one front end";
-            problems.error("speaks for no agent", hint);
-            return None;
-        };
-        if header.is_empty()
-            || !header
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        {
-            let hint = "use letters, digits and `-`, such as x-agent-id";
-            problems.under("header", |problems| {
-                problems.error("is no name of a header", hint);
-            });
-        }
-        let header = header.to_ascii_lowercase();
-        let digest = digest(&token, seen, problems);
-        Some((digest, TokenHolder::FrontEnd { header, agents }))
+        has_header
     }
 }
 
@@ -384,9 +382,13 @@ impl Rule {
         &self,
         bearer: Option<&str>,
         header: impl FnOnce(&str) -> Option<&'h str>,
-    ) -> Result<Arc<Caller>, Unauthorized> {
+    ) -> Result<Identified<'_>, Unauthorized> {
+        let by_itself = |caller: &Arc<Caller>| Identified {
+            caller: Arc::clone(caller),
+            user_header: None,
+        };
         if let Some(caller) = &self.anonymous {
-            return Ok(Arc::clone(caller));
+            return Ok(by_itself(caller));
         }
         let digest = hash(bearer.ok_or(Unauthorized::NoToken)?);
         let mut found = u64::MAX;
@@ -400,13 +402,17 @@ impl Rule {
             .map(|(_, holder)| holder)
             .ok_or(Unauthorized::UnknownToken)?
         {
-            TokenHolder::Agent(caller) => Ok(Arc::clone(caller)),
+            TokenHolder::Agent(caller) => Ok(by_itself(caller)),
             TokenHolder::FrontEnd {
                 header: name,
+                user_header,
                 agents,
             } => header(name)
                 .and_then(|agent| agents.get(agent))
-                .cloned()
+                .map(|caller| Identified {
+                    user_header: user_header.as_deref(),
+                    ..by_itself(caller)
+                })
                 .ok_or(Unauthorized::UnknownAgent),
         }
     }

@@ -61,8 +61,8 @@ struct PermissionLimits {
 pub(crate) struct Resource {
     /// JSON pointer to the argument: text, or a list of texts that must all be within reach.
     pub pointer: String,
-    /// Patterns of which one must match: `*` stands for any text, `{tenant}` and `{agent}` for the
-    /// caller's.
+    /// Patterns of which one must match: `*` stands for any text, `{tenant}`, `{user}` and
+    /// `{agent}` for the caller's.
     pub allow: Vec<String>,
 }
 

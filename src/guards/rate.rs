@@ -17,11 +17,17 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod each_user;
+
+use each_user::UserLimits;
+
 /// How many calls, of one agent or of all agents of a group together: `{ calls: 600, per: 1m }`.
 #[derive(Debug, Default)]
 pub(super) struct Settings<'a> {
     /// The limits of each entry of `callers`, by its agent; all entries of an agent share them.
     pub agents: Vec<(&'a str, Option<&'a RateSettings>)>,
+    /// The limits of each user of an agent, likewise.
+    pub users: Vec<(&'a str, Option<&'a RateSettings>)>,
     /// The limits of each of `groups`, by its name.
     pub groups: Vec<(&'a str, Option<&'a RateSettings>)>,
 }
@@ -30,6 +36,7 @@ pub(super) struct Settings<'a> {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Rule {
     agents: HashMap<AgentId, Arc<CallLimit>>,
+    users: HashMap<AgentId, Arc<UserLimits>>,
     groups: HashMap<String, Arc<CallLimit>>,
 }
 
@@ -80,6 +87,13 @@ impl Section for Settings<'_> {
             for (index, (agent, written)) in self.agents.into_iter().enumerate() {
                 problems.under(index.to_string(), |problems| {
                     rule.limit_agent(agent, written, problems);
+                });
+            }
+            for (index, (agent, written)) in self.users.into_iter().enumerate() {
+                problems.under(index.to_string(), |problems| {
+                    problems.under("user_limits", |problems| {
+                        rule.limit_users(agent, written, problems);
+                    });
                 });
             }
         });
@@ -139,6 +153,26 @@ impl Rule {
         }
     }
 
+    fn limit_users(
+        &mut self,
+        agent: &str,
+        written: Option<&RateSettings>,
+        problems: &mut Problems,
+    ) {
+        let Some(rate) = written.and_then(|written| written.clone().compile(problems)) else {
+            return;
+        };
+        let limits = || Arc::new(UserLimits::new(rate));
+        let known = self.users.entry(AgentId::new(agent));
+        if known.or_insert_with(limits).rate() != rate {
+            let agent = agent.escape_debug();
+            problems.error(
+                format!("another entry gives the users of `{agent}` other limits"),
+                "write them in one entry: all tokens of an agent share them",
+            );
+        }
+    }
+
     /// What counts for `caller`, each once, by name: its own limits and its group's, and those of
     /// every agent that started it.
     fn limits(&self, caller: &Caller) -> Vec<&CallLimit> {
@@ -172,10 +206,18 @@ impl Rule {
     /// but where another call was quicker, and says when one will fit.
     pub(super) fn take(&self, caller: &Caller, now: Duration) -> Result<Paced, Refusal> {
         let limits = self.limits(caller);
-        let waits = limits.iter().map(|limit| limit.meter.wait(now));
-        let mut wait = waits.max().unwrap_or_default();
+        let own = self.users.get(&caller.agent);
+        let own = own.map(|users| users.of(caller, now));
+        let meters = || {
+            let shared = limits.iter().map(|limit| &limit.meter);
+            own.as_deref().into_iter().chain(shared)
+        };
+        let mut wait = meters()
+            .map(|meter| meter.wait(now))
+            .max()
+            .unwrap_or_default();
         if wait.is_zero() {
-            let taken = limits.iter().try_for_each(|limit| limit.meter.take(now));
+            let taken = meters().try_for_each(|meter| meter.take(now));
             wait = taken.err().unwrap_or_default();
         }
         if wait.is_zero() {
@@ -188,8 +230,12 @@ impl Rule {
 
     /// What counts for `caller`, in words, for `explain`.
     pub(super) fn explain(&self, caller: &Caller) -> impl Iterator<Item = String> {
+        let each = self.users.get(&caller.agent);
+        let each = each.map(|users| format!("{}, of each user", users.rate().words("call")));
         let limits = self.limits(caller).into_iter();
-        limits.map(|limit| format!("{}, of {}", limit.meter.rate().words("call"), limit.of))
+        let shared =
+            limits.map(|limit| format!("{}, of {}", limit.meter.rate().words("call"), limit.of));
+        each.into_iter().chain(shared)
     }
 
     /// Takes the place of `before`: what was used of that is used of this, also where the limits
@@ -197,6 +243,11 @@ impl Rule {
     pub(super) fn succeed(&self, before: &Self) {
         take_over(&self.agents, &before.agents);
         take_over(&self.groups, &before.groups);
+        for (agent, limits) in &self.users {
+            if let Some(had) = before.users.get(agent) {
+                limits.take_over(had, Clock.steady());
+            }
+        }
     }
 }
 
@@ -215,6 +266,7 @@ fn take_over<N: Eq + Hash>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::UserId;
 
     const START: Duration = Duration::from_secs(1_000);
 
@@ -280,6 +332,7 @@ mod tests {
                 ("free", None),
             ],
             groups: vec![("g", Some(&four))],
+            ..Settings::default()
         });
         let (parent, other, free) = (of_group("parent"), of_group("other"), Caller::named("free"));
         let child = Caller {
@@ -307,12 +360,38 @@ mod tests {
         }
     }
 
+    /// One person uses up no other's share, nor what the agent has for all.
+    #[test]
+    fn each_user_has_its_own_share() {
+        let (three, two) = (settings(3), settings(2));
+        let rule = compiled(Settings {
+            agents: vec![("a", Some(&three))],
+            users: vec![("a", Some(&two))],
+            ..Settings::default()
+        });
+        let agent = Caller::named("a");
+        let ada = agent.for_user(UserId::new("ada"));
+        for _ in 0..2 {
+            let _ = rule.take(&ada, START).unwrap();
+        }
+        assert_eq!(after(rule.take(&ada, START)), 30_000);
+        let again = compiled(Settings {
+            users: vec![("a", Some(&two))],
+            ..Settings::default()
+        });
+        again.succeed(&rule);
+        after(again.take(&ada, START));
+        let _ = rule.take(&agent, START).unwrap();
+        after(rule.take(&agent.for_user(UserId::new("bob")), START));
+    }
+
     /// What a later limit refuses uses nothing of the earlier ones.
     #[test]
     fn a_refused_call_uses_nothing() {
         let rule = compiled(Settings {
             agents: vec![("a", Some(&settings(5))), ("b", None)],
             groups: vec![("g", Some(&settings(1)))],
+            ..Settings::default()
         });
         let (one, other) = (of_group("a"), of_group("b"));
         let _ = rule.take(&other, START).unwrap();

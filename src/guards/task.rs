@@ -1,8 +1,8 @@
 //! Says which task and which session a call belongs to; refuses names that cannot be one.
 //!
 //! Before repetition, which looks at the task's last calls. A name means something only together
-//! with the agent and the tenant that were authenticated: nobody reaches another's budget, history
-//! or fence by naming it (guarantees §5).
+//! with the agent, the tenant and the user that were authenticated: nobody reaches another's budget,
+//! history or fence by naming it (guarantees §5).
 
 use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;
@@ -42,7 +42,7 @@ pub(crate) enum TaskSource {
 /// A task or a session of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskOrSession {
-    /// SHA-256 over tenant, agent, source and name, each with its length.
+    /// SHA-256 over tenant, agent, user, source and name, each with its length.
     pub key: Digest,
     /// What named it.
     pub source: TaskSource,
@@ -156,7 +156,7 @@ fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
         name.as_bytes(),
     ];
     TaskOrSession {
-        key: Digest::of_parts("toolgate task", &parts),
+        key: caller.digest("toolgate task", &parts),
         source,
     }
 }

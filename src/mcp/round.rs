@@ -164,8 +164,10 @@ impl RoundSeal {
             &canonical::exact(&asked),
             own.as_bytes(),
         ];
+        // One part more, where there is one: what was sealed for a caller without a user stays so.
+        let named = caller.user.as_ref().map(|user| user.as_str().as_bytes());
         let mut mac = self.0.clone();
-        for part in parts {
+        for part in parts.into_iter().chain(named) {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             mac.update(part);
         }

@@ -1,6 +1,7 @@
 //! Who calls: one immutable record, made once when the message arrives (001-60).
 
-use super::ids::{AgentId, TenantId};
+use super::digest::Digest;
+use super::ids::{AgentId, TenantId, UserId};
 use super::rate::Meter;
 use super::reads::SchemaReader;
 use std::sync::Arc;
@@ -13,6 +14,12 @@ pub struct Caller {
     pub agent: AgentId,
     /// The tenant it acts for.
     pub tenant: Option<TenantId>,
+    /// The person it acts for, where one is named; none is a person of its own.
+    pub user: Option<UserId>,
+    /// May it name that person itself, in `_meta`? Strictly from the configuration.
+    pub names_users: bool,
+    /// Is a request of it refused that names no such person?
+    pub needs_user: bool,
     /// Its roles.
     pub roles: Vec<String>,
     /// The team it belongs to.
@@ -34,12 +41,26 @@ pub struct Caller {
     pub pace: Option<Arc<Meter>>,
 }
 
+/// Whose something is: what belongs to a caller is kept under it, and found by no other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallerKey {
+    /// The agent.
+    pub agent: AgentId,
+    /// The tenant it acts for.
+    pub tenant: Option<TenantId>,
+    /// The person it acts for.
+    pub user: Option<UserId>,
+}
+
 impl Caller {
     /// That agent, of which nothing else is known.
     pub fn named(agent: &str) -> Self {
         Self {
             agent: AgentId::new(agent),
             tenant: None,
+            user: None,
+            names_users: false,
+            needs_user: false,
             roles: Vec::new(),
             group: None,
             model: None,
@@ -52,10 +73,76 @@ impl Caller {
         }
     }
 
-    /// Whether both are one agent, acting for one tenant: then what belongs to one belongs to the
-    /// other.
+    /// Whether both are one agent, acting for one tenant and one user: then what belongs to one
+    /// belongs to the other.
     pub fn is_same(&self, other: &Self) -> bool {
+        self.is_same_agent(other) && self.user == other.user
+    }
+
+    /// Whether both are one agent, acting for one tenant, whichever person is behind it.
+    pub fn is_same_agent(&self, other: &Self) -> bool {
         (&self.agent, &self.tenant) == (&other.agent, &other.tenant)
+    }
+
+    /// Whether it is what `entry`, as configured, stands for, whichever person is behind it, and
+    /// whether it came through the front end of that entry or by itself.
+    pub fn is_of_entry(&self, entry: &Self) -> bool {
+        let asked = Self {
+            user: None,
+            needs_user: entry.needs_user,
+            ..self.clone()
+        };
+        asked == *entry
+    }
+
+    /// The same, acting for `user`.
+    #[must_use]
+    pub fn for_user(&self, user: UserId) -> Self {
+        Self {
+            user: Some(user),
+            ..self.clone()
+        }
+    }
+
+    /// The same, acting for nobody but itself.
+    #[must_use]
+    pub fn as_agent(&self) -> Self {
+        Self {
+            user: None,
+            ..self.clone()
+        }
+    }
+
+    /// Under which key what belongs to the caller is kept.
+    pub fn key(&self) -> CallerKey {
+        CallerKey {
+            agent: self.agent.clone(),
+            tenant: self.tenant.clone(),
+            user: self.user.clone(),
+        }
+    }
+
+    /// For whom it asks, as the ledger has it: the user, where there is one, else the agent.
+    pub fn user_id(&self) -> String {
+        let named = self.user.as_ref().map(UserId::as_str);
+        named.unwrap_or(self.agent.as_str()).to_owned()
+    }
+
+    /// The agent, as the ledger has it: where it asks for a user.
+    pub fn agent_id(&self) -> Option<String> {
+        self.user.as_ref().map(|_| self.agent.to_string())
+    }
+
+    /// Hashes `parts` so that those of two users never give the same. Without a user it is what
+    /// records have that know of none.
+    pub fn digest(&self, purpose: &str, parts: &[&[u8]]) -> Digest {
+        match &self.user {
+            None => Digest::of_parts(purpose, parts),
+            Some(user) => {
+                let purpose = format!("{purpose} of a user");
+                Digest::of_parts(&purpose, &[parts, &[user.as_str().as_bytes()]].concat())
+            }
+        }
     }
 
     /// The provider of its model: what stands before the first `/`.

@@ -18,6 +18,7 @@ pub const MANDATORY_FIELDS: [&str; 8] = [
 pub const OPTIONAL_FIELDS: &[&str] = &[
     "time",
     "trace_id",
+    "agent_id",
     "roles",
     "session",
     "revision",
@@ -72,8 +73,11 @@ pub struct Entry {
     pub request_id: String,
     /// W3C trace id, from the message or new (003-80).
     pub trace_id: String,
-    /// The agent (003-67).
+    /// For whom it was: the user, where one was named, else the agent (003-67).
     pub user_id: String,
+    /// The agent, where `user_id` is a user behind it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent_id: Option<String>,
     /// The caller's tenant (003-68).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant_id: Option<String>,
@@ -208,4 +212,16 @@ pub struct Entry {
     /// When the first of them was judged.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub first_time: Option<String>,
+}
+
+impl Entry {
+    /// The agent.
+    pub fn agent(&self) -> &str {
+        self.agent_id.as_deref().unwrap_or(&self.user_id)
+    }
+
+    /// The user behind the agent, where one was named.
+    pub fn named_user(&self) -> Option<&str> {
+        self.agent_id.as_ref().map(|_| self.user_id.as_str())
+    }
 }

@@ -56,6 +56,11 @@ name!(
     /// A tenant, as the configuration names it.
     TenantId
 );
+name!(
+    /// A person behind an agent, as that agent or its front end names the person: byte for byte,
+    /// nothing is folded.
+    UserId
+);
 
 /// What stands between a server's name and a tool's name.
 pub const NAME_SEPARATOR: &str = "__";

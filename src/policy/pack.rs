@@ -9,7 +9,7 @@ use crate::guards::secrets::{Binding, Bindings, SecretSource, SecretTarget};
 use crate::guards::{Mode, hooks, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
-use crate::model::ids::{self, AgentId, ServerName, ToolName};
+use crate::model::ids::{self, AgentId, ServerName, ToolName, UserId};
 use crate::schema::Schema;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -55,6 +55,8 @@ pub(crate) struct PosedCall {
     pub name: String,
     /// Who calls: a name of the pack, or an agent of the configuration.
     pub caller: String,
+    /// The user for whom it asks.
+    pub user: Option<UserId>,
     /// `server__tool`.
     pub tool: ToolName,
     /// The arguments.

@@ -107,7 +107,8 @@ impl Relay {
             .current()
             .identity
             .callers()
-            .contains(&request.caller)
+            .iter()
+            .any(|known| request.caller.is_of_entry(known))
             || !is_own()
         {
             return false;

@@ -57,6 +57,8 @@ type AgentAndTenant = (String, Option<String>);
 /// What has to be the same in all that one entry stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SumKind {
+    /// The user, where one was named.
+    user: Option<String>,
     tool: String,
     /// Of what is no call.
     method: Option<String>,
@@ -74,6 +76,7 @@ struct SumKind {
 impl SumKind {
     fn of(entry: &Entry) -> Self {
         Self {
+            user: entry.named_user().map(str::to_owned),
             tool: entry.tool.clone(),
             method: entry.method.clone(),
             outcome: entry.outcome.clone(),
@@ -85,6 +88,11 @@ impl SumKind {
             policy: entry.policy.clone(),
             of: [entry.claimed_by.clone(), entry.approval.clone()],
         }
+    }
+
+    /// Whether it says of `entry` which tool it is of, and for whom.
+    fn is_of(&self, entry: &Entry) -> bool {
+        self.tool != SEVERAL_TOOLS && self.user.as_deref() == entry.named_user()
     }
 
     /// In which room it is told apart.
@@ -107,16 +115,19 @@ struct AgentSums {
 struct Rooms([BTreeMap<SumKind, Sum>; MAX_KINDS_PER_ROOM.len()]);
 
 impl Rooms {
-    /// The sum for what `entry` is, and whether it is for one tool only.
+    /// The sum for what `entry` is, and whether it is for one tool of one user only.
     fn sum(&mut self, entry: &Entry) -> (&mut Sum, bool) {
         let (mut kind, is_offered) = (SumKind::of(entry), entry.schema_hash.is_some());
         if !self.has_room(&kind, is_offered) {
             kind.of = [None, None];
         }
+        if !self.has_room(&kind, is_offered) || self.has_many_users(&kind, is_offered) {
+            kind.user = None;
+        }
         if !self.has_room(&kind, is_offered) {
             SEVERAL_TOOLS.clone_into(&mut kind.tool);
         }
-        let is_one = kind.tool != SEVERAL_TOOLS;
+        let is_one = kind.is_of(entry);
         let room = &mut self.0[kind.room(is_offered)];
         (
             room.entry(kind).or_insert_with(|| Sum {
@@ -125,6 +136,14 @@ impl Rooms {
             }),
             is_one,
         )
+    }
+
+    /// Users are names that an agent makes up: half of a room is for kinds that name none.
+    fn has_many_users(&self, kind: &SumKind, is_offered: bool) -> bool {
+        let room = kind.room(is_offered);
+        kind.user.is_some()
+            && self.0[room].len() >= MAX_KINDS_PER_ROOM[room] / 2
+            && !self.0[room].contains_key(kind)
     }
 
     fn has_room(&self, kind: &SumKind, is_offered: bool) -> bool {
@@ -153,7 +172,7 @@ impl OpenSums {
     /// `lean`: nothing is.
     fn take(&self, entry: Box<Entry>, now: Duration, lean: bool) -> Option<Box<Entry>> {
         let mut agents = self.0.lock();
-        let whose = (entry.user_id.clone(), entry.tenant_id.clone());
+        let whose = (entry.agent().to_owned(), entry.tenant_id.clone());
         let agent = agents.entry(whose).or_insert_with(|| AgentSums {
             pace: Meter::new(AGENT_ENTRY_RATE),
             rooms: Rooms::default(),
@@ -185,11 +204,7 @@ impl OpenSums {
                     let is_due = |begun: &mut BegunSum| {
                         all || now.saturating_sub(begun.since) >= SUM_DURATION
                     };
-                    drained.extend(
-                        sum.begun
-                            .take_if(is_due)
-                            .map(|begun| begun.entry(&kind.tool)),
-                    );
+                    drained.extend(sum.begun.take_if(is_due).map(|begun| begun.entry(kind)));
                     sum.begun.is_some() || !sum.pace.is_unused(now)
                 });
             }
@@ -200,15 +215,20 @@ impl OpenSums {
 }
 
 impl BegunSum {
-    fn entry(self, tool: &str) -> Entry {
+    fn entry(self, kind: &SumKind) -> Entry {
         let Self {
             first, count, last, ..
         } = self;
-        let sum = Entry {
-            tool: tool.to_owned(),
+        let (is_one, agent) = (kind.is_of(&last), last.agent().to_owned());
+        let mut sum = Entry {
+            tool: kind.tool.clone(),
             ..*last
         };
-        if count == 1 && tool != SEVERAL_TOOLS {
+        if kind.user.is_none() {
+            sum.agent_id = None;
+            sum.user_id = agent;
+        }
+        if count == 1 && is_one {
             sum
         } else {
             Entry {

@@ -37,6 +37,9 @@ pub(crate) struct OpenHold {
     /// Its tenant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<String>,
+    /// The user for whom it asks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
     /// The agent's roles.
     pub caller_roles: Vec<String>,
     /// `server__tool`.
@@ -160,7 +163,8 @@ pub(crate) enum DecisionError {
 
 fn not_yours(roles: &[String], is_itself: bool) -> String {
     if is_itself {
-        return "an agent's call is not decided by an operator of the same name".to_owned();
+        return "a call is not decided by an operator of the same name as its agent or user"
+            .to_owned();
     }
     format!(
         "only an operator with one of these roles can decide: {}",
@@ -171,7 +175,8 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
 impl OpenHold {
     /// Whether an operator of this name with these roles may decide about it.
     pub(crate) fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
-        let is_itself = is_same_name(name, &self.agent) && !self.self_approval;
+        let mut asking = std::iter::once(&self.agent).chain(&self.user);
+        let is_itself = asking.any(|known| is_same_name(name, known)) && !self.self_approval;
         !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
 
@@ -204,6 +209,7 @@ impl OpenHold {
             execute_by: is_allowed.then(|| time(hold.ends())),
             agent: question.agent,
             tenant: question.tenant,
+            user: question.user,
             caller_roles: question.caller_roles,
             tool: question.tool.to_string(),
             arguments: Some(question.arguments),
@@ -306,7 +312,7 @@ pub(crate) async fn decide(
                 .ok_or(DecisionError::Gone(id))
         }
         Err(CommandRefusal::Undecided(Undecided::NotYours)) => {
-            let is_itself = is_same_name(&who, &hold.question.agent) && !hold.self_approval;
+            let is_itself = hold.question.is_asked_by(&who) && !hold.self_approval;
             Err(DecisionError::NotYours {
                 roles: hold.roles,
                 is_itself,

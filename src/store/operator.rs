@@ -87,6 +87,9 @@ pub(crate) struct OpenCall {
     pub since: String,
     /// The agent.
     pub agent: String,
+    /// The user for whom it was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
     /// `server__tool`.
     pub tool: String,
     /// From 1.
@@ -108,6 +111,7 @@ impl OpenCall {
             state: claim.phase.word().to_owned(),
             since: time(claim.changed),
             agent: claim.agent.clone(),
+            user: claim.user.clone(),
             tool: claim.tool.to_string(),
             attempt: claim.attempt,
             why,
@@ -157,7 +161,8 @@ pub(crate) async fn resolve(
         .find(action)
         .await?
         .ok_or(Unresolved::NoClaim(action))?;
-    if is_same_name(&claim.agent, &who) {
+    let mut asking = std::iter::once(&claim.agent).chain(&claim.user);
+    if asking.any(|name| is_same_name(name, &who)) {
         return Err(Unresolved::Own);
     }
     let phase = match verdict {

@@ -55,13 +55,12 @@ impl StateTable {
             return WaitingHolds::default();
         };
         let holds = self.holds.values().map(|kept| &kept.value);
-        let agent = holds
-            .clone()
-            .filter(|hold| hold.is_alike(&ask.question, now))
-            .count();
+        let waiting =
+            |fits: &dyn Fn(&Hold) -> bool| holds.clone().filter(|hold| fits(hold)).count();
         WaitingHolds {
-            all: holds.filter(|hold| hold.is_waiting(now)).count(),
-            agent,
+            all: waiting(&|hold| hold.is_waiting(now)),
+            agent: waiting(&|hold| hold.is_alike(&ask.question, now)),
+            caller: waiting(&|hold| hold.is_for_same(&ask.question, now)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Links to one server that belong to one agent, not to one request or one session of it: an agent
 //! of 2026-07-28 has no session, and a legacy server answers in sessions only (protocol §4.3).
 //!
-//! One for each agent, tenant and set of declared capabilities. It ends when nobody has used it for
+//! One for each agent, tenant, user and set of declared capabilities. It ends when nobody has used it for
 //! a while, and is made anew once a server has forgotten it.
 
 use super::link::Link;
@@ -13,9 +13,9 @@ use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Era;
-use crate::model::caller::Caller;
+use crate::model::caller::{Caller, CallerKey};
 use crate::model::clock::Clock;
-use crate::model::ids::{AgentId, ServerName, TenantId};
+use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
 use bytes::Bytes;
@@ -44,8 +44,10 @@ pub(crate) use reached::ReachedLink;
 /// the server's memory.
 const MAX_CALLER_CHILDREN: usize = 16;
 const MAX_CALLER_SESSIONS: usize = 256;
-/// Of these, of one agent and tenant: each set of capabilities that it declares is one.
-const MAX_LINKS_PER_AGENT: usize = 4;
+/// Of these, of one agent, tenant and user: each set of capabilities that it declares is one.
+const MAX_LINKS_PER_CALLER: usize = 4;
+/// One in so many of a server's links is left to other agents, however many users are behind one.
+const OTHERS_SHARE: usize = 4;
 /// A link that no request has used for so long is closed.
 const LINK_IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// Links that are remembered when they are gone. An agent whose link was forgotten is not told that
@@ -67,8 +69,7 @@ pub(crate) struct Asker<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LinkKey {
     server: ServerName,
-    agent: AgentId,
-    tenant: Option<TenantId>,
+    whose: CallerKey,
     capabilities: Bytes,
 }
 
@@ -145,16 +146,20 @@ impl Drop for LinkRoom {
 }
 
 impl LinkKey {
-    fn is_same_agent(&self, other: &Self) -> bool {
-        (&self.server, &self.agent, &self.tenant) == (&other.server, &other.agent, &other.tenant)
+    fn is_of_same_caller(&self, other: &Self) -> bool {
+        (&self.server, &self.whose) == (&other.server, &other.whose)
+    }
+
+    fn is_of_same_agent(&self, other: &Self) -> bool {
+        let whose = |key: &Self| (key.whose.agent.clone(), key.whose.tenant.clone());
+        self.server == other.server && whose(self) == whose(other)
     }
 
     fn of(server: &UpstreamServer, caller: &Caller, initialize: Option<&Text>) -> Self {
         let capabilities = initialize.and_then(|params| params.get("capabilities"));
         Self {
             server: server.settings.name.clone(),
-            agent: caller.agent.clone(),
-            tenant: caller.tenant.clone(),
+            whose: caller.key(),
             capabilities: capabilities
                 .map(|declared| Bytes::from(canonical::exact(&declared.value())))
                 .unwrap_or_default(),
@@ -171,8 +176,8 @@ impl CallerLinks {
         Some(found.clone())
     }
 
-    /// Takes room for one more: of its own links, if the agent has many, else of all, the one that was
-    /// not used for longest goes, if nobody uses it.
+    /// Takes room for one more: of its own links, if the caller or its agent has many, else of all, the
+    /// one that was not used for longest goes, if nobody uses it.
     fn make_room(&self, key: &LinkKey, is_child: bool) -> Result<Option<Arc<CallerLink>>, Fault> {
         let most = if is_child {
             MAX_CALLER_CHILDREN
@@ -181,12 +186,15 @@ impl CallerLinks {
         };
         let (mut open, mut coming) = (self.open.lock(), self.coming.lock());
         let is_here = |known: &LinkKey| known.server == key.server;
-        let is_own = |known: &LinkKey| known.is_same_agent(key);
+        let is_own = |known: &LinkKey| known.is_of_same_caller(key);
         let count = |fits: &dyn Fn(&LinkKey) -> bool| {
             let open = open.iter().filter(|known| fits(&known.key)).count();
             open + coming.iter().filter(|known| fits(known)).count()
         };
-        let has_many = count(&is_own) >= MAX_LINKS_PER_AGENT;
+        // Users are names that one agent says: all of them together leave room for other agents.
+        let is_agents = |known: &LinkKey| known.is_of_same_agent(key);
+        let own_many = count(&is_own) >= MAX_LINKS_PER_CALLER;
+        let has_many = own_many || count(&is_agents) >= most - most / OTHERS_SHARE;
         if !has_many && count(&is_here) < most {
             coming.push(key.clone());
             return Ok(None);
@@ -195,8 +203,10 @@ impl CallerLinks {
             .iter()
             .enumerate()
             .filter(|(_, known)| {
-                if has_many {
+                if own_many {
                     is_own(&known.key)
+                } else if has_many {
+                    is_agents(&known.key)
                 } else {
                     is_here(&known.key)
                 }
@@ -313,7 +323,10 @@ impl CallerLinks {
         if let Some(open) = self.open_modern_link(server, caller)? {
             return Ok(open);
         }
-        let (at, key) = (server.clone(), LinkKey::of(server, caller, None));
+        let (at, key) = (
+            server.clone(),
+            LinkKey::of(server, &caller.as_agent(), None),
+        );
         let opens = async move {
             let opened = at.open_modern().await.map_err(Fault::before_sending);
             opened.map(|(link, said, unsolicited)| OpenedCallerLink {
@@ -338,7 +351,7 @@ impl CallerLinks {
         if !server.settings.is_child() {
             return Ok(Some(shared));
         }
-        let key = LinkKey::of(server, caller, None);
+        let key = LinkKey::of(server, &caller.as_agent(), None);
         let is_first = {
             let mut first = self.first.lock();
             let first = first.entry(key.server.clone());

@@ -9,9 +9,9 @@ use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
-use crate::model::caller::Caller;
+use crate::model::caller::{Caller, CallerKey};
 use crate::model::clock::Clock;
-use crate::model::ids::{AgentId, ServerName, TenantId};
+use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -22,9 +22,10 @@ use tokio_util::task::AbortOnDropHandle;
 #[cfg(test)]
 mod tests;
 
-/// Tasks that are kept, of one agent and of all; beyond it the one that nobody asked after for
-/// longest is let go.
-const MAX_HELD_PER_AGENT: usize = 64;
+/// Tasks that are kept, of one caller, of one agent with all people behind it, and of all; beyond it
+/// the one that nobody asked after for longest is let go.
+const MAX_HELD_PER_CALLER: usize = 64;
+const MAX_HELD_PER_AGENT: usize = 512;
 const MAX_HELD: usize = 1_000;
 /// A task that nobody asks after for so long is let go: its link may end then.
 const HELD_TIMEOUT: Duration = Duration::from_hours(1);
@@ -34,8 +35,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 /// Whose task it is, where, and its id.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HeldTaskKey {
-    agent: AgentId,
-    tenant: Option<TenantId>,
+    whose: CallerKey,
     server: ServerName,
     id: Vec<u8>,
 }
@@ -44,8 +44,7 @@ impl HeldTaskKey {
     /// Of this caller's task of that id.
     pub(crate) fn of(caller: &Caller, server: &ServerName, id: &Text) -> Self {
         Self {
-            agent: caller.agent.clone(),
-            tenant: caller.tenant.clone(),
+            whose: caller.key(),
             server: server.clone(),
             id: id.as_bytes().to_vec(),
         }
@@ -112,12 +111,17 @@ impl LegacyTasks {
         let (mut held, used) = (self.held.lock(), self.clock.steady());
         // What is only replaced needs no room of another's.
         let mut old: Vec<_> = held.remove(&key).into_iter().collect();
-        let own = held.keys().filter(|known| known.agent == key.agent).count();
-        if own >= MAX_HELD_PER_AGENT || held.len() >= MAX_HELD {
-            let may_go = held
-                .iter()
-                .filter(|(known, _)| held.len() >= MAX_HELD || known.agent == key.agent);
-            let oldest = may_go.min_by_key(|(_, task)| task.used);
+        let bounds = [MAX_HELD_PER_CALLER, MAX_HELD_PER_AGENT, MAX_HELD];
+        for (breadth, most) in bounds.into_iter().enumerate() {
+            let among = held.iter().filter(|(known, _)| match breadth {
+                0 => known.whose == key.whose,
+                1 => known.whose.agent == key.whose.agent,
+                _ => true,
+            });
+            if among.clone().count() < most {
+                continue;
+            }
+            let oldest = among.min_by_key(|(_, task)| task.used);
             let oldest = oldest.map(|(known, _)| known.clone());
             old.extend(oldest.and_then(|known| held.remove(&known)));
         }

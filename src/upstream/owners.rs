@@ -3,8 +3,8 @@
 
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};
-use crate::model::caller::Caller;
-use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
+use crate::model::caller::{Caller, CallerKey};
+use crate::model::ids::{AgentId, ServerName, ToolName};
 use crate::model::tally::FOREIGN_PROGRESS;
 use crate::model::work;
 use crate::telemetry::tasks::heavy;
@@ -107,14 +107,10 @@ struct TaskTable {
 }
 
 /// Whose it is, and its id.
-type TaskKey = (AgentId, Option<TenantId>, Vec<u8>);
+type TaskKey = (CallerKey, Vec<u8>);
 
 fn key(caller: &Caller, id: &Text) -> TaskKey {
-    (
-        caller.agent.clone(),
-        caller.tenant.clone(),
-        id.as_bytes().to_vec(),
-    )
+    (caller.key(), id.as_bytes().to_vec())
 }
 
 /// What a result says of a task, in one pass over it.
@@ -207,19 +203,49 @@ impl TaskOwners {
     /// The ids of the caller's tasks at a server, the newest first.
     pub(crate) fn held(&self, caller: &Caller, server: &ServerName) -> Vec<Text> {
         let kept = self.kept.lock();
-        let own = kept
-            .order
-            .iter()
-            .rev()
-            .filter(|(agent, tenant, _)| *agent == caller.agent && *tenant == caller.tenant);
+        let whose = caller.key();
+        let own = kept.order.iter().rev().filter(|(key, _)| *key == whose);
         let here = own.filter(|key| {
             let same = kept.owners.get(*key);
             same.is_some_and(|same| same.iter().any(|owned| owned.server == *server))
         });
-        here.filter_map(|(_, _, id)| {
-            Text::read(Bytes::copy_from_slice(id), &SERVER_JSON_LIMITS).ok()
-        })
-        .collect()
+        here.filter_map(|(_, id)| Text::read(Bytes::copy_from_slice(id), &SERVER_JSON_LIMITS).ok())
+            .collect()
+    }
+
+    /// As which caller an agent hears of that in its own session, where it names the user of each
+    /// request: as the one whose task it is.
+    pub(crate) fn spoken_for(
+        &self,
+        agent: &Arc<Caller>,
+        server: &ServerName,
+        said: &Message,
+    ) -> Arc<Caller> {
+        if !agent.names_users || agent.user.is_some() {
+            return agent.clone();
+        }
+        let params = said.body.as_ref();
+        let id = params.and_then(|params| params.get("taskId"));
+        let token = params.and_then(|params| params.get("progressToken"));
+        let (id, token) = (
+            id.map(|id| id.as_bytes().to_vec()),
+            token.map(|token| token.value()),
+        );
+        if id.is_none() && token.is_none() {
+            return agent.clone();
+        }
+        let is_it = |task: &TaskKey, same: &[OwnedTask]| {
+            let of_token = |owned: &OwnedTask| owned.token.as_ref().map(Text::value) == token;
+            let mut here = same.iter().filter(|owned| owned.server == *server);
+            here.any(|owned| id.as_ref() == Some(&task.1) || (token.is_some() && of_token(owned)))
+        };
+        let kept = self.kept.lock();
+        let mut own = kept.owners.iter().filter(|((whose, _), _)| {
+            (&whose.agent, &whose.tenant) == (&agent.agent, &agent.tenant)
+        });
+        let found = own.find(|(task, same)| is_it(task, same));
+        let named = found.and_then(|((whose, _), _)| whose.user.clone());
+        named.map_or_else(|| agent.clone(), |user| Arc::new(agent.for_user(user)))
     }
 
     /// Whether it is progress of a task of the caller that `may` be meant.
@@ -235,12 +261,10 @@ impl TaskOwners {
             owned.token.as_ref().is_some_and(|own| own.value() == token) && may(owned)
         };
         let kept = self.kept.lock();
-        let is_own = |agent: &AgentId, tenant: &Option<TenantId>| {
-            *agent == caller.agent && *tenant == caller.tenant
-        };
+        let whose = caller.key();
         kept.owners
             .iter()
-            .any(|((agent, tenant, _), same)| is_own(agent, tenant) && same.iter().any(is_it))
+            .any(|((key, _), same)| *key == whose && same.iter().any(is_it))
     }
 
     /// What a server said outside requests, or of a task, as the agent may read it: of tasks and

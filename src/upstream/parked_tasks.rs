@@ -9,9 +9,9 @@ use crate::mcp::bridge::TaskStatus;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::round::{RoundBinding, RoundSeal};
-use crate::model::caller::Caller;
+use crate::model::caller::{Caller, CallerKey};
 use crate::model::clock::Clock;
-use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
+use crate::model::ids::{AgentId, ServerName, unguessable};
 use crate::model::reply::Fault;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -66,16 +66,14 @@ pub(crate) struct ParkedTaskId {
 /// Whose task it is, and at which server.
 #[derive(Clone, PartialEq, Eq)]
 struct TaskHolder {
-    agent: AgentId,
-    tenant: Option<TenantId>,
+    whose: CallerKey,
     server: ServerName,
 }
 
 impl TaskHolder {
     fn of(caller: &Caller, server: &ServerName) -> Self {
         Self {
-            agent: caller.agent.clone(),
-            tenant: caller.tenant.clone(),
+            whose: caller.key(),
             server: server.clone(),
         }
     }
@@ -194,8 +192,8 @@ impl ParkedTasks {
             return Err(questions);
         };
         let mut tasks = self.tasks.lock();
-        let has_room = takes_all(&tasks, &holder.agent, &questions)
-            && make_room(&mut tasks, &holder.agent, self.clock.steady());
+        let has_room = takes_all(&tasks, &holder.whose.agent, &questions)
+            && make_room(&mut tasks, &holder.whose.agent, self.clock.steady());
         if !has_room {
             return Err(questions);
         }
@@ -418,7 +416,7 @@ fn make_room(tasks: &mut HashMap<String, ParkedTask>, agent: &AgentId, now: Dura
         let ended = task.forgettable();
         ended.is_none_or(|ended| now.saturating_sub(ended) < MAX_TASK_TIME)
     });
-    let is_own = |task: &ParkedTask| task.holder.agent == *agent;
+    let is_own = |task: &ParkedTask| task.holder.whose.agent == *agent;
     if tasks.values().filter(|task| is_own(task)).count() >= MAX_TASKS_PER_AGENT {
         let Some(oldest) = oldest_ended(tasks, is_own) else {
             return false;

@@ -9,8 +9,8 @@ use crate::mcp::bridge::{answer_to_legacy_server, input_required, is_after_pages
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::model::caller::Caller;
-use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
+use crate::model::caller::{Caller, CallerKey};
+use crate::model::ids::{ServerName, unguessable};
 use crate::telemetry::tasks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -53,8 +53,7 @@ pub(crate) struct FollowedTask {
 
 /// A call that waits for the agent's answers.
 pub(crate) struct ParkedCall {
-    agent: AgentId,
-    tenant: Option<TenantId>,
+    whose: CallerKey,
     server: ServerName,
     /// Where it was sent.
     pub reached: ReachedLink,
@@ -114,8 +113,7 @@ impl ParkedCalls {
             .map(|question| (&*question.key, &question.question));
         let result = input_required(asked, &format!("{STATE_PREFIX}{id}"));
         let parked = ParkedCall {
-            agent: call.caller.agent.clone(),
-            tenant: call.caller.tenant.clone(),
+            whose: call.caller.key(),
             server: call.server.clone(),
             reached: call.reached,
             exchange: call.exchange,
@@ -154,7 +152,7 @@ impl ParkedCalls {
         for known in all.values() {
             let kept = known.bytes();
             bytes += kept;
-            if known.agent == parked.agent {
+            if known.whose.agent == parked.whose.agent {
                 (calls, own_bytes) = (calls + 1, own_bytes + kept);
             }
         }
@@ -192,10 +190,9 @@ impl ParkedCalls {
     ) -> Option<ParkedCall> {
         let id = state_of(params)?;
         let mut all = self.0.lock();
-        let is_own = all.get(&id).is_some_and(|parked| {
-            (&parked.agent, &parked.tenant, &parked.server)
-                == (&caller.agent, &caller.tenant, server)
-        });
+        let is_own = all
+            .get(&id)
+            .is_some_and(|parked| parked.whose == caller.key() && parked.server == *server);
         is_own.then(|| all.remove(&id)).flatten()
     }
 

@@ -13,7 +13,7 @@ use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store as _;
 use toolgate::store::embedded::EmbeddedStore;
 use toolgate::store::journal::{Journal, JournalOptions};
-use toolgate::store::state::command::{HoldRequest, StoreCommand};
+use toolgate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
 use toolgate::store::state::hold::HoldQuestion;
 
 const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [lead] }, \
@@ -34,6 +34,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
         question: HoldQuestion {
             agent: "bot".to_owned(),
             tenant: Some("t_001".to_owned()),
+            user: None,
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments,
@@ -50,7 +51,11 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             policy: "3f9a1c".to_owned(),
             schema_hash: "a".repeat(64),
         },
-        bounds: (256, 20),
+        bounds: HoldBounds {
+            all: 256,
+            agent: 128,
+            caller: 20,
+        },
     }
 }
 

@@ -40,8 +40,10 @@ servers: { fs: { command: x }, off: { command: x, disabled: true } }
 callers:
   - { agent: a, front_end: f }
   - { agent: a, front_end: f }
+  - { agent: served, token: "0123456789abcdef-served-1", users: one, needs_user: true, user_limits: { calls: 1, per: 1m } }
+  - { agent: served, token: "0123456789abcdef-served-2", needs_user: true, user_limits: { calls: 2, per: 1m } }
   - { agent: b, token: "", profile: p, environment: e }
-front_ends: [ { name: f, token: 0123456789abcdef0123456789abcdef, header: "x y" } ]
+front_ends: [ { name: f, token: 0123456789abcdef0123456789abcdef, header: "x y", user_header: authorization } ]
 policies: [p.yaml]
 pins: pins.yaml
 "#,

@@ -99,6 +99,7 @@ mod sync_order;
 mod unknown_outcomes;
 // What could not leave before its deadline never leaves.
 mod unsent_calls;
+mod users;
 
 // === The wire: both eras, every door ===
 

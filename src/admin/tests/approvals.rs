@@ -6,7 +6,7 @@ use crate::model::clock::hands::TestClock;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
-use crate::store::state::command::{HoldRequest, StoreCommand};
+use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
 use crate::store::state::hold::HoldQuestion;
 use axum::Router;
 use std::time::Duration;
@@ -61,6 +61,7 @@ impl ApprovalsFixture {
         let question = HoldQuestion {
             agent: "bot".to_owned(),
             tenant: None,
+            user: None,
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments,
@@ -86,7 +87,11 @@ impl ApprovalsFixture {
             roles: vec!["approver".to_owned()],
             self_approval: false,
             question,
-            bounds: (256, 256),
+            bounds: HoldBounds {
+                all: 256,
+                agent: 256,
+                caller: 256,
+            },
         };
         let id = ask.id.to_string();
         self.store
@@ -238,7 +243,7 @@ async fn who_may_not_decide_changes_nothing() {
     let (_, told) = desk.decide(BOT_TOKEN, &id, "allow").await;
     assert_eq!(
         told["error"],
-        "an agent's call is not decided by an operator of the same name"
+        "a call is not decided by an operator of the same name as its agent or user"
     );
     desk.is_undecided(&id).await;
 

@@ -13,6 +13,9 @@ pub(in crate::cli) struct CallFilter {
     /// Only calls by this agent
     #[arg(long)]
     agent: Option<String>,
+    /// Only calls for this user of an agent
+    #[arg(long)]
+    user: Option<String>,
     /// Only calls of this tool: `server__tool`
     #[arg(long)]
     tool: Option<String>,
@@ -54,7 +57,8 @@ impl CallFilter {
     /// Whether `entry` is asked for.
     pub(in crate::cli) fn fits(&self, entry: &Entry) -> bool {
         let code = [&entry.aborted_reason, &entry.would_refuse];
-        self.agent.as_ref().is_none_or(|agent| *agent == entry.user_id)
+        self.agent.as_ref().is_none_or(|agent| *agent == entry.agent())
+            && self.user.as_ref().is_none_or(|user| Some(user.as_str()) == entry.named_user())
             && self.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
             && self.method.as_ref().is_none_or(|method| method == entry.method.as_deref().unwrap_or(CALL_METHOD))
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == entry.outcome)
@@ -84,6 +88,7 @@ impl CallFilter {
     pub(super) fn is_of_entries(&self) -> bool {
         [
             &self.agent,
+            &self.user,
             &self.tool,
             &self.method,
             &self.code,

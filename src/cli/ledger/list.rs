@@ -101,12 +101,20 @@ impl LedgerListArgs {
         CALLS.row(&[
             &plain(&entry.time),
             &plain(&entry.action_id),
-            &short(&entry.user_id),
+            &short(&caller(entry)),
             &short(&named(entry)),
             &outcome,
             &code,
             &format!("{:.1}", entry.latency_ms),
         ])
+    }
+}
+
+/// The agent, and the user that it acted for.
+fn caller(entry: &Entry) -> Cow<'_, str> {
+    match entry.named_user() {
+        Some(user) => Cow::Owned(format!("{} for {user}", entry.agent())),
+        None => Cow::Borrowed(entry.agent()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::gate::record::hashes::params_hash;
 use crate::guards::{ToolRules, kind_of};
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
+use crate::model::ids::UserId;
 use crate::model::refusal::RefusalKind;
 use crate::policy::Policy;
 use anyhow::{Context as _, bail};
@@ -95,16 +96,20 @@ fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
 }
 
 /// The caller that made the call, as the policy knows it now: of several entries for one agent, the
-/// one with the roles and the tenant that it had.
+/// one with the roles and the tenant that it had. It acts for the user that it acted for then.
 pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Caller>> {
     let is_same = |caller: &&Arc<Caller>| {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
-        caller.agent.as_str() == entry.user_id
+        caller.agent.as_str() == entry.agent()
             && tenant == entry.tenant_id
             && caller.roles == entry.roles
     };
     let same = policy.identity.callers().iter().find(is_same).cloned();
-    same.or_else(|| policy.identity.of_agent(&entry.user_id))
+    let known = same.or_else(|| policy.identity.of_agent(entry.agent()))?;
+    let Some(user) = entry.named_user() else {
+        return Some(known);
+    };
+    Some(Arc::new(known.for_user(UserId::new(user))))
 }
 
 /// What is said of a call that a hook had a say in.

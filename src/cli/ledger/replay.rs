@@ -58,7 +58,7 @@ impl ReplayArgs {
         self.judged_as.check(&policy)?;
         self.judged_as.met(|recorded| recorded == entry.user_id)?;
         let mut text = String::new();
-        let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| short(word));
+        let of = [&entry.action_id, entry.agent(), &entry.tool].map(short);
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
         if let Some(count @ 2..) = entry.count {
             let _ = writeln!(

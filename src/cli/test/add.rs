@@ -75,7 +75,7 @@ impl Add {
         let caller = caller(&entry, &policy, pack.as_ref());
         let name = caller
             .as_ref()
-            .map_or_else(|| entry.user_id.clone(), Clone::clone);
+            .map_or_else(|| entry.agent().to_owned(), Clone::clone);
         let sample = self.sample(&entry, &name, arguments, state(&entry, &policy));
         let Some(path) = &self.to else {
             out.push_str(&written(&sample));
@@ -142,7 +142,9 @@ impl Add {
         let date = entry.time.split('T').next().unwrap_or_default();
         let name = format!(
             "{} by {} on {date}, {}",
-            entry.tool, entry.user_id, entry.action_id
+            entry.tool,
+            entry.agent(),
+            entry.action_id
         );
         let expect = self
             .expect
@@ -151,6 +153,7 @@ impl Add {
         let parts = [
             ("name", Some(Value::from(self.name.clone().unwrap_or(name)))),
             ("caller", Some(caller.into())),
+            ("user", entry.named_user().map(Value::from)),
             ("tool", Some(entry.tool.clone().into())),
             ("arguments", Some(arguments)),
             ("state", (!state.is_empty()).then(|| state.into())),
@@ -223,7 +226,7 @@ fn read(path: &Path) -> anyhow::Result<Pack> {
 fn caller(entry: &Entry, policy: &Policy, pack: Option<&Pack>) -> Option<String> {
     let is_it = |caller: &Caller| {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
-        caller.agent.as_str() == entry.user_id
+        caller.agent.as_str() == entry.agent()
             && tenant == entry.tenant_id
             && caller.roles == entry.roles
     };
@@ -235,14 +238,14 @@ fn caller(entry: &Entry, policy: &Policy, pack: Option<&Pack>) -> Option<String>
     let configured = || {
         policy
             .identity
-            .of_agent(&entry.user_id)
+            .of_agent(entry.agent())
             .filter(|caller| is_it(caller))
     };
     of_pack.or_else(|| configured().map(|caller| caller.agent.to_string()))
 }
 
 fn identity(entry: &Entry) -> Value {
-    let mut identity = json!({ "agent": entry.user_id, "roles": entry.roles });
+    let mut identity = json!({ "agent": entry.agent(), "roles": entry.roles });
     if let Some(tenant) = &entry.tenant_id {
         identity["tenant"] = json!(tenant);
     }
@@ -269,7 +272,7 @@ fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
     let mut state = Map::new();
     let Some(caller) = policy
         .identity
-        .of_agent(&entry.user_id)
+        .of_agent(entry.agent())
         .filter(|_| entry.stage == "budget")
     else {
         return state;

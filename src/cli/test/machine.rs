@@ -45,6 +45,7 @@ fn sample(posed: &PosedCall, judged: &SampleResult) -> Value {
         "name": posed.name,
         "line": judged.place.line,
         "caller": posed.caller,
+        "user": posed.user,
         "tool": posed.tool,
         "expect": posed.expect.as_deref().unwrap_or(EXPECT_ALLOW),
         "got": judged.got.as_ref().map_or(EXPECT_ALLOW, |got| &got.code),

@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         count(
             &mut rows,
             ReplayRow {
-                agent: entry.user_id,
+                agent: entry.agent().to_owned(),
                 tool: entry.tool,
                 then,
                 now,

@@ -199,7 +199,12 @@ impl Suites {
                 .push(pack.about(index, Some("expect"), &message, &hint));
             return None;
         }
-        pose(pack, index, policy, anything, &*caller?)
+        let caller = caller?;
+        let asking = match &posed.user {
+            Some(user) => Arc::new(caller.for_user(user.clone())),
+            None => caller,
+        };
+        pose(pack, index, policy, anything, &asking)
     }
 
     /// The diagnostics that keep a pack from being run.

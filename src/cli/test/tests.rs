@@ -254,7 +254,7 @@ callers:
   other: { agnet: bot }
 samples:
   - { name: one, caller: clerk, tool: billing__create_invoice, expect: allow, state: { repeated: 40, cost_used: -1 } }
-  - { name: one, caller: clerk, tool: billing__create_invoice, expect: allow, state: { elapsed: soon } }
+  - { name: one, caller: clerk, tool: billing__create_invoice, expect: allow, user: ' ada', state: { elapsed: soon } }
   - { name: two, caller: clerk, tool: billing__create_invoice, arguments: [] }
 ";
     let (out, code) = test(stage(broken).path(), &[]);

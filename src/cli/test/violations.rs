@@ -189,10 +189,10 @@ impl ViolationReport {
         };
         *count += calls;
         if listed.len() < MAX_VIOLATIONS_LISTED {
+            let agent = entry.agent().to_owned();
             let Entry {
                 time,
                 action_id,
-                user_id: agent,
                 tool,
                 ..
             } = entry;

@@ -62,12 +62,12 @@ pub(in crate::gate) fn of(kind: &str, call: &Call, tool: &Tool, arguments: &Valu
     told.set("tool", Text::string(&tool.definition.name));
     told.set("arguments", Text::of(arguments));
     told.set("call_id", Text::string(&judged.action.to_string()));
-    told.set(
-        "caller",
-        Text::of(
-            &json!({ "agent": caller.agent.as_str(), "tenant": tenant, "roles": caller.roles }),
-        ),
-    );
+    let mut asks =
+        json!({ "agent": caller.agent.as_str(), "tenant": tenant, "roles": caller.roles });
+    if let Some(user) = &caller.user {
+        asks["user"] = json!(user.as_str());
+    }
+    told.set("caller", Text::of(&asks));
     told.set("trace_id", Text::string(&judged.trace_id));
     told
 }

@@ -17,15 +17,20 @@ use crate::model::refusal::Refusal;
 use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::operator::time;
-use crate::store::state::command::{HoldRequest, StoreCommand};
+use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
 use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
 use crate::store::state::{CommandRefusal, StoreKeys};
 use crate::upstream::links::Links;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Calls that may be held, and those of one caller among them (threat-model §8).
-const BOUNDS: (usize, usize) = (256, 20);
+/// Calls that may be held (threat-model §8): people behind one agent are bounded together, too, since
+/// users are names that the agent says.
+const BOUNDS: HoldBounds = HoldBounds {
+    all: 256,
+    agent: 128,
+    caller: 20,
+};
 
 impl Effects {
     /// Step 10. None: the call has waited, and everything from step 8 on has to be looked at again.
@@ -215,6 +220,7 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
     HoldQuestion {
         agent: call.origin.caller.agent.to_string(),
         tenant: call.origin.caller.tenant.as_ref().map(ToString::to_string),
+        user: call.origin.caller.user.as_ref().map(ToString::to_string),
         caller_roles: call.origin.caller.roles.clone(),
         tool: tool.name.clone(),
         arguments: judged.arguments.clone(),

@@ -128,7 +128,7 @@ impl DeriveRule {
                 seed: None,
             }),
             Self::Seed => {
-                let seed = seed::key(asked.tool, asked.caller.agent.as_str(), asked.arguments);
+                let seed = seed::key(asked.tool, &seed::of_caller(asked.caller), asked.arguments);
                 Some(Derived {
                     kind: KeyKind::Seed,
                     bytes: seed.clone().into_bytes(),
@@ -226,7 +226,7 @@ pub(super) fn call_key(asked: &KeyRequest<'_>, kind: KeyKind, key: &[u8]) -> Dig
         kind,
         key,
     ];
-    Digest::of_parts("toolgate call key", &parts)
+    caller.digest("toolgate call key", &parts)
 }
 
 fn form(value: &Value) -> Vec<u8> {

@@ -5,21 +5,33 @@
 //! Unlike RFC 8785 it tells `1` from `1.0` (004-23). Both tell composed from decomposed letters.
 
 use crate::mcp::json::push_string;
+use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use serde_json::{Number, Value};
+use std::borrow::Cow;
 
 /// Exponents between which Python writes a number without one.
 const PLAIN_EXPONENTS: std::ops::Range<i32> = -4..16;
 
-/// The key of a call of `name` by `agent`.
-pub(super) fn key(name: &str, agent: &str, arguments: &Value) -> String {
+/// What the formula calls the user: the agent, and in a second line the person behind it, as no
+/// name of a person has line ends. Two agents may call two people by one name.
+pub(super) fn of_caller(caller: &Caller) -> Cow<'_, str> {
+    let agent = caller.agent.as_str();
+    match &caller.user {
+        None => Cow::Borrowed(agent),
+        Some(user) => Cow::Owned(format!("{agent}\n{user}")),
+    }
+}
+
+/// The key of a call of `name` by `caller`, in the words of [`of_caller`].
+pub(super) fn key(name: &str, caller: &str, arguments: &Value) -> String {
     let mut text = Vec::with_capacity(256);
     text.extend_from_slice(b"{\"args\": ");
     push(&mut text, arguments);
     text.extend_from_slice(b", \"name\": ");
     push_string(&mut text, name);
     text.extend_from_slice(b", \"user\": ");
-    push_string(&mut text, agent);
+    push_string(&mut text, caller);
     text.push(b'}');
     Digest::of(&text).to_string().chars().take(32).collect()
 }

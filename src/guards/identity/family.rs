@@ -1,6 +1,7 @@
 //! Which agent started which: every caller with its parents (001-13).
 
 use super::CallerSettings;
+use super::behind::{UsersBehind, needs_user};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
@@ -149,6 +150,10 @@ fn caller(settings: &CallerSettings, parents: Vec<Arc<Caller>>) -> Caller {
         owner: settings.owner,
         profile: settings.profile.clone(),
         environment: settings.environment.clone(),
+        names_users: settings.users == Some(UsersBehind::Meta),
+        needs_user: settings
+            .needs_user
+            .unwrap_or_else(|| needs_user(settings.users, false)),
         parents,
         ..named
     }

@@ -10,6 +10,7 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
     CallerSettings {
         rate: None,
         limits: None,
+        user_limits: None,
         agent: agent.to_owned(),
         token: token.map(|token| Secret::new(token.to_owned())),
         front_end: front_end.map(ToOwned::to_owned),
@@ -20,6 +21,8 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
         owner: false,
         profile: None,
         environment: None,
+        users: None,
+        needs_user: None,
         parent: None,
         schemas: SchemaSettings::default(),
     }
@@ -31,6 +34,7 @@ fn rule() -> Rule {
         name: "gateway".to_owned(),
         token: Secret::new(GATEWAY_TOKEN.to_owned()),
         header,
+        user_header: None,
     }];
     let callers = vec![
         caller("support-bot", Some(AGENT_TOKEN), None),
@@ -56,7 +60,7 @@ fn only_a_known_token_makes_a_caller() {
         |value: Option<&'static str>| move |name: &str| value.filter(|_| name == "x-agent-id");
     let who = |bearer, named| {
         rule.identify(bearer, header(named))
-            .map(|caller| caller.agent.to_string())
+            .map(|found| found.caller.agent.to_string())
     };
     assert_eq!(who(Some(AGENT_TOKEN), None), Ok("support-bot".to_owned()));
     assert_eq!(
@@ -113,7 +117,7 @@ fn no_token_is_kept_or_printed() {
 #[test]
 fn without_callers_everybody_is_anonymous() {
     let rule = Settings::default().compile(&mut Problems::default());
-    let caller = rule.identify(None, |_| None).unwrap();
+    let caller = rule.identify(None, |_| None).unwrap().caller;
     assert_eq!(caller.agent.as_str(), ANONYMOUS_AGENT);
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
 }
@@ -146,7 +150,7 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         .compile(&mut Problems::default())
     };
     let take = |rule: &Rule, token: &str| {
-        let caller = rule.identify(Some(token), |_| None).unwrap();
+        let caller = rule.identify(Some(token), |_| None).unwrap().caller;
         caller.pace.as_ref().unwrap().take(Clock.steady()).is_ok()
     };
     let rule = compiled(3);
@@ -170,7 +174,8 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         "three of the five were used of the old rate"
     );
     let nobody = Settings::default().compile(&mut Problems::default());
-    assert!(nobody.identify(None, |_| None).unwrap().pace.is_some());
+    let anonymous = nobody.identify(None, |_| None).unwrap().caller;
+    assert!(anonymous.pace.is_some());
 }
 
 /// 001-03, 001-A5: an owner is who the configuration says is one, in so many letters; everything

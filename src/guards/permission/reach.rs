@@ -2,11 +2,13 @@
 
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::ids::UserId;
 
 #[derive(Debug)]
 enum ReachPart {
     Text(String),
     Tenant,
+    User,
     Agent,
     Any,
 }
@@ -28,9 +30,10 @@ impl ReachPattern {
             let (part, length) = match special {
                 _ if special.starts_with('*') => (ReachPart::Any, 1),
                 _ if special.starts_with("{tenant}") => (ReachPart::Tenant, "{tenant}".len()),
+                _ if special.starts_with("{user}") => (ReachPart::User, "{user}".len()),
                 _ if special.starts_with("{agent}") => (ReachPart::Agent, "{agent}".len()),
                 _ => {
-                    let hint = "the placeholders are `{tenant}` and `{agent}`";
+                    let hint = "the placeholders are `{tenant}`, `{user}` and `{agent}`";
                     problems.error("a `{` or `}` that belongs to no known placeholder", hint);
                     return None;
                 }
@@ -65,6 +68,11 @@ impl ReachPattern {
                     Some(tenant) => tenant.as_str(),
                     None => return false,
                 },
+                // A person may choose that name: it is one step of a path, or reaches nothing.
+                ReachPart::User => match caller.user.as_ref().map(UserId::as_str) {
+                    Some(user) if is_one_step(user) => user,
+                    Some(_) | None => return false,
+                },
                 ReachPart::Any => {
                     pieces.push(String::new());
                     continue;
@@ -93,6 +101,10 @@ fn wild(text: &str, first: &str, middle: &[String], last: &str) -> bool {
         }
     }
     rest.ends_with(last)
+}
+
+fn is_one_step(name: &str) -> bool {
+    name != "." && name != ".." && !name.contains(['/', '\\', '%', '?', '#'])
 }
 
 /// Whether `text` may name something outside of what it begins with: `..` between separators,

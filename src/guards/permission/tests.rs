@@ -159,7 +159,7 @@ fn settings_that_cannot_mean_anything_are_errors() {
             "resource.allow",
         ),
         (
-            json!({ "resource": { "pointer": "/a", "allow": ["ok", "{user}/*"] } }),
+            json!({ "resource": { "pointer": "/a", "allow": ["ok", "{person}/*"] } }),
             "resource.allow.1",
         ),
         (

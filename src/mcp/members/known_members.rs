@@ -60,6 +60,7 @@ pub(in crate::mcp::members) static META: Level = Level {
         ),
         ("dev.toolgate/idempotencyKey", Anything),
         ("dev.toolgate/session", Anything),
+        ("dev.toolgate/user", Anything),
         ("dev.toolgate/task", Anything),
         ("dev.toolgate/state", Anything),
         ("dev.toolgate/hops", Anything),

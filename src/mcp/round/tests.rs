@@ -1,7 +1,7 @@
 //! Six ways to bring a state where it does not belong (threat-model §3C C8).
 
 use super::*;
-use crate::model::ids::TenantId;
+use crate::model::ids::{TenantId, UserId};
 use serde_json::{Value, json};
 
 fn request(method: &str, params: &Value) -> Message {
@@ -126,6 +126,7 @@ fn c8_a_state_is_for_its_caller_and_server_only() {
             tenant: None,
             ..alice.caller.clone()
         }),
+        of_caller(alice.caller.for_user(UserId::new("ada"))),
         Asker {
             server: ServerName::new("other"),
             ..Asker::new()

@@ -4,7 +4,7 @@ use super::written::{PackFile, PackSample, PackServer, PackTaskState};
 use super::{EXPECT_ALLOW, Pack, PosedCall, TaskBefore};
 use crate::guards::Section as _;
 use crate::guards::budget::in_micros;
-use crate::guards::identity::{self, CallerSettings};
+use crate::guards::identity::{self, CallerSettings, behind};
 use crate::guards::secrets::is_name;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Problem, Problems};
@@ -256,13 +256,15 @@ fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Opt
         Problem { path, ..problem }
     };
     found.extend(problems.into_found().into_iter().map(named));
-    rule.identify(Some(token), |_| None).ok()
+    let found = rule.identify(Some(token), |_| None).ok();
+    found.map(|found| found.caller)
 }
 
 fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
     let PackSample {
         name,
         caller,
+        user,
         tool,
         arguments,
         key,
@@ -272,6 +274,16 @@ fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
         repro,
         fix_ref,
     } = sample;
+    let asks_for = user.and_then(|name| {
+        let named = behind::user_named(&name);
+        if named.is_none() {
+            let hint = "write 1 to 256 bytes that can be seen, without blanks around them";
+            problems.under("user", |problems| {
+                problems.error("is no name of a user", hint);
+            });
+        }
+        named
+    });
     let before = problems.under("state", |problems| {
         before(state.unwrap_or_default(), problems)
     });
@@ -284,6 +296,7 @@ fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
     PosedCall {
         name,
         caller,
+        user: asks_for,
         tool: ToolName::new(&tool),
         arguments: Value::Object(arguments),
         key: key.map(Value::String),

@@ -67,6 +67,9 @@ pub(crate) struct PackSample {
     pub name: String,
     /// who calls: a name under `callers`, or an agent of the configuration
     pub caller: String,
+    /// the user for whom it asks
+    #[schemars(length(min = 1, max = 256))]
+    pub user: Option<String>,
     /// what is called: `server__tool`
     pub tool: String,
     /// The arguments.

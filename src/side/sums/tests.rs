@@ -145,6 +145,39 @@ fn made_up_names_hide_no_tool_that_is_offered() {
     );
 }
 
+/// Users are names that an agent makes up: they fill half of a room, and hide no tool.
+#[test]
+fn made_up_users_hide_no_tool_that_is_offered() {
+    let sums = OpenSums::default();
+    let for_user = |number: u32, tool: &str| {
+        let entry = entry(number, &number.to_string(), tool, "c");
+        Box::new(Entry {
+            agent_id: Some("a".to_owned()),
+            ..*entry
+        })
+    };
+    for number in 0..1_000 {
+        assert!(
+            sums.take(for_user(number, "offered__one"), NOW, true)
+                .is_none()
+        );
+    }
+    for number in 0..200 {
+        let tool = format!("offered__{number}");
+        assert!(sums.take(for_user(5_000, &tool), NOW, true).is_none());
+    }
+    let drained = sums.drain(NOW, true);
+    let summed: u64 = drained.iter().map(|entry| entry.count.unwrap_or(1)).sum();
+    assert_eq!(summed, 1_200);
+    for number in 0..200 {
+        let tool = format!("offered__{number}");
+        assert!(drained.iter().any(|entry| entry.tool == tool), "{tool}");
+    }
+    assert!(drained.iter().all(|entry| entry.agent() == "a"));
+    let named = drained.iter().filter(|entry| entry.named_user().is_some());
+    assert_eq!(named.count(), MAX_KINDS_PER_ROOM[2] / 2);
+}
+
 /// What differs in what it means is never in one sum.
 #[test]
 fn a_sum_is_of_one_meaning() {

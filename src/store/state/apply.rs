@@ -148,7 +148,8 @@ impl Claim {
             reserved,
             tool,
             counted,
-            agent: intended.entry.user_id.clone(),
+            agent: intended.entry.agent().to_owned(),
+            user: intended.entry.named_user().map(str::to_owned),
         }
     }
 

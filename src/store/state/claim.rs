@@ -49,6 +49,9 @@ pub struct Claim {
     pub counted: Option<ToolName>,
     /// Who called, for operators.
     pub agent: String,
+    /// For which user.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
 }
 
 /// How far a claim got.

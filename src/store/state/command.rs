@@ -139,8 +139,19 @@ pub struct HoldRequest {
     pub self_approval: bool,
     /// What operators are shown.
     pub question: HoldQuestion,
-    /// How many calls may be held at once: of all agents, and of this agent in its tenant.
-    pub bounds: (usize, usize),
+    /// How many calls may be held at once.
+    pub bounds: HoldBounds,
+}
+
+/// How many calls may wait for operators at once.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldBounds {
+    /// Of all agents.
+    pub all: usize,
+    /// Of one agent of one tenant, whichever people are behind it.
+    pub agent: usize,
+    /// Of one of these people; of an agent that names none.
+    pub caller: usize,
 }
 
 /// What an operator says of a held call.

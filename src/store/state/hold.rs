@@ -2,6 +2,7 @@
 //! not at all.
 
 use super::Millis;
+use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
@@ -52,6 +53,9 @@ pub struct HoldQuestion {
     /// Of which tenant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<String>,
+    /// For which user.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
     /// The caller's roles.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub caller_roles: Vec<String>,
@@ -96,6 +100,14 @@ pub struct HoldQuestion {
     pub policy: String,
     /// SHA-256 of the tool's definition, in hex.
     pub schema_hash: String,
+}
+
+impl HoldQuestion {
+    /// Whether `who` is the name of the agent that asks, or of the user for whom it does.
+    pub fn is_asked_by(&self, who: &str) -> bool {
+        let mut asking = std::iter::once(&self.agent).chain(&self.user);
+        asking.any(|name| is_same_name(who, name))
+    }
 }
 
 /// What one operator said.
@@ -173,6 +185,8 @@ pub struct WaitingHolds {
     pub all: usize,
     /// Those of one agent of one tenant.
     pub agent: usize,
+    /// Those of them that are for one user.
+    pub caller: usize,
 }
 
 impl HoldPhase {
@@ -257,6 +271,11 @@ impl Hold {
     pub fn is_alike(&self, question: &HoldQuestion, now: Millis) -> bool {
         let of = &self.question;
         self.is_waiting(now) && of.agent == question.agent && of.tenant == question.tenant
+    }
+
+    /// The same, and for the same user.
+    pub fn is_for_same(&self, question: &HoldQuestion, now: Millis) -> bool {
+        self.is_alike(question, now) && self.question.user == question.user
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a question and an operator's word make of a held call (guarantees §7).
 
-use super::command::{Decide, HoldRequest};
+use super::command::{Decide, HoldBounds, HoldRequest};
 use super::event::{CallHeld, HoldDecided};
 use super::hold::{
     Hold, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
@@ -19,8 +19,8 @@ pub(super) fn open_hold(
     if stands != HoldStatus::Absent {
         return Err(CommandRefusal::Held(stands));
     }
-    let (all, agent) = ask.bounds;
-    if waiting.all >= all || waiting.agent >= agent {
+    let HoldBounds { all, agent, caller } = ask.bounds;
+    if waiting.all >= all || waiting.agent >= agent || waiting.caller >= caller {
         return Err(CommandRefusal::TooManyHolds);
     }
     let hold = Hold {
@@ -54,7 +54,7 @@ pub(super) fn decided(
         HoldStatus::Denied { .. } => Some(false),
         HoldStatus::Absent | HoldStatus::TimedOut => return Err(Undecided::Gone),
     };
-    let is_itself = is_same_name(&decide.who, &hold.question.agent) && !hold.self_approval;
+    let is_itself = hold.question.is_asked_by(&decide.who) && !hold.self_approval;
     if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
         return Err(Undecided::NotYours);
     }

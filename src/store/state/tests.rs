@@ -2,7 +2,7 @@
 
 use super::budget::{BudgetLimits, Price};
 use super::claim::Stored;
-use super::command::{Decide, HoldRequest};
+use super::command::{Decide, HoldBounds, HoldRequest};
 use super::hold::HoldQuestion;
 use super::settlement::Evidence;
 use super::*;
@@ -87,6 +87,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
         question: HoldQuestion {
             agent: "billing-agent".to_owned(),
             tenant: Some("t_001".to_owned()),
+            user: None,
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments: json!({ "amount": 100, "to": "DE89" }),
@@ -103,7 +104,11 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             policy: "3f9a1c".to_owned(),
             schema_hash: "a".repeat(64),
         },
-        bounds: (256, 20),
+        bounds: HoldBounds {
+            all: 256,
+            agent: 20,
+            caller: 20,
+        },
     }
 }
 

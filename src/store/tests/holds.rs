@@ -11,7 +11,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
 use crate::store::state::claim::ClaimPhase as Claimed;
-use crate::store::state::command::{Decide, HoldRequest, Intent, StoreCommand};
+use crate::store::state::command::{Decide, HoldBounds, HoldRequest, Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::{self, Hold, HoldPhase, Undecided};
 use crate::store::state::tests::{ask, intent, named, result, settle, word};
@@ -129,7 +129,11 @@ async fn what_was_allowed_runs_once(stand: &TestStore) {
 }
 
 /// How many may wait in all, and of one agent.
-const BOUNDS: (usize, usize) = (50, 20);
+const BOUNDS: HoldBounds = HoldBounds {
+    all: 50,
+    agent: 20,
+    caller: 20,
+};
 
 /// Those that were held, of many calls of four agents in two tenants at once.
 async fn held_at_once(store: &Arc<dyn Store>) -> Vec<HoldRequest> {
@@ -200,7 +204,11 @@ async fn what_is_decided_makes_room(stand: &TestStore) {
         Err(CommandRefusal::TooManyHolds)
     );
     let mut last = HoldRequest {
-        bounds: (1000, 3),
+        bounds: HoldBounds {
+            all: 1000,
+            agent: 3,
+            caller: 3,
+        },
         ..more(2)
     };
     hold(&*store, &last).await.unwrap();
@@ -375,7 +383,11 @@ async fn what_was_decided_is_there_again(stand: &TestStore) {
         let is_used = store.find_hold(used.id).await.unwrap().map(|(key, _)| key);
         assert_eq!(is_used, Some(used.key), "what is over is found, too");
         let full = HoldRequest {
-            bounds: (2, 20),
+            bounds: HoldBounds {
+                all: 2,
+                agent: 20,
+                caller: 20,
+            },
             ..ask("more")
         };
         assert_eq!(

@@ -9,7 +9,7 @@ use crate::store::claims::Store;
 use crate::store::state::budget::{BudgetLimits, Price, Rate};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{
-    Decide, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
+    Decide, HoldBounds, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
 };
 use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
@@ -57,7 +57,11 @@ fn of_hold(key: u64) -> ActionId {
 fn held(dice: &mut SplitMixRng, key: u64) -> HoldRequest {
     let needed = u32::try_from(dice.roll(2)).unwrap() + 1;
     let (approve_for, execute_for) = (dice.roll(1000), dice.roll(1000));
-    let bounds = (3, 2);
+    let bounds = HoldBounds {
+        all: 3,
+        agent: 2,
+        caller: 2,
+    };
     let mut ask = HoldRequest {
         key: of(b'h', key),
         id: of_hold(key),

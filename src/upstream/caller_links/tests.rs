@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::model::clock::hands::TestClock;
+use crate::model::ids::UserId;
 use crate::upstream::server::tests::{over_http, over_stdio, server_over};
 use crate::upstream::server_settings::ServerTransport;
 use crate::upstream::stdio::Conversation;
@@ -37,8 +38,12 @@ impl LinkStage {
 
     /// The link of this agent with these capabilities, which takes a second to be opened.
     async fn link(&self, agent: &str, capabilities: usize) -> Opened {
+        self.link_for(&Caller::named(agent), capabilities).await
+    }
+
+    async fn link_for(&self, caller: &Caller, capabilities: usize) -> Opened {
         let declared = Text::of(&json!({ "capabilities": { "x": capabilities } }));
-        let key = LinkKey::of(&self.server, &Caller::named(agent), Some(&declared));
+        let key = LinkKey::of(&self.server, caller, Some(&declared));
         let lines = self.lines.clone();
         let opens = async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -78,7 +83,7 @@ fn words(opened: &Opened) -> String {
 async fn an_agent_has_four_links() {
     let stage = LinkStage::before(over_http());
     let mut used = Vec::new();
-    for set in 0..MAX_LINKS_PER_AGENT {
+    for set in 0..MAX_LINKS_PER_CALLER {
         used.push(stage.link("alice", set).await.unwrap());
         stage.passes(Duration::from_secs(1)).await;
     }
@@ -102,6 +107,31 @@ async fn an_agent_has_four_links() {
     assert!(!oldest.is_over() && used.iter().all(|own| !own.link.is_over()));
 }
 
+/// Twelve people behind one agent work at once, and so do other agents beside them: the thirteenth
+/// takes the place of one of the twelve, never another agent's.
+#[tokio::test(start_paused = true)]
+async fn people_behind_an_agent_leave_room_for_other_agents() {
+    let stage = LinkStage::before(over_stdio());
+    let bot = Caller::named("bot");
+    let person = |number: usize| bot.for_user(UserId::new(&number.to_string()));
+    let alice = stage.link("alice", 0).await.unwrap();
+    let mut used = Vec::new();
+    for number in 0..12 {
+        used.push(stage.link_for(&person(number), 0).await.unwrap());
+    }
+    let late = stage.link_for(&person(12), 0).await;
+    assert!(words(&late).contains("too many conversations"));
+    for agent in ["bob", "carol", "dave"] {
+        assert!(stage.link(agent, 0).await.is_ok(), "{agent}");
+    }
+    let her = alice.link.clone();
+    drop(alice);
+    let free = used.swap_remove(5).link.clone();
+    stage.link_for(&person(12), 0).await.unwrap();
+    free.ended().await;
+    assert!(!her.is_over(), "what is another agent's stays");
+}
+
 /// Requests that arrive together have no more links than those that come one by one.
 #[tokio::test(start_paused = true)]
 async fn links_that_are_opened_at_once_are_counted() {
@@ -109,10 +139,10 @@ async fn links_that_are_opened_at_once_are_counted() {
     let all: Vec<_> = (0..12).map(|set| stage.link("alice", set)).collect();
     let opened = futures_util::future::join_all(all).await;
     let count = opened.iter().filter(|opened| opened.is_ok()).count();
-    assert_eq!(count, MAX_LINKS_PER_AGENT);
+    assert_eq!(count, MAX_LINKS_PER_CALLER);
     assert_eq!(
         stage.lines.lock().len(),
-        MAX_LINKS_PER_AGENT,
+        MAX_LINKS_PER_CALLER,
         "none was opened for nothing"
     );
     let names: Vec<_> = (0..2 * MAX_CALLER_CHILDREN)
@@ -121,7 +151,7 @@ async fn links_that_are_opened_at_once_are_counted() {
     let others = names.iter().map(|agent| stage.link(agent, 0));
     let others = futures_util::future::join_all(others).await;
     let count = others.iter().filter(|opened| opened.is_ok()).count();
-    assert_eq!(count, MAX_CALLER_CHILDREN - MAX_LINKS_PER_AGENT);
+    assert_eq!(count, MAX_CALLER_CHILDREN - MAX_LINKS_PER_CALLER);
     // What failed holds no room.
     drop((opened, others));
     assert!(stage.link("late", 0).await.is_ok());
@@ -157,7 +187,7 @@ async fn some_links_stay_for_calls() {
     let stage = LinkStage::before(over_stdio());
     let mut waiting = Vec::new();
     for number in 0..16 {
-        let agent = format!("agent {}", number / MAX_LINKS_PER_AGENT);
+        let agent = format!("agent {}", number / MAX_LINKS_PER_CALLER);
         let own = stage.link(&agent, number).await.unwrap();
         let mut reached = ReachedLink::owned(own);
         assert_eq!(stage.all.pin(&mut reached), number < 12, "{number}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::clock::hands::TestClock;
+use crate::model::ids::UserId;
 use crate::upstream::Inbound;
 use crate::upstream::caller_links::QuestionInbox;
 use crate::upstream::link::Link;
@@ -15,7 +16,11 @@ fn bank() -> ServerName {
 }
 
 fn key(number: u32) -> HeldTaskKey {
-    HeldTaskKey::of(&Caller::named("agent"), &bank(), &Text::of(&json!(number)))
+    key_of(&Caller::named("agent"), number)
+}
+
+fn key_of(caller: &Caller, number: u32) -> HeldTaskKey {
+    HeldTaskKey::of(caller, &bank(), &Text::of(&json!(number)))
 }
 
 /// A link, and what keeps it from being over.
@@ -62,7 +67,7 @@ async fn a_task_is_held_for_an_hour() {
 async fn what_is_held_again_lets_nothing_go() {
     let tasks = Arc::new(LegacyTasks::default());
     let (one, _one) = link();
-    let all = 0..u32::try_from(MAX_HELD_PER_AGENT).unwrap();
+    let all = 0..u32::try_from(MAX_HELD_PER_CALLER).unwrap();
     for number in all.clone() {
         tasks.hold(key(number), one.clone());
     }
@@ -71,7 +76,28 @@ async fn what_is_held_again_lets_nothing_go() {
     // The enemy: one more does.
     tasks.hold(key(all.end), one);
     let held = all.filter(|number| tasks.link(&key(*number)).is_some());
-    assert_eq!(held.count(), MAX_HELD_PER_AGENT - 1);
+    assert_eq!(held.count(), MAX_HELD_PER_CALLER - 1);
+}
+
+/// Protocol §6.3: who holds too many lets go of an own one, not of another person's behind the same agent,
+/// until the agent itself holds too many.
+#[tokio::test]
+async fn a_user_lets_go_of_an_own_task() {
+    let tasks = Arc::new(LegacyTasks::default());
+    let (one, _one) = link();
+    let person = |name: &str| Caller::named("agent").for_user(UserId::new(name));
+    let (ada, bob) = (person("ada"), person("bob"));
+    tasks.hold(key_of(&ada, 0), one.clone());
+    let most = u32::try_from(MAX_HELD_PER_CALLER).unwrap();
+    for number in 0..=most {
+        tasks.hold(key_of(&bob, number), one.clone());
+    }
+    let held = |caller: &Caller, number| tasks.link(&key_of(caller, number)).is_some();
+    assert!(held(&ada, 0) && held(&bob, most) && !held(&bob, 0));
+    for number in 0..2 * u32::try_from(MAX_HELD_PER_AGENT).unwrap() {
+        tasks.hold(key_of(&person(&number.to_string()), 0), one.clone());
+    }
+    assert_eq!(tasks.held.lock().len(), MAX_HELD_PER_AGENT);
 }
 
 /// Protocol §6.3: of a task that is let go each question reads an error, also one that was not even read,

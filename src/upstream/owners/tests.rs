@@ -1,6 +1,7 @@
 //! How many tasks are remembered, and of whom. What agents read of them is tested through toolgate.
 
 use super::*;
+use crate::model::ids::UserId;
 use serde_json::json;
 
 /// A contract that changes nothing of what a tool says.
@@ -52,6 +53,41 @@ fn notes(all: &TaskOwners, agent: &str, server: &str, number: usize) {
 fn knows(all: &TaskOwners, agent: &str, number: usize) -> bool {
     let id = Text::of(&json!(number));
     all.owned(&Caller::named(agent), &id, |_| true).is_some()
+}
+
+/// What a server says of a task in a session of several people is for the one whose task it is at that
+/// server; what names no task is for nobody of them.
+#[test]
+fn what_is_said_of_a_task_is_for_its_user() {
+    let all = TaskOwners::default();
+    let agent = Caller {
+        names_users: true,
+        ..Caller::named("bot")
+    };
+    for (user, server) in [("ada", "bank"), ("bob", "shop")] {
+        let caller = agent.for_user(UserId::new(user));
+        let task = json!({ "resultType": "task", "taskId": "1" });
+        let owned = || OwnedTask {
+            server: ServerName::new(server),
+            tool: ToolName::new("pay"),
+            token: Some(Text::of(&json!("t"))),
+            shaping: Arc::new(AsSaid(caller.agent.clone())),
+        };
+        assert!(all.note(&caller, &Text::of(&task), owned).is_some());
+    }
+    let agent = Arc::new(agent);
+    let heard = |server: &str, params: serde_json::Value| {
+        let said = Message::notification("notifications/tasks/status", Some(Text::of(&params)));
+        let caller = all.spoken_for(&agent, &ServerName::new(server), &said);
+        caller.user.clone().map(|user| user.to_string())
+    };
+    for params in [json!({ "taskId": "1" }), json!({ "progressToken": "t" })] {
+        assert_eq!(heard("bank", params.clone()).as_deref(), Some("ada"));
+        assert_eq!(heard("shop", params.clone()).as_deref(), Some("bob"));
+        assert_eq!(heard("depot", params), None);
+    }
+    assert_eq!(heard("bank", json!({})), None);
+    assert_eq!(heard("bank", json!({ "taskId": "2" })), None);
 }
 
 /// threat-model §3C C4: 10,000 tasks are remembered, and the oldest is forgotten first. Where two servers

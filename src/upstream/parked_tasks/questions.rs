@@ -36,7 +36,7 @@ impl ParkedTasks {
         let task = tasks.get(id).ok_or(TOO_MANY_OPEN)?;
         let bytes = bytes_of(question);
         let has_room = task.question_bytes() + bytes <= MAX_QUESTION_BYTES_PER_TASK
-            && takes(&tasks, &task.holder.agent, bytes);
+            && takes(&tasks, &task.holder.whose.agent, bytes);
         match &mut *task.standing.lock() {
             TaskStanding::Open(asked) if asked.len() < MAX_QUESTIONS && has_room => {
                 asked.push(TaskQuestion::new(question.clone()));
@@ -73,7 +73,7 @@ fn takes(tasks: &HashMap<String, ParkedTask>, agent: &AgentId, bytes: usize) -> 
     for task in tasks.values() {
         let kept = task.question_bytes();
         all += kept;
-        if task.holder.agent == *agent {
+        if task.holder.whose.agent == *agent {
             own += kept;
         }
     }

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::mcp::json::AGENT_JSON_LIMITS;
+use crate::model::ids::AgentId;
 use crate::model::reply::Fault;
 use crate::store::tests::same::SplitMixRng;
 use crate::upstream::lines::Lines;
@@ -177,7 +178,7 @@ impl ParkingStage {
         let mut own = HashMap::<&AgentId, usize>::new();
         waiting
             .values()
-            .for_each(|call| *own.entry(&call.agent).or_default() += 1);
+            .for_each(|call| *own.entry(&call.whose.agent).or_default() += 1);
         assert!(own.values().all(|count| *count <= MAX_PARKED_PER_AGENT));
     }
 

@@ -292,6 +292,7 @@ impl Agent {
         let mut headers = self.headers();
         headers.retain(|(name, _)| !matches!(&**name, "Content-Type" | "Accept"));
         headers.extend(self.revision());
+        headers.extend(self.own.iter().filter(|(_, value)| value != "-").cloned());
         headers
     }
 

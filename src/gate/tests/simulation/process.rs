@@ -110,7 +110,9 @@ impl Ground {
         let said = format!("{:?}", loaded.diagnostics);
         let policy = LivePolicy::start(loaded, move || config::load(&file).reading).expect(&said);
         let token = Some("a-token-for-the-simulation");
-        let caller = policy.current().identity.identify(token, |_| None).unwrap();
+        let current = policy.current();
+        let caller = current.identity.identify(token, |_| None).unwrap().caller;
+        drop(current);
         let connections = connections().unwrap();
         let servers = servers(&connections);
         // What is written behind, nobody here reads.

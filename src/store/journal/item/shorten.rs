@@ -67,6 +67,7 @@ fn shorten(entry: &mut Entry, size: usize) {
         .chain(rewritten_by)
         .chain(unasked);
     let options = [
+        &mut entry.agent_id,
         tenant_id,
         session,
         schema_hash,

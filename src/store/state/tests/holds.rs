@@ -1,7 +1,7 @@
 //! Held calls: for how long, and that what was allowed runs once (guarantees §7). Who may decide is
 //! in `decisions`, whatever may happen to them in `random`.
 
-use super::super::command::{Decide, HoldRequest};
+use super::super::command::{Decide, HoldBounds, HoldRequest};
 use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
 use super::*;
 use crate::store::state::event::Carried;
@@ -148,26 +148,35 @@ fn what_is_held_is_not_asked_again() {
 /// threat-model §8: no more are held than operators can look at.
 #[test]
 fn only_so_many_wait() {
-    for (all, agent, fits) in [
-        (4, 1, true),
-        (5, 1, false),
-        (4, 2, false),
-        (5, 2, false),
-        (0, 0, true),
+    for (all, agent, caller, fits) in [
+        (4, 2, 1, true),
+        (5, 1, 1, false),
+        (4, 3, 1, false),
+        (4, 2, 2, false),
+        (5, 3, 2, false),
+        (0, 0, 0, true),
     ] {
         let mut view = StoreView {
-            waiting: WaitingHolds { all, agent },
+            waiting: WaitingHolds { all, agent, caller },
             ..StoreView::default()
         };
         let asked = hold(
             &mut view,
             &HoldRequest {
-                bounds: (5, 2),
+                bounds: HoldBounds {
+                    all: 5,
+                    agent: 3,
+                    caller: 2,
+                },
                 ..ask("key")
             },
             START_MS,
         );
-        assert_eq!(asked.is_ok(), fits, "{all} of 5, {agent} of 2");
+        assert_eq!(
+            asked.is_ok(),
+            fits,
+            "{all} of 5, {agent} of 3, {caller} of 2"
+        );
         assert!(fits || asked == Err(CommandRefusal::TooManyHolds));
     }
 }
