@@ -31,6 +31,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         fence: store.token(),
         hold: None,
         limits: BudgetLimits::default(),
+        origin: None,
         price: Price {
             tool: ToolName::new("billing__create_invoice"),
             cost: 1,

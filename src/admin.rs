@@ -12,6 +12,7 @@ mod health;
 pub(crate) mod operators;
 mod quarantine;
 pub(crate) mod status;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tools;
@@ -86,6 +87,7 @@ pub(crate) fn router(
         .merge(calls::routes())
         .merge(approvals::routes())
         .merge(tools::routes())
+        .merge(tasks::routes())
         .with_state(door)
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
@@ -97,7 +99,7 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tools or /api/quarantined",
+        "use /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tasks, /api/tools or /api/quarantined",
     )
 }
 

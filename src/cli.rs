@@ -21,6 +21,7 @@ mod schema;
 mod serve;
 mod stdio;
 mod table;
+mod tasks;
 mod test;
 mod unfitted;
 mod unnamed;
@@ -63,6 +64,8 @@ enum CliVerb {
     Explain(explain::Args),
     /// List the calls whose outcome is not known, and say what became of them.
     Calls(calls::Args),
+    /// List tasks and what they have used; stop one, or give it its budget back.
+    Tasks(tasks::Args),
     /// List the calls that are held until an operator decides, show them, and allow or deny them.
     Approvals(approvals::Args),
     /// Take a tool away from every agent, at once and until it is enabled again; without a tool:
@@ -109,6 +112,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Test(args) => test::run(&args),
         CliVerb::Explain(args) => explain::run(&args),
         CliVerb::Calls(args) => calls::run(&args),
+        CliVerb::Tasks(args) => tasks::run(&args),
         CliVerb::Approvals(args) => approvals::run(&args),
         CliVerb::Disable(args) => disable::disable(&args),
         CliVerb::Enable(args) => disable::enable(&args),

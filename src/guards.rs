@@ -40,6 +40,8 @@ pub const REFUSAL_CODES: &[&RefusalCode] = &[
     &refusal::contract::RULE_FAILED,
     &refusal::contract::HOOK_BLOCKED,
     &refusal::task::STATE_OUT_OF_ORDER,
+    &task::TASK_STOPPED,
+    &task::NOT_PLANNED,
     &refusal::task::LOOP_DETECTED,
     &idempotency::given::IDEMPOTENCY_KEY_REQUIRED,
     &refusal::task::IDEMPOTENCY_CONFLICT,

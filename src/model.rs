@@ -30,4 +30,5 @@ pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod times;
 pub(crate) mod verbs;
+pub(crate) mod window;
 pub(crate) mod work;

@@ -26,6 +26,7 @@ mod sent_flags;
 pub(crate) mod session_locks;
 pub mod state;
 mod table;
+pub(crate) mod tasks;
 pub(crate) mod time;
 mod waiters;
 

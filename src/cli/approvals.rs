@@ -201,7 +201,7 @@ fn whole(hold: &OpenHold) -> String {
 }
 
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 23] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 24] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
     let needs = format!(
@@ -223,6 +223,7 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 23] {
         ("changes", hold.writes.clone()),
         ("irreversible", Some(yes(hold.irreversible).to_owned())),
         ("undo", hold.undo.clone()),
+        ("over limit", hold.over.clone()),
         ("session", hold.session.clone()),
         ("task", hold.task.clone()),
         ("asked", Some(hold.asked.clone())),

@@ -65,13 +65,13 @@ pub(in crate::gate) struct SettledCall<'p> {
 pub(in crate::gate) struct PlacedCall<'p> {
     pub(in crate::gate) subject: Subject<'p>,
     pub(in crate::gate) last: Final,
-    pub(in crate::gate) bill: Bill,
+    pub(in crate::gate) bill: Box<Bill>,
 }
 
 /// A call with which its task does not go round in circles.
 pub(in crate::gate) struct WatchedCall<'p> {
     pub(in crate::gate) subject: Subject<'p>,
-    pub(in crate::gate) bill: Bill,
+    pub(in crate::gate) bill: Box<Bill>,
     pub(in crate::gate) watched: NotRepeated,
     /// It is only planned, and never sent.
     pub(in crate::gate) is_planned: bool,
@@ -80,7 +80,7 @@ pub(in crate::gate) struct WatchedCall<'p> {
 /// A call with its key; without one it changes nothing.
 pub(in crate::gate) struct KeyedCall<'p> {
     pub(in crate::gate) subject: Subject<'p>,
-    pub(in crate::gate) bill: Bill,
+    pub(in crate::gate) bill: Box<Bill>,
     pub(in crate::gate) watched: NotRepeated,
     pub(in crate::gate) is_planned: bool,
     pub(in crate::gate) keyed: Option<Keyed>,

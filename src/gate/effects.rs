@@ -19,7 +19,7 @@ use crate::guards::approval::Approved;
 use crate::guards::budget::shown;
 use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::Keyed;
-use crate::guards::task::Belonging;
+use crate::guards::task::{Belonging, TaskSource, stopped_by};
 use crate::mcp::message::Message;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -108,6 +108,11 @@ impl Effects {
     ) -> Result<Bill, Refusal> {
         let Subject { call, rules, .. } = subject;
         let Belonging { task, session } = Belonging::of(&call.origin.caller, &call.judged)?;
+        let task_source = task.source;
+        let (origin, idle) = (
+            bill::origin(call, task_source),
+            policy.tasks.idle(task_source),
+        );
         let (task, session) = (task.key, session.key);
         let asked = rules.budget.ask(
             &policy.tasks,
@@ -115,13 +120,18 @@ impl Effects {
             &call.judged.tool,
             rules.side_effect,
         );
-        let before = if asked.limits.is_limited() || policy.repetition.is_watching() {
-            self.look(of_task(task)).await?.task
-        } else {
-            None
-        };
+        let mut asked = asked.ending_idle(idle);
+        // Where nothing names a task, all that the agent ever does is one: the usual steps of a task
+        // would run out in a day's work.
+        if task_source == TaskSource::Agent && policy.tasks.has_usual_steps(&call.origin.caller) {
+            asked = asked.without_steps();
+        }
+        let (known, now) = (self.look(of_task(task)).await?.task, self.store.now());
+        let before = asked.limits.current(known.as_ref(), now).cloned();
+        if let Some(stopped) = before.as_ref().and_then(|task| task.stopped.as_ref()) {
+            return Err(stopped_by(stopped));
+        }
         if asked.limits.is_limited() {
-            let now = self.store.now();
             let fresh = TaskUsage::new(now);
             let left =
                 asked
@@ -144,6 +154,8 @@ impl Effects {
             asked,
             before,
             watched: policy.repetition.is_watching(),
+            origin,
+            over: None,
         })
     }
 
@@ -216,37 +228,19 @@ impl Effects {
         self.store.load_view(place).await.map_err(unavailable)
     }
 
-    /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
-    /// agents read it.
-    pub(in crate::gate) async fn afford(
-        &self,
-        bill: &Bill,
-        left: &mut Option<Value>,
-    ) -> Result<(), Refusal> {
-        if !bill.asked.limits.is_limited() {
-            return Ok(());
-        }
-        let view = self.look(of_task(bill.task)).await?;
-        let fits = bill
-            .asked
-            .limits
-            .admit(view.task.as_ref(), &bill.asked.price, self.store.now());
-        let before = fits.map_err(|exceeded| exceed(bill, &exceeded, left))?;
-        *left = Some(shown(&before.after(&bill.asked.price)));
-        Ok(())
-    }
-
     /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it
     /// `left`. Where circles are watched for, its task has to know of it without a budget, too.
     pub(in crate::gate) async fn reserve(
         &self,
         bill: &Bill,
+        hold: Option<(Digest, ActionId)>,
         left: &mut Option<Value>,
     ) -> Result<Option<Reserved>, Refusal> {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return Ok(None);
         }
-        let (reserve, reserved) = reservation(bill, bill.asked.limits.clone());
+        let (mut reserve, mut reserved) = reservation(bill, bill.limits().clone());
+        reserve.hold = hold;
         match self
             .store
             .run(StoreCommand::Reserve(reserve), None)
@@ -254,10 +248,16 @@ impl Effects {
             .map_err(unavailable)?
         {
             Ok(_) => {
+                reserved.since = self.store.now();
                 self.taken(bill, left).await;
                 Ok(Some(reserved))
             }
             Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
+            Err(CommandRefusal::Stopped(stopped)) => Err(stopped_by(&stopped)),
+            // The same call was quicker, and has used up what was allowed.
+            Err(CommandRefusal::Held(_)) => Err(Refusal::DuplicateInFlight {
+                after_ms: ASK_AGAIN,
+            }),
             Err(_) => Err(Refusal::InternalError),
         }
     }
@@ -268,8 +268,9 @@ impl Effects {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return None;
         }
-        let (reserve, reserved) = reservation(bill, bill.asked.limits.only_counted());
+        let (reserve, mut reserved) = reservation(bill, bill.asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
+        reserved.since = self.store.now();
         matches!(counted, Ok(Ok(_))).then_some(reserved)
     }
 
@@ -340,8 +341,9 @@ impl Effects {
             session,
             fence,
             hold: approved.hold(),
-            limits: bill.asked.limits.clone(),
+            limits: bill.limits().clone(),
             price: bill.asked.price.clone(),
+            origin: Some(bill.origin.clone()),
             entry: Entry {
                 fence: Some(fence),
                 confirms,
@@ -364,16 +366,8 @@ impl Effects {
                     _lease: lease,
                 }))
             }
-            Err(CommandRefusal::Taken(_) | CommandRefusal::Held(_)) => Ok(None),
-            Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
-            Err(CommandRefusal::Fenced { .. }) => Err(Refusal::Fenced),
-            Ok(_)
-            | Err(
-                CommandRefusal::State { .. }
-                | CommandRefusal::Settled
-                | CommandRefusal::TooManyHolds
-                | CommandRefusal::Undecided(_),
-            ) => Err(Refusal::InternalError),
+            Ok(_) => Err(Refusal::InternalError),
+            Err(refused) => not_begun(refused, bill, left).map(|()| None),
         }
     }
 }
@@ -385,6 +379,26 @@ pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
     }
 }
 
+/// What its agent reads of a call that could not be begun; nothing where the same call was quicker.
+fn not_begun(
+    refused: CommandRefusal,
+    bill: &Bill,
+    left: &mut Option<Value>,
+) -> Result<(), Refusal> {
+    match refused {
+        CommandRefusal::Taken(_) | CommandRefusal::Held(_) => Ok(()),
+        CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
+        CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
+        CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
+        CommandRefusal::State { .. }
+        | CommandRefusal::NoTask
+        | CommandRefusal::PlanFull
+        | CommandRefusal::Settled
+        | CommandRefusal::TooManyHolds
+        | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
+    }
+}
+
 /// What a call asks of its task within `limits`, and what it then holds.
 fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
     let (task, price) = (bill.task, bill.asked.price.clone());
@@ -393,11 +407,14 @@ fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
         tool: price.tool.clone(),
         cost: price.cost,
         charge: Charge::Release,
+        since: 0,
     };
     let reserve = Reserve {
         task,
         limits,
         price,
+        origin: Some(bill.origin.clone()),
+        hold: None,
     };
     (reserve, reserved)
 }

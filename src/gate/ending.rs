@@ -28,6 +28,7 @@ use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::rounds::sealed;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Mode;
+use crate::guards::budget::word;
 use crate::guards::output::Meaning;
 use crate::mcp::answer::{DecisionMeta, invalid, refused, with_decision};
 use crate::mcp::json::Text;
@@ -35,6 +36,7 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::refusal::Refusal;
 use crate::store::claims::StoreError;
+use crate::store::state::budget::Dimension;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -168,14 +170,16 @@ impl<'a> EndedCall<'a> {
     }
 }
 
-/// How the call ends after all: an agent that goes on with what is refused reads in the end that it
+/// How the call ends after all: an agent that goes on with what is refused reads beside it that it
 /// goes in circles. What was to be planned and is not leaves no plan.
 async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
     let (gate, call) = (live.gate, &live.call);
-    let ending = match gate.rows.circle(live.policy, call, &ending) {
-        Some(circle) => Err(circle),
-        None => ending,
-    };
+    let circle = gate.rows.circle(live.policy, call, &ending);
+    live.found.warning = circle.or(live.found.warning);
+    let is_over = |refusal: &Refusal| refusal.dimension() == Some(word(Dimension::Duration));
+    if ending.as_ref().is_err_and(is_over) || live.found.dispatch.is_out_of_time {
+        live.found.state.evidence = Box::pin(gate.effects.done(call)).await;
+    }
     // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too.
     let leaves_plan =
         live.timer.stage() < Stage::Visible || matches!(ending, Err(Refusal::Planned));

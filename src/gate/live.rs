@@ -200,7 +200,7 @@ impl<'p> World for Live<'p> {
     async fn place(&mut self, case: SettledCall<'p>) -> Result<PlacedCall<'p>, Stop> {
         let SettledCall { subject, last } = case;
         let (effects, found) = (&self.gate.effects, &mut self.found);
-        let bill = effects.bill(self.policy, &subject, found).await?;
+        let bill = Box::new(Box::pin(effects.bill(self.policy, &subject, found)).await?);
         effects.advance(&subject, &bill, &mut found.state).await?;
         Ok(PlacedCall {
             subject,
@@ -215,12 +215,10 @@ impl<'p> World for Live<'p> {
             last,
             bill,
         } = case;
-        let allowed = self.policy.repetition.watch(
-            bill.history(),
-            &subject.tool.name,
-            bill.seen(&subject.call),
-            &last,
-        )?;
+        let allowed =
+            self.policy
+                .repetition
+                .watch(bill.history(), bill.attempt(&subject), &last)?;
         self.found.warning = allowed.warning;
         Ok(WatchedCall {
             is_planned: is_planned(&subject.call)?,
@@ -297,16 +295,22 @@ impl<'p> World for Live<'p> {
     }
 
     async fn fund(&mut self, case: ConfirmedCall<'p>) -> Result<FundedCall<'p>, Stop> {
-        let ConfirmedCall { case, confirmed } = case;
+        let ConfirmedCall {
+            mut case,
+            confirmed,
+        } = case;
         let (effects, left) = (&self.gate.effects, &mut self.found.remaining);
         if !case.is_paid {
-            effects.afford(&case.bill, left).await?;
+            case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
         }
         if case.is_planned {
-            return Err(Refusal::Planned.into());
+            return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
+                .await
+                .into());
         }
-        if case.keyed.is_none() {
-            self.taken.reserved = effects.reserve(&case.bill, left).await?;
+        // What goes over a limit takes its part once a person has allowed it.
+        if case.keyed.is_none() && case.bill.over.is_none() {
+            self.taken.reserved = Box::pin(effects.reserve(&case.bill, None, left)).await?;
         }
         Ok(FundedCall { case, confirmed })
     }
@@ -316,22 +320,27 @@ impl<'p> World for Live<'p> {
         case: FundedCall<'p>,
     ) -> Result<Turn<ApprovedCall<'p>, KeyedCall<'p>>, Stop> {
         let FundedCall { case, confirmed } = case;
-        let Some(confirmed) = confirmed else {
+        if confirmed.is_none() && case.bill.over.is_none() {
             return Ok(Turn::On(ApprovedCall { case, proof: None }));
-        };
-        let held = self
-            .gate
-            .effects
-            .approve(self.gate, self.policy, &case.subject, &mut self.timer)
-            .await?;
+        }
+        let effects = &self.gate.effects;
+        let held = effects.approve(self.gate, self.policy, &case, &mut self.timer);
+        let held = Box::pin(held).await?;
         let Some((approved, found)) = held else {
             self.found.approval = None;
             return Ok(Turn::Back(case));
         };
         self.found.approval = found;
+        if confirmed.is_none() {
+            let used = approved
+                .hold()
+                .map(|key| (key, case.subject.call.judged.action));
+            let left = &mut self.found.remaining;
+            self.taken.reserved = Box::pin(effects.reserve(&case.bill, used, left)).await?;
+        }
         Ok(Turn::On(ApprovedCall {
             case,
-            proof: Some((confirmed, approved)),
+            proof: confirmed.map(|confirmed| (confirmed, approved)),
         }))
     }
 
@@ -355,6 +364,7 @@ impl<'p> World for Live<'p> {
         let FencedCall { case, proof } = case;
         let slot = self.gate.slot(&case.subject)?;
         self.taken.slot = Some(slot);
+        self.found.dispatch.time_left = case.bill.time_left(self.gate.effects.store.now());
         let (Some(keyed), Some((confirmed, approved, lease))) = (&case.keyed, proof) else {
             return Ok(Turn::On(BegunCall {
                 subject: case.subject,

@@ -28,7 +28,7 @@ use crate::gate::steps::task_state::is_planned;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::hooks::HookPhase;
 use crate::guards::secrets::Sealed;
-use crate::guards::{Section as _, Welcome, confirms};
+use crate::guards::{Section as _, Welcome, approval, confirms};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 
@@ -68,14 +68,14 @@ impl<'p> World for Observing<'_, 'p> {
     type Visible = VisibleCall<'p>;
     type Ruled = RuledCall<'p>;
     type Settled = Foreseen<'p, Final>;
-    type Placed = Foreseen<'p, (Bill, Final)>;
-    type Watched = Foreseen<'p, (Bill, NotRepeated)>;
-    type Keyed = Foreseen<'p, Bill>;
-    type Open = Foreseen<'p, Bill>;
-    type Confirmed = Foreseen<'p, Bill>;
-    type Funded = Foreseen<'p, Bill>;
-    type Approved = Foreseen<'p, Bill>;
-    type Fenced = Foreseen<'p, Bill>;
+    type Placed = Foreseen<'p, (Box<Bill>, Final)>;
+    type Watched = Foreseen<'p, (Box<Bill>, NotRepeated)>;
+    type Keyed = Foreseen<'p, Box<Bill>>;
+    type Open = Foreseen<'p, Box<Bill>>;
+    type Confirmed = Foreseen<'p, Box<Bill>>;
+    type Funded = Foreseen<'p, Box<Bill>>;
+    type Approved = Foreseen<'p, Box<Bill>>;
+    type Fenced = Foreseen<'p, Box<Bill>>;
     type Begun = BegunCall<'p>;
     type Sealed = SealedCall<'p>;
     type Answer = Message;
@@ -163,8 +163,8 @@ impl<'p> World for Observing<'_, 'p> {
             return Ok(case.with(None));
         };
         let (effects, policy) = (&self.0.gate.effects, self.0.policy);
-        let bill = effects.bill(policy, &case.subject, &mut self.0.found).await;
-        let Some(bill) = self.noted(bill) else {
+        let bill = Box::pin(effects.bill(policy, &case.subject, &mut self.0.found)).await;
+        let Some(bill) = self.noted(bill.map(Box::new)) else {
             return Ok(case.with(None));
         };
         let advanced = effects
@@ -176,9 +176,8 @@ impl<'p> World for Observing<'_, 'p> {
 
     fn watch(&mut self, mut case: Self::Placed) -> Result<Self::Watched, Stop> {
         let proven = case.proven.take().and_then(|(bill, last)| {
-            let Subject { call, tool, .. } = &case.subject;
-            let (seen, repetition) = (bill.seen(call), &self.0.policy.repetition);
-            let watched = repetition.watch(bill.history(), &tool.name, seen, &last);
+            let (attempt, repetition) = (bill.attempt(&case.subject), &self.0.policy.repetition);
+            let watched = repetition.watch(bill.history(), attempt, &last);
             self.noted(watched).map(|allowed| (bill, allowed.watched))
         });
         Ok(case.with(proven))
@@ -210,13 +209,16 @@ impl<'p> World for Observing<'_, 'p> {
     }
 
     async fn fund(&mut self, mut case: Self::Confirmed) -> Result<Self::Funded, Stop> {
-        let Some(bill) = case.proven.take() else {
+        let Some(mut bill) = case.proven.take() else {
             return Ok(case.with(None));
         };
         let effects = &self.0.gate.effects;
-        let affordable = effects.afford(&bill, &mut self.0.found.remaining).await;
-        let proven = self.noted(affordable).map(|()| bill);
-        Ok(case.with(proven))
+        let affordable = Box::pin(effects.afford(&bill, &mut self.0.found.remaining)).await;
+        let proven = self.noted(affordable);
+        Ok(case.with(proven.map(|over| {
+            bill.over = over;
+            bill
+        })))
     }
 
     async fn approve(
@@ -224,8 +226,11 @@ impl<'p> World for Observing<'_, 'p> {
         case: Self::Funded,
     ) -> Result<Turn<Self::Approved, Self::Keyed>, Stop> {
         // What would wait for a person is counted like what would not.
-        if let (Some(_), Some(approval)) = (&case.proven, &case.subject.rules.approval) {
-            self.noted::<()>(Err(approval.pending(None)));
+        if let Some(bill) = &case.proven
+            && let Some(rule) =
+                approval::Rule::of(case.subject.rules.approval.as_ref(), bill.over.is_some())
+        {
+            self.noted::<()>(Err(rule.pending(None)));
         }
         Ok(Turn::On(case))
     }
@@ -236,7 +241,7 @@ impl<'p> World for Observing<'_, 'p> {
 
     async fn begin(&mut self, case: Self::Fenced) -> Result<Turn<Self::Begun, Self::Keyed>, Stop> {
         if let Some(bill) = &case.proven {
-            self.0.taken.reserved = self.0.gate.effects.count(bill).await;
+            self.0.taken.reserved = Box::pin(self.0.gate.effects.count(bill)).await;
         }
         let slot = self.0.gate.slot(&case.subject)?;
         self.0.taken.slot = Some(slot);

@@ -81,6 +81,7 @@ pub(in crate::gate) fn seen(entry: &Entry) -> SeenCall {
         call: seen_call(&entry.tool, &entry.params_hash),
         outcome: Digest::of(outcome.as_bytes()).short(),
         refused: refused.is_some(),
+        times: 1,
     }
 }
 

@@ -114,16 +114,11 @@ pub(crate) fn judge<'p>(
             notes: &mut *notes,
         })
     });
-    let verdict = match verdict {
+    match verdict {
         Ok(Ok(passed)) => Ok(passed),
         Ok(Err(SupposedStop::Refused(refusal))) => Err(refusal),
         Ok(Err(SupposedStop::Settled(_))) => Err(Refusal::InternalError),
         Err(spent) => notes.note(Stage::Arguments, Err(SchemaViolation::from(spent).into())),
-    };
-    let is_verdict = verdict.as_ref().is_err_and(Refusal::is_verdict);
-    match policy.repetition.after(call.before.refused, call.tool) {
-        Err(circle) if is_verdict => notes.note(Stage::Repetition, Err(circle)),
-        _ => verdict,
     }
 }
 

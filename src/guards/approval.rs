@@ -19,6 +19,7 @@ use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -116,6 +117,8 @@ pub struct ApprovalSubject<'a> {
     pub beside: Option<&'a Value>,
     /// The policy's version.
     pub policy: &'a str,
+    /// The limit that it goes over, if it does.
+    pub over: Option<&'a str>,
 }
 
 /// Nobody has to be asked about the call, or a person has allowed it.
@@ -234,7 +237,22 @@ impl Approved {
 // === impl Rule ===
 
 impl Rule {
-    /// A call of a contract that asks nobody needs no decision.
+    /// The rule of a call whose contract has `written`: where that asks nobody and the call goes
+    /// `over` a limit at which a person decides, the usual one.
+    pub fn of(written: Option<&Self>, is_over: bool) -> Option<Cow<'_, Self>> {
+        let usual = || Self {
+            roles: vec![DEFAULT_APPROVER_ROLE.to_owned()],
+            needed: *APPROVALS_NEEDED_BOUNDS.start(),
+            self_approval: false,
+            approve_for: DEFAULT_APPROVE_TIMEOUT,
+            execute_for: DEFAULT_EXECUTE_TIMEOUT,
+            hold: DEFAULT_HOLD_TIMEOUT,
+        };
+        let written = written.map(Cow::Borrowed);
+        written.or_else(|| is_over.then(|| Cow::Owned(usual())))
+    }
+
+    /// A call of which nobody is asked needs no decision.
     pub fn unneeded(rule: Option<&Self>) -> Option<Approved> {
         rule.is_none().then_some(Approved(None))
     }
@@ -250,6 +268,7 @@ impl Rule {
             round,
             beside,
             policy,
+            over,
         } = *bound;
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let is_there = |one: bool| [u8::from(one)];
@@ -266,15 +285,19 @@ impl Rule {
             round.as_ref().map_or(&[][..], |round| round.as_bytes()),
             policy.as_bytes(),
         ];
-        let Some(beside) = beside else {
-            return caller.digest("hold", &parts);
-        };
-        // Under a name of its own, so that holds of calls without any keep the key that records
+        // Under names of their own, so that holds of calls without any keep the key that records
         // have.
-        caller.digest(
-            "hold beside",
-            &[&parts[..], &[&canonical::exact(beside)]].concat(),
-        )
+        let key = match beside {
+            Some(beside) => caller.digest(
+                "hold beside",
+                &[&parts[..], &[&canonical::exact(beside)]].concat(),
+            ),
+            None => caller.digest("hold", &parts),
+        };
+        match over {
+            Some(over) => Digest::of_parts("hold over", &[key.as_bytes(), over.as_bytes()]),
+            None => key,
+        }
     }
 
     /// Whether a person can be asked at all about a call of `caller` with these arguments, and what

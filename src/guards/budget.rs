@@ -19,7 +19,8 @@ use std::time::Duration;
 pub(super) mod shortage;
 mod tasks;
 
-pub(crate) use shortage::{shown, units};
+pub(crate) use shortage::{out_of_time, shown, units, word};
+use tasks::LimitAction;
 pub(crate) use tasks::{TaskLimits, TaskSettings};
 
 /// One unit of cost costs at most so many.
@@ -64,8 +65,28 @@ pub struct BudgetDemand {
     pub limits: BudgetLimits,
     /// What the call takes.
     pub price: Price,
+    /// The limits at which no person is asked.
+    pub firm: BudgetLimits,
     /// What the limits would be for a tool that changes nothing; the same for such a tool.
     reads: BudgetLimits,
+}
+
+impl BudgetDemand {
+    /// The same of a task that has ended once it did nothing for so many milliseconds.
+    pub fn ending_idle(mut self, idle: Option<u64>) -> Self {
+        for limits in [&mut self.limits, &mut self.firm, &mut self.reads] {
+            limits.idle = idle;
+        }
+        self
+    }
+
+    /// The same without a limit of steps.
+    pub fn without_steps(mut self) -> Self {
+        for limits in [&mut self.limits, &mut self.firm, &mut self.reads] {
+            limits.steps = None;
+        }
+        self
+    }
 }
 
 // === impl Settings ===
@@ -208,9 +229,14 @@ impl Rule {
             cost: self.cost,
         };
         BudgetDemand {
-            limits: own(tasks.limits(caller, changes)),
+            limits: own(tasks.limits(caller, |action| changes || action != LimitAction::Degrade)),
             price,
-            reads: own(tasks.limits(caller, false)),
+            firm: own(tasks.limits(caller, |action| match action {
+                LimitAction::Stop => true,
+                LimitAction::Degrade => changes,
+                LimitAction::Ask => false,
+            })),
+            reads: own(tasks.limits(caller, |action| action != LimitAction::Degrade)),
         }
     }
 

@@ -6,12 +6,12 @@
 
 use super::Section;
 use crate::model::caller::Caller;
-use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
-use crate::model::rate::{Meter, RateSettings};
+use crate::model::rate::RateSettings;
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::model::times::millis;
+use crate::model::window::WindowMeter;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ struct CallLimit {
     /// Whose it is, such as `agent NAME`.
     of: String,
     /// What of it was used.
-    meter: Meter,
+    meter: WindowMeter,
 }
 
 /// The caller calls no faster than it may.
@@ -119,7 +119,7 @@ fn limit(
     let rate = problems.under(Settings::NAME, |problems| written.compile(problems))?;
     Some(Arc::new(CallLimit {
         of: format!("{kind} {name}"),
-        meter: Meter::new(rate),
+        meter: WindowMeter::new(rate),
     }))
 }
 
@@ -245,7 +245,7 @@ impl Rule {
         take_over(&self.groups, &before.groups);
         for (agent, limits) in &self.users {
             if let Some(had) = before.users.get(agent) {
-                limits.take_over(had, Clock.steady());
+                limits.take_over(had);
             }
         }
     }
@@ -255,10 +255,9 @@ fn take_over<N: Eq + Hash>(
     limits: &HashMap<N, Arc<CallLimit>>,
     before: &HashMap<N, Arc<CallLimit>>,
 ) {
-    let now = Clock.steady();
     for (name, limit) in limits {
         if let Some(had) = before.get(name) {
-            limit.meter.take_over(&had.meter, now);
+            limit.meter.take_over(&had.meter);
         }
     }
 }
@@ -298,8 +297,8 @@ mod tests {
         }
     }
 
-    /// A burst of all, then one by one; the time that a refusal names is neither too short nor a
-    /// step too long.
+    /// As many as fit, and the next once the first is out of the window; the time that a refusal
+    /// names is neither too short nor too long.
     #[test]
     fn a_caller_reads_when_its_next_call_fits() {
         let rule = compiled(Settings {
@@ -311,7 +310,7 @@ mod tests {
             let _ = rule.take(&caller, START).unwrap();
         }
         let wait = after(rule.take(&caller, START));
-        assert_eq!(wait, 20_000);
+        assert_eq!(wait, 60_000);
         let early = START + Duration::from_millis(wait - 1);
         assert_eq!(after(rule.take(&caller, early)), 1);
         let _ = rule
@@ -374,7 +373,7 @@ mod tests {
         for _ in 0..2 {
             let _ = rule.take(&ada, START).unwrap();
         }
-        assert_eq!(after(rule.take(&ada, START)), 30_000);
+        assert_eq!(after(rule.take(&ada, START)), 60_000);
         let again = compiled(Settings {
             users: vec![("a", Some(&two))],
             ..Settings::default()
@@ -400,7 +399,8 @@ mod tests {
         }
         let limits = rule.limits(&one);
         assert_eq!(limits[0].of, "agent a");
-        assert!(limits[0].meter.is_unused(START));
+        assert_eq!(limits[0].meter.wait(START), Duration::ZERO);
+        let _ = (0..5).map(|_| limits[0].meter.take(START).unwrap()).count();
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! itself has refused is not in the history, so that the circle stays closed until something else
 //! is tried.
 
-use super::Section;
 use super::evidence::{Final, NotRepeated};
+use super::{Mode, Section};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
@@ -14,7 +14,8 @@ use crate::store::state::budget::{MAX_SEEN_CALLS, SeenCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// When a task counts as going in circles. Where no file has the section, nothing is watched.
+/// When a task counts as going in circles. Where no file has the section, tools that change
+/// something are watched as by `{}`; for others the stop comes after 100 equal calls.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Repetition")]
@@ -25,21 +26,30 @@ pub(crate) struct Settings {
     /// The same call with the same outcome: the next is refused when it happened so often
     /// [default: 10, at most 32].
     pub stop: Option<usize>,
+    /// The same for tools that change nothing, such as those that are polled; two of them may then
+    /// be called in turn [default: as `stop`, at most 1000].
+    pub stop_reads: Option<usize>,
     /// Two calls in turn, each with the same outcome every time: refused when so many stand in a
     /// row [default: 12].
     pub ping_pong: Option<usize>,
-    /// Refusals in a row, of whatever calls, since the start: the next refusal is `loop_detected`,
-    /// until a call passes [default: 16].
+    /// Refusals in a row, of whatever calls, since the start: the agent is warned beside the next
+    /// ones, until a call passes [default: 16].
     pub refusals: Option<usize>,
     /// Tools that may be called again and again, such as those that wait for something:
     /// `server__tool`.
     pub except: Vec<String>,
+    /// Is nothing watched?
+    pub unwatched: bool,
 }
 
 /// As run. The default watches nothing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rule {
     watched: Option<Thresholds>,
+    /// For tools that change nothing.
+    reads: Option<ReadThresholds>,
+    /// Do equal calls count in a row only, and whatever came of them at [`USUAL_ROW`]?
+    in_a_row: bool,
     except: Vec<ToolName>,
 }
 
@@ -51,6 +61,37 @@ struct Thresholds {
     ping_pong: usize,
     refusals: usize,
 }
+
+/// Where equal calls change nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ReadThresholds {
+    warn: usize,
+    stop: usize,
+}
+
+/// A call, as it is watched.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchedAttempt<'a> {
+    /// `server__tool`.
+    pub tool: &'a ToolName,
+    /// Does the tool change something?
+    pub changes: bool,
+    /// The digest of tool and arguments, made as for `SeenCall::call`.
+    pub call: u64,
+    /// How often the task's last call came in a row, whatever came of it.
+    pub row: u64,
+}
+
+/// Equal calls that change nothing, at most; as many stand in a task's history.
+const MAX_EQUAL_READS: usize = 1000;
+
+const USUAL_READ_THRESHOLDS: ReadThresholds = ReadThresholds {
+    warn: 50,
+    stop: 100,
+};
+
+/// Equal calls in a row at which a task is stopped where nothing is written, whatever came of them.
+const USUAL_ROW: u64 = 250;
 
 const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
     warn: 5,
@@ -83,10 +124,18 @@ impl Section for Settings {
         let Self {
             warn,
             stop,
+            stop_reads,
             ping_pong,
             refusals,
             except,
+            unwatched,
         } = self;
+        if stop_reads.is_some_and(|number| !(2..=MAX_EQUAL_READS).contains(&number)) {
+            let hint = format!("between 2 and {MAX_EQUAL_READS}");
+            problems.under("stop_reads", |problems| {
+                problems.error("is out of bounds", hint);
+            });
+        }
         let mut read = |key: &str, written: Option<usize>, usual: usize, least: usize| {
             let number = written.unwrap_or(usual);
             if !(least..=MAX_SEEN_CALLS).contains(&number) {
@@ -113,6 +162,9 @@ impl Section for Settings {
             });
         }
         let except = except.iter().map(|tool| ToolName::new(tool)).collect();
+        if unwatched {
+            return Rule::default();
+        }
         Rule {
             watched: Some(Thresholds {
                 warn,
@@ -120,6 +172,11 @@ impl Section for Settings {
                 ping_pong,
                 refusals,
             }),
+            reads: stop_reads.map(|stop| ReadThresholds {
+                warn: (stop / 2).max(1),
+                stop,
+            }),
+            in_a_row: false,
             except,
         }
     }
@@ -128,15 +185,37 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
-    /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of that
-    /// call's tool and arguments, made as for `SeenCall::call`.
+    /// What is watched where nothing is written and calls are refused (003-115, 003-119).
+    pub fn usual() -> Self {
+        Self {
+            watched: Some(DEFAULT_THRESHOLDS),
+            reads: Some(USUAL_READ_THRESHOLDS),
+            in_a_row: true,
+            except: Vec::new(),
+        }
+    }
+
+    /// What is watched in `mode`: what is `written`, else the usual; in observe mode nothing then.
+    pub(crate) fn in_mode(written: Option<Self>, mode: Mode) -> Self {
+        written.unwrap_or_else(|| match mode {
+            Mode::Enforce => Self::usual(),
+            Mode::Observe => Self::default(),
+        })
+    }
+
+    /// Judges the next call of a task by its last ones, oldest first.
     pub fn watch(
         &self,
         history: &[SeenCall],
-        tool: &ToolName,
-        call: u64,
+        attempt: WatchedAttempt<'_>,
         last: &Final,
     ) -> Result<Allowed, Refusal> {
+        let WatchedAttempt {
+            tool,
+            changes,
+            call,
+            row,
+        } = attempt;
         let watched = NotRepeated::mint(last);
         let Some(thresholds) = self
             .watched
@@ -148,10 +227,20 @@ impl Rule {
                 warning: None,
             });
         };
-        let same = repeated(history, call);
-        let pattern = if same >= thresholds.stop {
+        let same = if self.in_a_row {
+            repeated(&history[history.len().saturating_sub(1)..], call)
+        } else {
+            repeated(history, call)
+        };
+        let is_last = history.last().is_some_and(|last| last.call == call);
+        let is_endless = self.in_a_row && is_last && row >= USUAL_ROW;
+        let reads = self.reads.filter(|_| !changes);
+        let (warn, stop) = reads.map_or((thresholds.warn, thresholds.stop), |reads| {
+            (reads.warn, reads.stop)
+        });
+        let pattern = if same >= stop || is_endless {
             Some(SAME_CALL_MESSAGE)
-        } else if in_turn(history, call) >= thresholds.ping_pong {
+        } else if reads.is_none() && in_turn(history, call) >= thresholds.ping_pong {
             Some(PING_PONG_MESSAGE)
         } else {
             None
@@ -160,21 +249,21 @@ impl Rule {
             Some(pattern) => Err(Refusal::LoopDetected { pattern }),
             None => Ok(Allowed {
                 watched,
-                warning: (same >= thresholds.warn).then_some(SAME_CALL_MESSAGE),
+                warning: (same >= warn).then_some(SAME_CALL_MESSAGE),
             }),
         }
     }
 
-    /// Judges one more refusal, of `tool`, in a task whose last `refused` calls were refused. What
-    /// passes is not asked of: it is the way out.
-    pub fn after(&self, refused: usize, tool: &ToolName) -> Result<(), Refusal> {
-        let watched = self.watched.filter(|_| !self.except.contains(tool));
-        match watched {
-            Some(thresholds) if refused >= thresholds.refusals => Err(Refusal::LoopDetected {
-                pattern: REFUSALS_MESSAGE,
-            }),
-            _ => Ok(()),
-        }
+    /// What the agent should be told beside one more refusal, of `tool`, in a task whose last
+    /// `refused` calls were refused. The refusal stays what it is (guarantees §2).
+    pub fn after(&self, refused: usize, tool: &ToolName) -> Option<&'static str> {
+        let watched = self.watched.filter(|_| !self.except.contains(tool))?;
+        (refused >= watched.refusals).then_some(REFUSALS_MESSAGE)
+    }
+
+    /// Whether a file says when.
+    pub fn is_written(&self) -> bool {
+        self.is_watching() && !self.in_a_row
     }
 
     /// Whether anything is watched at all.
@@ -185,7 +274,10 @@ impl Rule {
     /// The thresholds in words, for `explain`; none when nothing is watched.
     pub fn describe(&self) -> Option<String> {
         self.watched.map(|Thresholds { warn, stop, ping_pong, refusals }| {
-            format!("warns after {warn} equal calls, stops after {stop}, {ping_pong} in turn or {refusals} refusals")
+            let reads = self.reads.map_or_else(String::new, |reads| {
+                format!(" ({} that change nothing)", reads.stop)
+            });
+            format!("warns after {warn} equal calls, stops after {stop}{reads} or {ping_pong} in turn; warns after {refusals} refusals")
         })
     }
 }
@@ -196,11 +288,14 @@ fn repeated(history: &[SeenCall], call: u64) -> usize {
         .iter()
         .rev()
         .filter(|seen| seen.call == call)
-        .map(|seen| seen.outcome);
-    let Some(last) = outcomes.next() else {
+        .peekable();
+    let Some(last) = outcomes.peek().map(|seen| seen.outcome) else {
         return 0;
     };
-    1 + outcomes.take_while(|outcome| *outcome == last).count()
+    let same = outcomes.take_while(|seen| seen.outcome == last);
+    same.fold(0, |same, seen| {
+        same.saturating_add(usize::try_from(seen.times).unwrap_or(usize::MAX))
+    })
 }
 
 /// How many calls at the end are `call` and one other in turn, each always with one outcome.

@@ -8,8 +8,9 @@ use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::ids::TenantId;
-use crate::model::refusal::Refusal;
-use crate::model::task::TaskState;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
+use crate::model::task::{TaskState, TaskStopped};
+use crate::store::state::budget::MAX_PLANNED_CALLS;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -37,6 +38,65 @@ pub(crate) enum TaskSource {
     Trace,
     /// Nothing: all such calls of an agent belong together.
     Agent,
+}
+
+impl TaskSource {
+    /// The word for operators.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Wire | Self::Meta => "session",
+            Self::Header => "header",
+            Self::Trace => "trace",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+pub(super) const TASK_STOPPED: RefusalCode = RefusalCode {
+    code: "task_stopped",
+    meaning: "an operator has stopped the task",
+    remedy: "stop, and report what was done; an operator can reset the task",
+    kind: RefusalKind::Other,
+};
+
+/// 003-09: an operator has stopped the task; its agent reads why.
+pub(crate) fn stopped_by(stopped: &TaskStopped) -> Refusal {
+    RefusalFacts::new(
+        &TASK_STOPPED,
+        format!("an operator has stopped this task: {}", stopped.why),
+        "Stop, and report what was done and what is missing.",
+    )
+    .into()
+}
+
+pub(super) const NOT_PLANNED: RefusalCode = RefusalCode {
+    code: "not_planned",
+    meaning: "the task has a plan, and the call is not in it",
+    remedy: "send a call as it was planned, or plan anew: report the state `plan`",
+    kind: RefusalKind::Other,
+};
+
+/// 003-11: what changes something after a plan is what was planned.
+pub(crate) fn not_planned() -> Refusal {
+    RefusalFacts::new(
+        &NOT_PLANNED,
+        "this task has a plan, and a call with this tool and these arguments is not in it",
+        "Send a call as it was planned; for another one report the state `plan` first.",
+    )
+    .into()
+}
+
+/// 003-11: a plan has a bound, and says so before a step is lost.
+pub(crate) fn plan_full() -> Refusal {
+    RefusalFacts::new(
+        &NOT_PLANNED,
+        format!(
+            "the plan of this task has {MAX_PLANNED_CALLS} calls already, and this one is not in it"
+        ),
+        "Execute what is planned first, then plan the rest.",
+    )
+    .into()
 }
 
 /// A task or a session of one agent.

@@ -133,7 +133,25 @@ impl DecisionMeta<'_> {
 pub(crate) fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal) -> Message {
     let data =
         Text::of(&json!({ "code": refusal.code(), DECISION_META_KEY: decision.text().value() }));
-    Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data))
+    Message::error(id, INVALID_PARAMS, &words(decision, refusal), Some(data))
+}
+
+/// What the model reads of a refusal: what it says, how the task goes in circles, and what the task
+/// has done where that is asked for or its time is over.
+fn words(decision: &DecisionMeta<'_>, refusal: &Refusal) -> String {
+    let mut words = refusal.words();
+    if let Some(warning) = decision.warning {
+        words += " The task goes in circles: ";
+        words += warning;
+        words += ". Do something else, or stop and report.";
+    }
+    if !decision.evidence.is_empty() {
+        let done: Vec<String> = decision.evidence.iter().map(ToString::to_string).collect();
+        words += " Calls of this task that ran or may have: ";
+        words += &done.join(", ");
+        words += ".";
+    }
+    words
 }
 
 /// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not
@@ -151,8 +169,9 @@ pub(crate) fn refused(
     if matches!(refusal, Refusal::Cancelled) {
         return Message::error(id, REQUEST_CANCELLED, &refusal.words(), None);
     }
+    let words = words(decision, refusal);
     let mut result = json!({
-        "content": [{ "type": "text", "text": refusal.words() }],
+        "content": [{ "type": "text", "text": words }],
         "isError": true,
         "_meta": { DECISION_META_KEY: decision.text().value() },
     });

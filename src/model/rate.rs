@@ -1,11 +1,12 @@
-//! How fast something may follow itself: so many in so much time, evenly spread, with all of them
-//! at once at most.
+//! How fast something may follow itself: so many in so much time. Tool calls are counted in a
+//! sliding window (`window`); what has to flow, such as messages, by a meter that spreads them
+//! evenly, with all of them at once at most.
 
 use super::counted::counted;
 use super::diagnostic::Problems;
 use super::times::{between, millis};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl RateSettings {
     }
 }
 
-/// So many calls per time, evenly spread, with all of them at once at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// So many calls per time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Calls; at least 1.
     pub calls: u64,
@@ -60,20 +61,10 @@ impl Rate {
             format!("{calls} in {} ms", self.per)
         }
     }
-
-    /// The milliseconds that one call takes up.
-    pub fn step(self) -> u64 {
-        self.per.div_ceil(self.calls.max(1)).max(1)
-    }
-
-    /// Milliseconds from `now` until a call fits, when the next would be due at `due`.
-    pub fn wait(self, due: u64, now: u64) -> u64 {
-        let burst = self.step().saturating_mul(self.calls.saturating_sub(1));
-        due.saturating_sub(burst).saturating_sub(now)
-    }
 }
 
-/// What of a rate was used, counted in nanoseconds, so that thousands a second are told apart.
+/// What of a rate was used, evenly spread, counted in nanoseconds, so that thousands a second are
+/// told apart.
 #[derive(Debug)]
 pub struct Meter {
     rate: Rate,

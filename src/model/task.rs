@@ -16,6 +16,32 @@ pub enum TaskState {
     Summarize,
 }
 
+/// Whose a task is, and what its agent calls it: what operators know it by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOrigin {
+    /// The agent.
+    pub agent: String,
+    /// Its tenant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant: Option<String>,
+    /// What named it, such as `task` or `session`.
+    pub named_by: String,
+    /// Its name; none where nothing named it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+}
+
+/// An operator's word that a task is over (003-09).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskStopped {
+    /// The operator.
+    pub who: String,
+    /// Why; its agent reads it.
+    pub why: String,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+}
+
 impl TaskState {
     /// All of them, in the order of a task's life.
     pub const ALL: [Self; 4] = [Self::Collect, Self::Plan, Self::Execute, Self::Summarize];

@@ -10,7 +10,8 @@ pub(crate) const MAX_VERB_ROLES: usize = 16;
 pub enum OperatorVerb {
     /// Say what became of a call whose outcome is unknown.
     Resolve,
-    /// Take tools away from all agents, and give them back.
+    /// Take tools away from all agents, and give them back; stop tasks, and give them their budget
+    /// back.
     Switch,
     /// Read what others are not shown, such as the arguments of calls that other operators decide
     /// about.
@@ -54,7 +55,7 @@ impl OperatorVerb {
     pub fn words(self) -> &'static str {
         match self {
             Self::Resolve => "say what became of a call whose outcome is unknown",
-            Self::Switch => "disable and enable tools",
+            Self::Switch => "disable and enable tools, and stop and reset tasks",
             Self::Audit => "read all held arguments",
         }
     }

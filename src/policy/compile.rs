@@ -3,7 +3,7 @@
 use super::{Methods, Policy, layers, pins};
 use crate::guards::allowlist::{self, Contracts};
 use crate::guards::secrets::Bindings;
-use crate::guards::{Mode, hooks, identity};
+use crate::guards::{Mode, hooks, identity, repetition};
 use crate::model::approvers::Approvers;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{AgentId, ServerName};
@@ -131,8 +131,8 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         identity,
         allowlist: allowlist::Rule::new(mode, layers, contracts).without_servers(disabled),
         pins,
-        repetition: compiler.repetition.unwrap_or_default(),
-        tasks: compiler.tasks,
+        repetition: repetition::Rule::in_mode(compiler.repetition, mode),
+        tasks: compiler.tasks.in_mode(mode),
         hooks,
         methods,
         session_header,

@@ -76,6 +76,9 @@ pub(crate) struct OpenHold {
     /// The task, as the agent names it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
+    /// The limit of its task's budget that it goes over, if it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub over: Option<String>,
     /// Version of the policy it was judged under.
     pub policy: String,
     /// SHA-256 of the tool's definition.
@@ -223,6 +226,7 @@ impl OpenHold {
             writes: question.writes,
             session: question.session,
             task: question.task,
+            over: question.over,
             policy: question.policy,
             schema_hash: question.schema_hash,
             needed: hold.needed,

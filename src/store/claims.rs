@@ -1,6 +1,7 @@
 //! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds
 //! for all of them.
 
+use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
@@ -40,6 +41,28 @@ impl StoreError {
     }
 }
 
+/// Which tasks are looked for.
+#[derive(Debug, Clone, Default)]
+pub struct TaskSearch {
+    /// The hex digits with which its key begins.
+    pub prefix: String,
+    /// The agent whose it is; none: whichever.
+    pub agent: Option<String>,
+}
+
+impl TaskSearch {
+    /// Whether the key can be of one of them.
+    pub(super) fn names(&self, key: &Digest) -> bool {
+        self.prefix.is_empty() || key.to_string().starts_with(&self.prefix)
+    }
+
+    /// Whether it is one of them.
+    pub(super) fn fits(&self, key: &Digest, task: &TaskUsage) -> bool {
+        let agent = task.origin.as_ref().map(|origin| &origin.agent);
+        self.names(key) && (self.agent.is_none() || self.agent.as_ref() == agent)
+    }
+}
+
 /// Claims, budgets and fences that outlive what can go wrong, as far as the store promises.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -76,6 +99,13 @@ pub trait Store: Send + Sync {
 
     /// The held call whose id is `id`, with its key.
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError>;
+
+    /// Up to `most` tasks that fit `search`, with their keys; those first that did something last.
+    async fn tasks(
+        &self,
+        search: TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, TaskUsage)>, StoreError>;
 
     /// Waits until what is held under `key` is not pending any more. May return early; look again.
     /// Time alone wakes nobody.

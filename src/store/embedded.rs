@@ -6,9 +6,10 @@
 //! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
 //! that breaks is made anew from the journal meanwhile.
 
-use super::claims::{MAX_INLINE_RESULT_BYTES, Store, StoreError};
+use super::claims::{MAX_INLINE_RESULT_BYTES, Store, StoreError, TaskSearch};
 use super::journal::{self, Journal};
 use super::memory::is_in_flight;
+use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
@@ -129,6 +130,8 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Entered { .. }
+        | StoreEvent::Planned { .. }
+        | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. }
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => None,
@@ -143,9 +146,12 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Settled(_)
         | StoreEvent::Held(_)
         | StoreEvent::Decided(_)
+        | StoreEvent::Planned { .. }
+        | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. } => true,
-        StoreEvent::Reserved(_)
-        | StoreEvent::Spent(_)
+        // A decision that is used up is, before anything is sent.
+        StoreEvent::Reserved(reserved) => reserved.hold.is_some(),
+        StoreEvent::Spent(_)
         | StoreEvent::Entered { .. }
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => false,
@@ -268,10 +274,22 @@ impl Store for EmbeddedStore {
         }
         // It may be over.
         let shared = self.shared.clone();
-        let search = move || shared.lookup.ask(|index| index.holds(|hold| hold.id == id));
-        let searched = tokio::task::spawn_blocking(search).await;
+        let look = move || shared.lookup.ask(|index| index.holds(|hold| hold.id == id));
+        let searched = tokio::task::spawn_blocking(look).await;
         let mut found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
         Ok(found.pop())
+    }
+
+    async fn tasks(
+        &self,
+        search: TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
+        let (shared, wanted) = (self.shared.clone(), search.clone());
+        let look = move || shared.lookup.ask(|index| index.latest_tasks(&wanted, most));
+        let searched = tokio::task::spawn_blocking(look).await;
+        let found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
+        Ok(self.shared.table.lock().latest_tasks(found, &search, most))
     }
 
     async fn decided(&self, key: Digest) {

@@ -1,7 +1,8 @@
 //! A store that lives as long as its process: for observing, for tests, and as the plainest form of
 //! the promises.
 
-use super::claims::{Store, StoreError};
+use super::claims::{Store, StoreError, TaskSearch};
+use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
@@ -112,6 +113,14 @@ impl Store for MemoryStore {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn tasks(
+        &self,
+        search: TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
+        Ok(self.table.lock().latest_tasks(Vec::new(), &search, most))
     }
 
     async fn decided(&self, key: Digest) {

@@ -16,11 +16,11 @@ pub mod settlement;
 pub use apply::apply;
 
 use crate::model::digest::Digest;
-use crate::model::task::TaskState;
-use budget::{Exceeded, TaskUsage};
+use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
+use budget::{BudgetLimits, Exceeded, Price, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
-use command::{Intent, Reserve, Settle, Spend, StoreCommand};
-use event::{BudgetReserved, BudgetSettled, Intended, Settled, StoreEvent};
+use command::{EnterState, Intent, Reserve, Settle, Spend, SteerTask, StoreCommand};
+use event::{BudgetReserved, BudgetSettled, Intended, Settled, StoreEvent, TaskSteered};
 use fence::SessionFence;
 use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
@@ -81,6 +81,12 @@ pub enum CommandRefusal {
     Taken(ClaimStatus),
     /// Step 9: a budget is used up.
     Budget(Exceeded),
+    /// Step 9: an operator has stopped the task.
+    Stopped(TaskStopped),
+    /// There is no such task.
+    NoTask,
+    /// The plan of the task has no room for one more call.
+    PlanFull,
     /// Step 10: it is held already, or is not allowed.
     Held(HoldStatus),
     /// Step 10: too many calls are held.
@@ -116,18 +122,37 @@ pub fn decide(
         StoreCommand::Settle(settle) => settled(settle, view, now).map(StoreEvent::Settled),
         StoreCommand::Reserve(reserve) => reserved(reserve, view, now).map(StoreEvent::Reserved),
         StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spent(spend, now))),
-        StoreCommand::Enter { task, state } => {
-            let before = view.task.as_ref().and_then(|task| task.state);
-            let entered = StoreEvent::Entered {
-                task: *task,
-                state: *state,
-                at: now,
-            };
-            if state.may_follow(before) {
-                Ok(entered)
-            } else {
-                Err(CommandRefusal::State { before })
+        StoreCommand::Enter(enter) => entered(enter, view, now),
+        StoreCommand::Plan { task, call } => {
+            if view
+                .task
+                .as_ref()
+                .is_some_and(|task| task.is_plan_full(call))
+            {
+                return Err(CommandRefusal::PlanFull);
             }
+            Ok(StoreEvent::Planned {
+                task: *task,
+                call: *call,
+                at: now,
+            })
+        }
+        StoreCommand::Steer(steer) => {
+            let SteerTask {
+                task,
+                act,
+                who,
+                why,
+            } = steer.clone();
+            let at = now;
+            view.task.as_ref().ok_or(CommandRefusal::NoTask)?;
+            Ok(StoreEvent::Steered(TaskSteered {
+                task,
+                act,
+                who,
+                why,
+                at,
+            }))
         }
         StoreCommand::Hold(ask) => {
             let held = holding::open_hold(ask, view.hold.as_ref(), view.waiting, now)?;
@@ -147,6 +172,59 @@ pub fn decide(
     }
 }
 
+fn entered(
+    enter: &EnterState,
+    view: &StoreView,
+    now: Millis,
+) -> Result<StoreEvent, CommandRefusal> {
+    let EnterState {
+        task,
+        state,
+        idle,
+        origin,
+    } = enter;
+    let limits = BudgetLimits {
+        idle: *idle,
+        ..BudgetLimits::default()
+    };
+    let known = limits.current(view.task.as_ref(), now);
+    let before = known.and_then(|task| task.state);
+    if !state.may_follow(before) {
+        return Err(CommandRefusal::State { before });
+    }
+    Ok(StoreEvent::Entered {
+        task: *task,
+        state: *state,
+        begins: begins(known, origin.as_ref()),
+        at: now,
+    })
+}
+
+/// Whose task begins, when none is `known`.
+fn begins(known: Option<&TaskUsage>, origin: Option<&TaskOrigin>) -> Option<TaskOrigin> {
+    known.is_none().then(|| origin.cloned().unwrap_or_default())
+}
+
+/// Step 9: what an operator has stopped goes no further, and what does not fit neither. Gives whose
+/// task begins, if one does.
+fn admitted(
+    limits: &BudgetLimits,
+    price: &Price,
+    origin: Option<&TaskOrigin>,
+    (view, now): (&StoreView, Millis),
+) -> Result<Option<TaskOrigin>, CommandRefusal> {
+    let known = limits.current(view.task.as_ref(), now);
+    if let Some(stopped) = known.and_then(|task| task.stopped.as_ref())
+        && !limits.is_only_counted
+    {
+        return Err(CommandRefusal::Stopped(stopped.clone()));
+    }
+    limits
+        .admit(view.task.as_ref(), price, now)
+        .map_err(CommandRefusal::Budget)?;
+    Ok(begins(known, origin))
+}
+
 /// Step 12: everything that the steps before found is found again, in their order, in one
 /// transaction.
 fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, CommandRefusal> {
@@ -160,14 +238,12 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         return Err(CommandRefusal::Taken(standing));
     };
     // A later round of one call has paid already.
-    let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
-        claim.reserved
+    let (cost, begins) = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
+        (claim.reserved, None)
     } else {
-        intent
-            .limits
-            .admit(view.task.as_ref(), &intent.price, now)
-            .map_err(CommandRefusal::Budget)?;
-        intent.price.cost
+        let (limits, price) = (&intent.limits, &intent.price);
+        let begins = admitted(limits, price, intent.origin.as_ref(), (view, now))?;
+        (price.cost, begins)
     };
     if intent.hold.is_some() {
         let stands = hold::hold_status(view.hold.as_ref(), now);
@@ -191,7 +267,9 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         fence: intent.fence,
         hold: intent.hold,
         cost,
-        rate: intent.limits.step(),
+        rate: 0,
+        window: intent.limits.rate,
+        begins,
         counted: (intent.price.tool.as_str() != intent.entry.tool)
             .then(|| intent.price.tool.clone()),
         entry: intent.entry.clone(),
@@ -238,15 +316,22 @@ fn reserved(
     view: &StoreView,
     now: Millis,
 ) -> Result<BudgetReserved, CommandRefusal> {
-    reserve
-        .limits
-        .admit(view.task.as_ref(), &reserve.price, now)
-        .map_err(CommandRefusal::Budget)?;
+    let (limits, price) = (&reserve.limits, &reserve.price);
+    let begins = admitted(limits, price, reserve.origin.as_ref(), (view, now))?;
+    if reserve.hold.is_some() {
+        let stands = hold::hold_status(view.hold.as_ref(), now);
+        if stands != HoldStatus::Allowed {
+            return Err(CommandRefusal::Held(stands));
+        }
+    }
     Ok(BudgetReserved {
         task: reserve.task,
         tool: reserve.price.tool.clone(),
         cost: reserve.price.cost,
-        rate: reserve.limits.step(),
+        rate: 0,
+        window: reserve.limits.rate,
+        begins,
+        hold: reserve.hold,
         at: now,
     })
 }
@@ -258,6 +343,8 @@ fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
         charge: spend.charge,
         failed: spend.failed,
         seen: spend.seen,
+        since: spend.since,
+        is_refused: spend.is_refused,
         at: now,
     }
 }

@@ -2,6 +2,7 @@
 //! the record that changed it last. The memory store has nothing else; the embedded store keeps
 //! here what its index does not have yet.
 
+use super::claims::TaskSearch;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::StoreCommand;
@@ -11,6 +12,7 @@ use super::state::hold::{Hold, WaitingHolds};
 use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 /// One thing, and when it last changed.
@@ -82,6 +84,26 @@ impl StateTable {
     pub(super) fn find_hold(&self, id: ActionId) -> Option<(Digest, Hold)> {
         let found = self.holds.iter().find(|(_, kept)| kept.value.id == id);
         found.map(|(key, kept)| (*key, kept.value.clone()))
+    }
+
+    /// Adds the tasks whose key begins with the hex digits `prefix` to those `found` elsewhere, in
+    /// whose place they come, and leaves up to `most`, those that did something last.
+    pub(super) fn latest_tasks(
+        &self,
+        found: Vec<(Digest, TaskUsage)>,
+        search: &TaskSearch,
+        most: usize,
+    ) -> Vec<(Digest, TaskUsage)> {
+        let mut found: HashMap<Digest, TaskUsage> = found.into_iter().collect();
+        for key in self.tasks.keys() {
+            let task = known(&self.tasks, Some(*key));
+            let task = task.filter(|task| search.fits(key, task));
+            found.extend(task.map(|task| (*key, task)));
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(key, task)| (Reverse(task.last), *key));
+        found.truncate(most);
+        found
     }
 
     /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's

@@ -47,6 +47,8 @@ impl Waiters {
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
             | StoreEvent::Carried(_)

@@ -40,6 +40,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             arguments,
             answers: None,
             beside: None,
+            over: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

@@ -86,7 +86,7 @@ async fn callers_and_groups_call_as_often_as_they_may() {
     let retry = decision["retry"].as_str().unwrap();
     let after_ms: u64 = retry.strip_prefix("after_ms:").unwrap().parse().unwrap();
     let hour_ms = 3_600_000;
-    assert!((1..=hour_ms / 7 + 1).contains(&after_ms), "{refused}");
+    assert!((1..=hour_ms).contains(&after_ms), "{refused}");
     assert_eq!(
         decision["retry_after"],
         after_ms.div_ceil(1000),

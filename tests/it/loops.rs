@@ -105,11 +105,11 @@ async fn a_task_that_goes_in_circles_is_stopped() {
     );
 }
 
-/// 003-107, 003-P2b, guarantees §6: an agent that does not listen, simulated, stops after as many
-/// refusals as the policy says, whatever they are for and whichever way it goes wrong; nothing was
-/// sent. Doing something right is still possible, and ends it.
+/// 003-107, 003-P2b, guarantees §2, §6: an agent that does not listen, simulated, is told so beside
+/// each refusal after as many as the policy says, whatever they are for and whichever way it goes
+/// wrong. Each refusal keeps its own code, and nothing was sent. Doing something right ends it.
 #[tokio::test]
-async fn an_agent_that_does_not_listen_is_stopped() {
+async fn an_agent_that_does_not_listen_is_told() {
     let (scripted, gate) = stage().await;
     let wrong = |n: usize| match n % 3 {
         0 => ("read", json!({ "tenant": "t_999", "n": n })),
@@ -117,27 +117,22 @@ async fn an_agent_that_does_not_listen_is_stopped() {
         _ => ("nothing", json!({})),
     };
     for round in 0..2 {
-        let mut codes = Vec::new();
-        while codes.last().is_none_or(|code| code != "loop_detected") {
-            assert!(codes.len() <= MOST, "it goes on: {codes:?}");
-            codes.push(code(&call(&gate, "deaf", wrong(codes.len())).await).unwrap());
+        for n in 0..MOST + 3 {
+            let refused = call(&gate, "deaf", wrong(n)).await;
+            let own = ["tenant_mismatch", "schema_invalid", "tool_not_allowlisted"][n % 3];
+            assert_eq!(code(&refused).as_deref(), Some(own), "{n}: {refused}");
+            let text = refused.to_string();
+            assert_eq!(
+                text.contains("one call after the other was refused"),
+                n >= MOST,
+                "{n}: {refused}"
+            );
+            assert_eq!(
+                text.contains("The task goes in circles: "),
+                n >= MOST,
+                "what the model reads, {n}: {refused}"
+            );
         }
-        assert_eq!(
-            codes,
-            [
-                "tenant_mismatch",
-                "schema_invalid",
-                "tool_not_allowlisted",
-                "tenant_mismatch",
-                "loop_detected"
-            ]
-        );
-        let again = call(&gate, "deaf", wrong(0)).await;
-        assert_eq!(code(&again).as_deref(), Some("loop_detected"));
-        assert_eq!(
-            next_step(&again),
-            "Don't send it again: do something else, or report what is missing."
-        );
         let other = call(&gate, "another", wrong(0)).await;
         assert_eq!(
             code(&other).as_deref(),

@@ -69,6 +69,7 @@ mod silent_servers;
 // References become values in the copy that leaves, and nowhere else.
 mod secrets;
 // Where a task is, and which calls it may make there.
+mod task_limits;
 mod task_states;
 // `tools/list`: what this caller may call, page by page.
 mod tool_listing;

@@ -79,8 +79,12 @@ plan      | pay  | 1   | planned               | plan      | exit | collect
 plan      | pay  | 101 | too_much              | plan      | fail | -
 plan      | pay  | 1   | planned               | plan      | exit | collect
 plan      | look | -   | planned               | plan      | exit | plan
+plan      | pay  | 2   | planned               | plan      | exit | plan
+plan      | pay  | 3   | planned               | plan      | exit | plan
 execute   | pay  | 1   | -                     | execute   | exit | plan
 execute   | look | -   | -                     | execute   | exit | execute
+-         | pay  | 9   | not_planned           | execute   | fail | -
+execute   | pay  | 9   | not_planned           | execute   | fail | -
 -         | pay  | 2   | -                     | execute   | exit | -
 execute   | pay  | 3   | budget_calls_exceeded | execute   | fail | execute
 summarize | look | -   | -                     | summarize | exit | execute
@@ -159,7 +163,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
     }
     let planned = "ledger list --state plan --outcome planned --data data";
     let (_, planned, _) = runs(&gate.setup, planned).await;
-    assert_eq!(planned.lines().count(), 1 + 8, "{planned}");
+    assert_eq!(planned.lines().count(), 1 + 12, "{planned}");
 }
 
 /// What is planned does not run.

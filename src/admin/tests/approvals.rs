@@ -67,6 +67,7 @@ impl ApprovalsFixture {
             arguments,
             answers: None,
             beside: None,
+            over: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

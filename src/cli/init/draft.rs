@@ -45,10 +45,17 @@ const ADDITIVE_DRAFT: &str =
 const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
 
 const SIDES_HEADER: &str = "\
-# Drafted by `toolgate init`: what goes on working besides tools. What no layer allows is closed once `mode` is `enforce`; take
+# Drafted by `toolgate init`: what goes on working besides tools, and what tasks may do. What no layer allows is closed once `mode` is `enforce`; take
 # away what your agents don't need. How: \"Side doors\" in policies/README.md of toolgate.
 layers:
   global:
+";
+
+const TASKS_DRAFT: &str = "
+# What holds in enforce mode where nothing is written, as you would write it: 250 calls of one task that anything names, and an end of
+# equal calls in a row. A task that its agent does not name has ended after an idle hour.
+# budgets: { global: { max_steps: 250 }, idle: 1h }
+# repetition: { stop: 10, stop_reads: 100 }
 ";
 
 /// `toolgate.yaml`.
@@ -134,8 +141,8 @@ pub(super) fn sides_file(servers: &[FoundServer]) -> String {
     )
 }
 
-/// One layer for all callers that keeps what these servers offer. One file of all: layers hold
-/// together.
+/// One layer for all callers that keeps what these servers offer, and what tasks may do. One file
+/// of all: layers hold together, and so do budgets.
 pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
     let mut text = SIDES_HEADER.to_owned();
     for door in SideDoor::ALL {
@@ -165,7 +172,7 @@ pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
     if text.ends_with("global:\n") {
         text = text.replace("  global:\n", "  global: {}\n");
     }
-    text
+    text + TASKS_DRAFT
 }
 
 /// Whether it is only shown, and what it means.

@@ -107,6 +107,8 @@ impl LedgerCalls {
                 StoreEvent::Reserved(_)
                 | StoreEvent::Spent(_)
                 | StoreEvent::Entered { .. }
+                | StoreEvent::Planned { .. }
+                | StoreEvent::Steered(_)
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)

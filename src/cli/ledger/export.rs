@@ -68,6 +68,8 @@ impl ExportArgs {
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => None,

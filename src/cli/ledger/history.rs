@@ -71,6 +71,8 @@ impl History {
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {

@@ -102,6 +102,8 @@ impl LedgerShowArgs {
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
@@ -178,6 +180,8 @@ impl Story {
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
             | StoreEvent::Decided(_)

@@ -77,7 +77,7 @@ fn answer(rule: Option<usize>, code: &str) -> String {
 /// What can be refused of any tool.
 fn of_tasks(policy: &Policy) -> impl Iterator<Item = &'static str> {
     let limited = policy.tasks.is_limited().then_some("budget_exceeded");
-    let watched = policy.repetition.is_watching().then_some("loop_detected");
+    let watched = policy.repetition.is_written().then_some("loop_detected");
     [Some("tool_not_allowlisted"), watched, limited]
         .into_iter()
         .flatten()

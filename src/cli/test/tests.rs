@@ -314,7 +314,10 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
         .unwrap();
     }
     pack += "  - { name: no key, caller: bot, tool: s__pay, expect: idempotency_key_required }\n";
-    for (refused, expect) in [(4, "idempotency_key_required"), (5, "loop_detected")] {
+    for (refused, expect) in [
+        (4, "idempotency_key_required"),
+        (5, "idempotency_key_required"),
+    ] {
         writeln!(pack, "  - {{ name: no key again {refused}, caller: bot, tool: s__pay, state: {{ refused: {refused} }}, expect: {expect} }}")
             .unwrap();
     }

@@ -1,13 +1,29 @@
 //! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
+use crate::gate::case::Subject;
+use crate::gate::effects::{Effects, exceed, of_task, unavailable};
+use crate::gate::record;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
-use crate::guards::budget::BudgetDemand;
+use crate::guards::budget::{BudgetDemand, shown};
+use crate::guards::repetition::WatchedAttempt;
+use crate::guards::task::{TaskSource, plan_full, stopped_by};
+use crate::mcp::canonical;
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
-use crate::store::state::budget::{SeenCall, TaskUsage};
+use crate::model::refusal::Refusal;
+use crate::model::task::TaskOrigin;
+use crate::store::state::CommandRefusal;
+use crate::store::state::Millis;
+use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
+use crate::store::state::command::{Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
+use serde_json::Value;
+use std::time::Duration;
+
+/// How often within its idle time a task that is only refused is noted.
+const REFUSED_NOTES_PER_IDLE: u64 = 8;
 
 /// What steps 7 to 12 need to know of a call's surroundings.
 pub(in crate::gate) struct Bill {
@@ -21,22 +37,151 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) before: Option<TaskUsage>,
     /// Does the loop detector watch?
     pub(in crate::gate) watched: bool,
+    /// Whose the task is.
+    pub(in crate::gate) origin: TaskOrigin,
+    /// The limit that the call would go over, where a person may let it.
+    pub(in crate::gate) over: Option<Dimension>,
 }
 
 impl Bill {
-    /// Tool and arguments, as the loop detector knows them; 0 when it does not watch.
-    pub(in crate::gate) fn seen(&self, call: &Call) -> u64 {
-        let judged = &call.judged;
-        if self.watched {
-            seen_call(judged.tool.as_str(), &params_hash(&judged.arguments))
-        } else {
-            0
+    /// The call, as the loop detector knows it; without a digest when it does not watch.
+    pub(in crate::gate) fn attempt<'a>(&self, subject: &'a Subject<'_>) -> WatchedAttempt<'a> {
+        let judged = &subject.call.judged;
+        let seen = || seen_call(judged.tool.as_str(), &params_hash(&judged.arguments));
+        WatchedAttempt {
+            tool: &subject.tool.name,
+            changes: subject.rules.side_effect,
+            call: if self.watched { seen() } else { 0 },
+            row: self.before.as_ref().map_or(0, |task| task.equal_calls),
         }
+    }
+
+    /// The limits that hold for it: where a person is asked, all but those at which one is.
+    pub(in crate::gate) fn limits(&self) -> &BudgetLimits {
+        if self.over.is_some() {
+            &self.asked.firm
+        } else {
+            &self.asked.limits
+        }
+    }
+
+    /// Whether a person may let the call go over the limit that it would go over.
+    fn asks(&self, task: Option<&TaskUsage>, now: Millis) -> bool {
+        self.asked.firm.admit(task, &self.asked.price, now).is_ok()
+    }
+
+    /// How long the task may go on at `now`, where that is limited.
+    pub(in crate::gate) fn time_left(&self, now: Millis) -> Option<Duration> {
+        let began = self.before.as_ref().map_or(now, |task| task.began);
+        let most = self.limits().duration?;
+        let left = most.saturating_sub(now.saturating_sub(began));
+        Some(Duration::from_millis(left))
     }
 
     /// The task's last calls, oldest first.
     pub(in crate::gate) fn history(&self) -> &[SeenCall] {
         self.before.as_ref().map_or(&[], |task| &task.history)
+    }
+}
+
+impl Effects {
+    /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
+    /// agents read it. Gives the limit that it would go over, where a person may let it.
+    pub(in crate::gate) async fn afford(
+        &self,
+        bill: &Bill,
+        left: &mut Option<Value>,
+    ) -> Result<Option<Dimension>, Refusal> {
+        let (view, now) = (self.look(of_task(bill.task)).await?, self.store.now());
+        let known = bill.asked.limits.current(view.task.as_ref(), now);
+        if let Some(stopped) = known.and_then(|task| task.stopped.as_ref()) {
+            return Err(stopped_by(stopped));
+        }
+        if !bill.asked.limits.is_limited() {
+            return Ok(None);
+        }
+        let task = view.task.as_ref();
+        match bill.asked.limits.admit(task, &bill.asked.price, now) {
+            Ok(before) => {
+                *left = Some(shown(&before.after(&bill.asked.price)));
+                Ok(None)
+            }
+            Err(exceeded) if bill.asks(task, now) => {
+                *left = Some(shown(&exceeded.remaining));
+                Ok(Some(exceeded.dimension))
+            }
+            Err(exceeded) => {
+                self.refused(bill, task, now).await;
+                Err(exceed(bill, &exceeded, left))
+            }
+        }
+    }
+
+    /// A task that goes on asking is not idle, though it gets nothing (003-119). Noted now and then:
+    /// a refusal costs no write each.
+    async fn refused(&self, bill: &Bill, task: Option<&TaskUsage>, now: Millis) {
+        let (Some(idle), Some(task)) = (bill.asked.limits.idle, task) else {
+            return;
+        };
+        if now.saturating_sub(task.last) < idle / REFUSED_NOTES_PER_IDLE {
+            return;
+        }
+        let spend = Spend {
+            task: bill.task,
+            tool: bill.asked.price.tool.clone(),
+            charge: None,
+            failed: false,
+            seen: None,
+            since: None,
+            is_refused: true,
+        };
+        if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
+            tracing::warn!(%error, "a refused call is not noted");
+        }
+    }
+
+    /// Step 9 for a call that is only planned: it is one of the task's plan now (003-11).
+    pub(in crate::gate) async fn plan(&self, bill: &Bill, call: &Call) -> Refusal {
+        let (task, call) = (bill.task, planned_call(call));
+        let noted = self
+            .store
+            .run(StoreCommand::Plan { task, call }, None)
+            .await;
+        match noted {
+            Ok(Ok(_)) => Refusal::Planned,
+            Ok(Err(CommandRefusal::PlanFull)) => plan_full(),
+            Ok(Err(_)) => Refusal::InternalError,
+            Err(error) => unavailable(error),
+        }
+    }
+}
+
+/// A call as its task's plan has it: tool and arguments.
+pub(in crate::gate) fn planned_call(call: &Call) -> Digest {
+    let judged = &call.judged;
+    let arguments = canonical::exact(&judged.arguments);
+    Digest::of_parts(
+        "planned call",
+        &[judged.tool.as_str().as_bytes(), &arguments],
+    )
+}
+
+/// The task that a call belongs to, as operators know it.
+pub(in crate::gate) fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
+    let (judged, caller) = (&call.judged, &call.origin.caller);
+    let said = &judged.said;
+    let name = match source {
+        TaskSource::Task => record::said(said.task.as_ref()),
+        TaskSource::Wire | TaskSource::Meta => record::session(judged),
+        TaskSource::Header => said.session_header.clone(),
+        TaskSource::Trace => said.trace.clone(),
+        TaskSource::Agent => None,
+    };
+    TaskOrigin {
+        agent: caller.agent.to_string(),
+        tenant: caller.tenant.as_ref().map(ToString::to_string),
+        named_by: source.word().to_owned(),
+        name,
     }
 }
 
@@ -49,4 +194,6 @@ pub(in crate::gate) struct Reserved {
     /// What becomes of it if the call ends now: given back until something of the call may have
     /// left.
     pub(in crate::gate) charge: Charge,
+    /// A time at which it had been reserved.
+    pub(in crate::gate) since: Millis,
 }

@@ -2,14 +2,13 @@
 //!
 //! What an early step refuses leaves nothing in its task's history, so it is counted here, since
 //! the start. An agent that goes on with what is refused reads in the end that it goes in circles,
-//! whatever the refusal; what passes is never held up, and ends the row.
+//! beside the refusal, which stays what it is; what passes is never held up, and ends the row.
 
 use crate::gate::call::Call;
 use crate::gate::record::Ending;
 use crate::guards::Mode;
 use crate::guards::task::Belonging;
 use crate::model::digest::Digest;
-use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -44,14 +43,14 @@ impl Rows {
 
 impl Rows {
     /// Counts `ending` in the row of the call's task: an answer ends the row, and a refusal that
-    /// the same call would read again makes it longer. Where the row is too long, gives the refusal
-    /// that the agent reads in place of `ending`.
+    /// the same call would read again makes it longer. Where the row is too long, gives what its
+    /// agent is told beside `ending`.
     pub(in crate::gate) fn circle(
         &self,
         policy: &Policy,
         call: &Call,
         ending: &Ending,
-    ) -> Option<Refusal> {
+    ) -> Option<&'static str> {
         if policy.mode == Mode::Observe || !policy.repetition.is_watching() {
             return None;
         }
@@ -63,8 +62,7 @@ impl Rows {
             }
             Err(refusal) if refusal.is_verdict() => {
                 let before = self.add(task.key);
-                let circle = policy.repetition.after(before, &call.judged.tool);
-                circle.err()
+                policy.repetition.after(before, &call.judged.tool)
             }
             Err(_) => None,
         }

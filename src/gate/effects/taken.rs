@@ -9,6 +9,7 @@ use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::cleared::Stamp;
 use crate::gate::steps::late;
 use crate::gate::steps::late::Late;
+use crate::gate::steps::late::LateEnding;
 use crate::gate::steps::proof::Proof;
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
@@ -114,6 +115,7 @@ impl Taken {
             tool,
             cost,
             charge,
+            since,
         }) = reserved
         {
             let charge = Some((cost, charge));
@@ -123,6 +125,8 @@ impl Taken {
                 charge,
                 failed: ended.failed,
                 seen: Some(ended.seen),
+                since: Some(since),
+                is_refused: false,
             };
             if let Err(error) = effects.store.run(StoreCommand::Spend(spend), None).await {
                 tracing::warn!(%error, "a call is not counted");
@@ -188,7 +192,7 @@ impl HeldClaim {
         drop(claimed);
         let Some(error) = unkept else { return settled };
         if error.ends_by_itself() {
-            keep_later(effects, round, answer);
+            keep_later(effects, round, answer, cost);
         }
         Err(error)
     }
@@ -206,7 +210,7 @@ struct EndedRound {
 }
 
 /// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
-fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>) {
+fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, cost: Option<u64>) {
     let EndedRound {
         key,
         action,
@@ -223,7 +227,8 @@ fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>) {
     tasks::spawn("unkept answer", async move {
         match late::keep(&*store, is_error, body).await {
             Ok(stored) => {
-                late::settle(&*store, key, action, late::ended_with(proof, round, stored)).await;
+                let phase = late::ended_with(proof, round, stored);
+                late::settle(&*store, key, action, LateEnding { phase, cost }).await;
             }
             Err(error) => {
                 tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown");

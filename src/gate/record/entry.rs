@@ -133,6 +133,8 @@ impl FoundFields {
                     fault,
                     meaning: _,
                     cost: _,
+                    time_left: _,
+                    is_out_of_time: _,
                 },
             observed:
                 observed @ Observed {

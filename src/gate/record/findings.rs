@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::reply::Fault;
 use crate::model::task::TaskState;
 use serde_json::Value;
+use std::time::Duration;
 
 /// All of it; what no step has said is as if there were nothing to say.
 #[derive(Default)]
@@ -84,6 +85,10 @@ pub struct DispatchFound {
     pub meaning: Option<Meaning>,
     /// What it cost, in millionths, when its answer says so.
     pub cost: Option<u64>,
+    /// How long its task may go on, where that is limited.
+    pub time_left: Option<Duration>,
+    /// Its task's time was over before there was an answer.
+    pub is_out_of_time: bool,
 }
 
 /// What enforce mode would have refused a call with.

@@ -3,7 +3,7 @@
 //! again.
 
 use crate::gate::Gate;
-use crate::gate::case::Subject;
+use crate::gate::case::{KeyedCall, Subject};
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
 use crate::gate::effects::unavailable;
@@ -12,6 +12,7 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
+use crate::guards::budget::word;
 use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
 use crate::model::times::millis;
@@ -38,11 +39,12 @@ impl Effects {
         &self,
         gate: &Gate,
         policy: &Policy,
-        subject: &Subject<'_>,
+        case: &KeyedCall<'_>,
         timer: &mut StageTimer,
     ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
-        let rule = &subject.rules.approval;
-        match (Rule::unneeded(rule.as_ref()), rule) {
+        let (subject, over) = (&case.subject, case.bill.over);
+        let rule = Rule::of(subject.rules.approval.as_ref(), over.is_some());
+        match (Rule::unneeded(rule.as_deref()), rule.as_deref()) {
             (Some(unneeded), _) => Ok(Some((unneeded, None))),
             (None, Some(rule)) => {
                 let question = ApprovalAsking {
@@ -51,6 +53,8 @@ impl Effects {
                     policy,
                     subject,
                     rule,
+                    over: over.map(word),
+                    task: case.bill.task,
                 };
                 Box::pin(question.held(timer)).await
             }
@@ -66,6 +70,9 @@ struct ApprovalAsking<'a> {
     policy: &'a Policy,
     subject: &'a Subject<'a>,
     rule: &'a Rule,
+    /// The limit that it would go over, if it would.
+    over: Option<&'static str>,
+    task: Digest,
 }
 
 impl ApprovalAsking<'_> {
@@ -131,6 +138,7 @@ impl ApprovalAsking<'_> {
     /// What a decision is bound to: exactly this call.
     fn key(&self, beside: Option<&Value>) -> Digest {
         let Subject { call, tool, .. } = self.subject;
+        let over = self.over.map(|word| format!("{word} of {}", self.task));
         Rule::key(&ApprovalSubject {
             caller: &call.origin.caller,
             session: call.judged.session.as_deref(),
@@ -140,6 +148,7 @@ impl ApprovalAsking<'_> {
             round: call.round(),
             beside,
             policy: &self.policy.written,
+            over: over.as_deref(),
         })
     }
 
@@ -154,7 +163,10 @@ impl ApprovalAsking<'_> {
             needed: rule.needed,
             roles: rule.roles.clone(),
             self_approval: rule.self_approval,
-            question: question(self.policy, self.subject),
+            question: HoldQuestion {
+                over: self.over.map(str::to_owned),
+                ..question(self.policy, self.subject)
+            },
             bounds: BOUNDS,
         };
         match self
@@ -235,6 +247,7 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         session: record::session(judged),
         task: record::said(judged.said.task.as_ref()),
         policy: policy.written.clone(),
+        over: None,
         schema_hash: tool.hash.clone(),
     }
 }

@@ -25,6 +25,7 @@ use crate::gate::steps::proof::Named;
 use crate::gate::steps::proof::Proof;
 use crate::gate::steps::shaper::Shaper;
 use crate::guards::ToolRules;
+use crate::guards::budget::out_of_time;
 use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
@@ -92,34 +93,24 @@ pub(in crate::gate) fn deliver<'a>(
     sending: SendingLog<'a>,
 ) -> impl Future<Output = Result<Message, Refusal>> + Send + 'a {
     let terms = terms(&delivery.subject.tool, delivery.subject.rules);
-    async move { delivered(effects, &delivery, sending, terms).await }
+    async move { delivered(effects, &delivery, sending, &terms).await }
 }
 
 async fn delivered(
     effects: &Effects,
     delivery: &Delivery<'_>,
     mut sending: SendingLog<'_>,
-    terms: Terms,
+    terms: &Terms,
 ) -> Result<Message, Refusal> {
     let Subject { call, tool, rules } = &delivery.subject;
     let began = sending.timer.now();
     let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
-        if let Some(held) = &mut sending.taken.claim {
-            // The proof that nothing left ends here, for us and for the process that finds our
-            // journal.
-            effects
-                .store
-                .sent(held.claimed.action)
-                .map_err(unavailable)?;
-            held.proof = Proof::Unknown;
-        }
-        if let Some(reserved) = &mut sending.taken.reserved {
-            reserved.charge = Charge::Settle(reserved.cost);
-        }
-        sending.found.attempts += 1;
-        let (ended, late) = once(delivery, terms).await;
+        sending.leaves(effects)?;
+        let (ended, late) = once(delivery, terms.within(sending.time_left(began))).await;
         sending.found.attempts -= u32::from(proof::has_left_nothing(&ended));
+        let left = sending.time_left(began);
+        sending.found.is_out_of_time = ended.is_err() && left == Some(Duration::ZERO);
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             sending.charged(rules, &ended);
@@ -142,8 +133,10 @@ async fn delivered(
         let again = goes_again(held.proof, is_in_time && !waits);
         // Nobody wants it sent any more.
         let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
-        if again && !is_cancelled && attempt < rule.attempts() {
-            tokio::time::sleep(RESEND_DELAY * 2_u32.saturating_pow(attempt - 1)).await;
+        let pause = RESEND_DELAY * 2_u32.saturating_pow(attempt - 1);
+        let has_time = left.is_none_or(|left| pause < left);
+        if again && has_time && !is_cancelled && attempt < rule.attempts() {
+            tokio::time::sleep(pause).await;
             attempt += 1;
             continue;
         }
@@ -202,15 +195,30 @@ impl SendingLog<'_> {
         }
     }
 
+    /// The proof that nothing left ends here, for us and for the process that finds our journal.
+    fn leaves(&mut self, effects: &Effects) -> Result<(), Refusal> {
+        if let Some(held) = &mut self.taken.claim {
+            let sent = effects.store.sent(held.claimed.action);
+            sent.map_err(unavailable)?;
+            held.proof = Proof::Unknown;
+        }
+        if let Some(reserved) = &mut self.taken.reserved {
+            reserved.charge = Charge::Settle(reserved.cost);
+        }
+        self.found.attempts += 1;
+        Ok(())
+    }
+
+    /// How long its task may go on, where that is limited; the call is sent since `began`.
+    fn time_left(&self, began: Duration) -> Option<Duration> {
+        let took = self.timer.now().saturating_sub(began);
+        Some(self.found.time_left?.saturating_sub(took))
+    }
+
     /// Notes what the call cost, in millionths, when its answer says so; what it holds of a budget
     /// without a claim becomes that, or is given back when nothing left.
     fn charged(&mut self, rules: &ToolRules, ended: &Result<Message, Broken>) -> Option<u64> {
-        let structured = ended
-            .as_ref()
-            .ok()
-            .filter(|answer| answer.odd.is_none())
-            .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
-        let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+        let cost = late::spent(rules, ended);
         self.found.cost = cost;
         if let Some(reserved) = &mut self.taken.reserved {
             reserved.charge = if proof::has_left_nothing(ended) {
@@ -235,6 +243,7 @@ impl SendingLog<'_> {
                 let refusal = match (fault.sent, side_effect) {
                     (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
                     (Sent::Maybe | Sent::Answered, true) => Refusal::OutcomeUnknown,
+                    (Sent::Maybe, false) if self.found.is_out_of_time => out_of_time(),
                     (Sent::Maybe | Sent::Answered, false) => Refusal::UpstreamFailed,
                 };
                 self.found.fault = Some(fault);

@@ -33,6 +33,16 @@ pub(in crate::gate) struct Terms {
     pub(in crate::gate) detached: bool,
 }
 
+impl Terms {
+    /// The same, and no longer than its task's time, where that is limited.
+    pub(in crate::gate) fn within(self, left: Option<Duration>) -> Self {
+        Self {
+            deadline: self.deadline.min(left.unwrap_or(Duration::MAX)),
+            ..self
+        }
+    }
+}
+
 /// What goes upstream, built before anything is sent.
 pub(in crate::gate) struct Parcel {
     message: Message,

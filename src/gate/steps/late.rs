@@ -7,6 +7,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
 use crate::gate::steps::proof::Proof;
 use crate::gate::steps::shaper::Shaper;
+use crate::guards::ToolRules;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
@@ -138,6 +139,7 @@ impl Late {
                 },
             )
             .after(self.before);
+            let cost = spent(rules, &ended);
             let phase = match (proof, readable(ended, self.era)) {
                 (Proof::NotSent, _) if !is_parked => ClaimPhase::NotSent,
                 (Proof::NotRun { again: true }, _) if !is_parked => ClaimPhase::Failed {
@@ -171,7 +173,8 @@ impl Late {
                     }
                 }
             };
-            let is_kept = settle(&*store, key, action, phase).await;
+            let ending = LateEnding { phase, cost };
+            let is_kept = settle(&*store, key, action, ending).await;
             if let Some(settling) = self.parked.filter(|_| is_kept) {
                 settling.keeps();
             }
@@ -270,20 +273,36 @@ pub(in crate::gate) async fn written(
         .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
 }
 
+/// What a call has really cost, in millionths, when its answer says so.
+pub(in crate::gate) fn spent(rules: &ToolRules, ended: &Result<Message, Broken>) -> Option<u64> {
+    let answer = ended.as_ref().ok().filter(|answer| answer.odd.is_none());
+    let structured = answer?.body.as_ref()?.get("structuredContent")?;
+    rules.budget.spent(&structured.value())
+}
+
+/// What is known of a call after all.
+pub(in crate::gate) struct LateEnding {
+    /// What its claim becomes.
+    pub(in crate::gate) phase: ClaimPhase,
+    /// What it cost, in millionths, when its answer says so.
+    pub(in crate::gate) cost: Option<u64>,
+}
+
 /// Ends an unknown outcome with what is known after all; whether that is durable.
 pub(in crate::gate) async fn settle(
     store: &dyn Store,
     key: Digest,
     action: ActionId,
-    phase: ClaimPhase,
+    ending: LateEnding,
 ) -> bool {
+    let LateEnding { phase, cost } = ending;
     let became = phase.word();
     let settle = Settle {
         key,
         action,
         phase,
         evidence: Evidence::Late,
-        cost: None,
+        cost,
         failed: false,
         seen: None,
     };

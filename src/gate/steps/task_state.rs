@@ -4,16 +4,17 @@
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::effects::Effects;
-use crate::gate::effects::bill::Bill;
+use crate::gate::effects::bill::{Bill, planned_call};
 use crate::gate::effects::of_task;
 use crate::gate::effects::unavailable;
 use crate::gate::record::findings::StateFound;
-use crate::guards::task::{Belonging, reported};
-use crate::model::digest::Digest;
+use crate::guards::task::{Belonging, not_planned, reported};
+use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
 use crate::store::state::CommandRefusal;
-use crate::store::state::command::StoreCommand;
+use crate::store::state::budget::TaskUsage;
+use crate::store::state::command::{EnterState, StoreCommand};
 
 impl Effects {
     /// Step 7: takes the task where its agent says it is. An agent that says nothing of it is not
@@ -25,33 +26,42 @@ impl Effects {
         found: &mut StateFound,
     ) -> Result<(), Refusal> {
         let changes = subject.rules.side_effect;
-        let Some(state) = reported(&subject.call.judged, changes)? else {
+        let state = reported(&subject.call.judged, changes)?;
+        let known = bill.before.as_ref();
+        // A plan binds what changes something, whatever its agent says of it (003-11).
+        let plan = known.filter(|task| changes && task.is_planned);
+        if let Some(task) = plan.filter(|_| state != Some(TaskState::Plan)) {
+            keeps_to(task, &subject.call)?;
+        }
+        let Some(state) = state else {
             return Ok(());
         };
-        let known = self
-            .look(of_task(bill.task))
-            .await?
-            .task
-            .unwrap_or_default();
+        let before = known.and_then(|task| task.state);
         *found = StateFound {
-            before: known.state,
+            before,
             evidence: if state == TaskState::Summarize {
-                known.evidence
+                known.map(|task| task.evidence.clone()).unwrap_or_default()
             } else {
                 Vec::new()
             },
         };
-        if known.state == Some(state) {
-            Ok(())
-        } else {
-            self.take(bill.task, state).await
+        if before == Some(state) {
+            return Ok(());
         }
+        let enter = EnterState {
+            task: bill.task,
+            state,
+            idle: bill.asked.limits.idle,
+            origin: Some(bill.origin.clone()),
+        };
+        Box::pin(self.take(enter)).await
     }
 
-    async fn take(&self, task: Digest, state: TaskState) -> Result<(), Refusal> {
+    async fn take(&self, enter: EnterState) -> Result<(), Refusal> {
+        let state = enter.state;
         match self
             .store
-            .run(StoreCommand::Enter { task, state }, None)
+            .run(StoreCommand::Enter(enter), None)
             .await
             .map_err(unavailable)?
         {
@@ -61,6 +71,16 @@ impl Effects {
             }
             Err(_) => Err(Refusal::InternalError),
         }
+    }
+
+    /// What the call's task has done, or may have: calls with side effects (003-91).
+    pub(in crate::gate) async fn done(&self, call: &Call) -> Vec<ActionId> {
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.origin.caller, &call.judged) else {
+            return Vec::new();
+        };
+        let view = self.look(of_task(task.key)).await.ok();
+        view.and_then(|view| Some(view.task?.evidence))
+            .unwrap_or_default()
     }
 
     /// A plan with a step that would be refused is none: its task is asking again (003-74).
@@ -74,10 +94,24 @@ impl Effects {
             .ok()
             .and_then(|view| view.task?.state)
             == Some(TaskState::Plan);
-        if planned && self.take(task.key, TaskState::Collect).await.is_err() {
+        let enter = EnterState {
+            task: task.key,
+            state: TaskState::Collect,
+            idle: None,
+            origin: None,
+        };
+        if planned && self.take(enter).await.is_err() {
             tracing::warn!(action = %call.judged.action, "a plan that failed still stands");
         }
     }
+}
+
+/// Whether a call is in the plan of its task.
+fn keeps_to(task: &TaskUsage, call: &Call) -> Result<(), Refusal> {
+    if task.plan.contains(&planned_call(call)) {
+        return Ok(());
+    }
+    Err(not_planned())
 }
 
 /// Whether the call is only planned: then nothing of it is sent, in observe mode neither.

@@ -14,14 +14,17 @@ use crate::gate::steps::judge::Notes;
 use crate::gate::steps::judge::ruled;
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::approval;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::idempotency::{Given, KeyRequest, Keyed};
+use crate::guards::repetition::WatchedAttempt;
 use crate::guards::rewrite::{RewriteDraft, RewriteOutcome, passed_again};
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
+use crate::model::window::SlidingWindow;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
-use crate::store::state::budget::{Rate, SeenCall, TaskUsage};
+use crate::store::state::budget::{BudgetLimits, SeenCall, TaskUsage};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -248,10 +251,13 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
         let question = self.question()?;
         let (seen, last) = &case.left;
         let history = history(question.before, *seen);
-        let watched = self
-            .policy
-            .repetition
-            .watch(&history, question.tool, *seen, last);
+        let attempt = WatchedAttempt {
+            row: 0,
+            tool: question.tool,
+            changes: case.rules.side_effect,
+            call: *seen,
+        };
+        let watched = self.policy.repetition.watch(&history, attempt, last);
         let allowed = self.notes.note(Stage::Repetition, watched)?;
         Ok(case.with(allowed.watched))
     }
@@ -303,13 +309,24 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             .rules
             .budget
             .ask(&self.policy.tasks, caller, tool, case.rules.side_effect);
-        let step = asked.limits.rate.map_or(0, Rate::step);
-        let task = usage(before, &asked.price.tool, step);
-        let fits = asked
-            .limits
-            .admit(Some(&task), &asked.price, before.elapsed)
-            .map_err(|exceeded| asked.refuse(&exceeded));
-        self.notes.note(Stage::Budget, fits.map(drop))?;
+        let task = usage(before, &asked.price.tool);
+        let admits =
+            |limits: &BudgetLimits| limits.admit(Some(&task), &asked.price, before.elapsed);
+        match admits(&asked.limits) {
+            // A person is asked.
+            Err(_) if admits(&asked.firm).is_ok() => {
+                if !before.is_approved {
+                    let written = case.rules.approval.as_ref();
+                    let rule = approval::Rule::of(written, true);
+                    let pending = rule.map_or(Refusal::InternalError, |rule| rule.pending(None));
+                    self.notes.note::<()>(Stage::Approval, Err(pending))?;
+                }
+            }
+            fits => {
+                let fits = fits.map_err(|exceeded| asked.refuse(&exceeded));
+                self.notes.note(Stage::Budget, fits.map(drop))?;
+            }
+        }
         Ok(case)
     }
 
@@ -356,8 +373,8 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
     }
 }
 
-/// The task as it is before the call, with the last turns of the call's rate.
-fn usage(before: &TaskBefore, tool: &ToolName, step: u64) -> TaskUsage {
+/// The task as it is before the call, with the last calls of its rate.
+fn usage(before: &TaskBefore, tool: &ToolName) -> TaskUsage {
     let mut task = TaskUsage {
         steps: before.steps,
         calls: before.tool_calls,
@@ -366,12 +383,10 @@ fn usage(before: &TaskBefore, tool: &ToolName, step: u64) -> TaskUsage {
     };
     (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
     let used = task.tools.entry(tool.clone()).or_default();
-    (used.calls, used.due) = (
-        before.calls,
-        before
-            .elapsed
-            .saturating_add(step.saturating_mul(before.calls_now)),
-    );
+    used.calls = before.calls;
+    if before.calls_now > 0 {
+        used.recent = SlidingWindow::full(before.elapsed, before.calls_now);
+    }
     task
 }
 
@@ -381,7 +396,8 @@ fn history(before: &TaskBefore, call: u64) -> Vec<SeenCall> {
         SeenCall {
             call,
             outcome: 0,
-            refused: false
+            refused: false,
+            times: 1,
         };
         before.repeated
     ]

@@ -132,6 +132,7 @@ impl Payment {
             round: None,
             beside: None,
             policy: "p1",
+            over: None,
         }
     }
 

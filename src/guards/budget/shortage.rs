@@ -2,7 +2,7 @@
 
 use super::BudgetDemand;
 use crate::model::counted::counted;
-use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
+use crate::model::refusal::{Ran, Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, MICROS_PER_UNIT, Remaining};
 use serde_json::{Map, Value, json};
 
@@ -50,6 +50,20 @@ pub(in crate::guards) fn exceeded_of(
             } else {
                 "Stop, and report what was done and what is missing."
             },
+        )
+    };
+    facts.into()
+}
+
+/// 003-91: the task's time was over before a call that changes nothing was answered.
+pub(crate) fn out_of_time() -> Refusal {
+    let facts = RefusalFacts {
+        ran: Ran::Maybe,
+        dimension: Some(word(Dimension::Duration)),
+        ..RefusalFacts::new(
+            &BUDGET_EXCEEDED,
+            "the task has reached its limit of duration, and the call was given up",
+            "Stop, and report what was done and what is missing.",
         )
     };
     facts.into()
@@ -130,7 +144,8 @@ pub(crate) fn units(micros: u64) -> f64 {
     micros as f64 / MICROS_PER_UNIT as f64
 }
 
-pub(super) fn word(dimension: Dimension) -> &'static str {
+/// A part of a budget, as policies and agents name it.
+pub(crate) fn word(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Steps => "steps",
         Dimension::ToolCalls => "tool_calls",

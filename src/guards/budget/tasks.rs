@@ -2,7 +2,8 @@
 
 use super::micros;
 use super::shortage::{units, word};
-use crate::guards::Section;
+use crate::guards::task::TaskSource;
+use crate::guards::{Mode, Section};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::times::{between, millis};
@@ -13,6 +14,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// Judged calls of a task about which nothing is written.
+const DEFAULT_MAX_STEPS: u64 = 250;
+/// How long a task that its agent does not name does nothing until it has ended.
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 const TASK_DURATION_BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(24 * 30);
 
@@ -27,6 +32,12 @@ pub(crate) struct TaskSettings {
     pub group: BTreeMap<String, TaskLayerSettings>,
     /// For the tasks of one agent each, by its name.
     pub agent: BTreeMap<String, TaskLayerSettings>,
+    /// How long a task that its agent does not name does nothing until it has ended, and the next
+    /// call begins another: 1s to 720h; the shortest of several files counts [default: 1h].
+    pub idle: Option<String>,
+    /// May a task take as many steps as it likes where no `max_steps` is written for it? Otherwise
+    /// it may take 250, if anything names it.
+    pub unlimited: bool,
 }
 
 /// What one task may use. What is absent is not limited.
@@ -86,6 +97,12 @@ pub(crate) enum LimitAction {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct TaskLimits {
     layers: Vec<TaskLimitLayer>,
+    /// As written.
+    idle: Option<Duration>,
+    /// Does a task about which nothing is written have no limit?
+    is_unlimited: bool,
+    /// What such a task has otherwise, once [`TaskLimits::or_usual`] says so.
+    usual: Option<TaskLimitLayer>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +130,10 @@ impl Section for TaskSettings {
             global,
             group,
             agent,
+            idle,
+            unlimited,
         } = self;
+        let idle = between("idle", idle.as_deref(), TASK_DURATION_BOUNDS, problems);
         let mut layers = Vec::new();
         if let Some(written) = global {
             let limits = problems.under("global", |problems| written.compile(problems));
@@ -139,7 +159,12 @@ impl Section for TaskSettings {
                 limits,
             });
         }
-        TaskLimits { layers }
+        TaskLimits {
+            layers,
+            idle,
+            is_unlimited: unlimited,
+            usual: None,
+        }
     }
 }
 
@@ -208,10 +233,6 @@ fn judge(name: &str, most: Option<u64>, timed: bool, action: LimitAction, proble
                     "add it, or take this away",
                 );
             }
-            if action == LimitAction::Ask {
-                let hint = "write `stop` or `degrade`, or use a later version";
-                problems.error("`ask` is not enforced by this version", hint);
-            }
         });
     });
 }
@@ -222,16 +243,45 @@ impl TaskLimits {
     /// Adds the budgets of another file.
     pub fn extend(&mut self, other: Self) {
         self.layers.extend(other.layers);
+        self.idle = [self.idle, other.idle].into_iter().flatten().min();
+        self.is_unlimited |= other.is_unlimited;
     }
 
-    /// What a task of `caller` may use when the next call has side effects, or has none: limits
-    /// that only degrade do not hold for what changes nothing.
-    pub fn limits(&self, caller: &Caller, changes: bool) -> BudgetLimits {
+    /// As they hold in `mode`: in observe mode nothing holds that is not written.
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        match mode {
+            Mode::Enforce => self.or_usual(),
+            Mode::Observe => self,
+        }
+    }
+
+    /// These, and for a task about which nothing is written the usual ones (003-119).
+    #[must_use]
+    pub fn or_usual(self) -> Self {
+        let usual = (!self.is_unlimited).then(|| TaskLimitLayer {
+            name: "default".to_owned(),
+            whom: LimitSubject::All,
+            limits: vec![(Dimension::Steps, DEFAULT_MAX_STEPS, LimitAction::Stop)],
+        });
+        Self { usual, ..self }
+    }
+
+    /// After how many idle milliseconds a task that was named by `source` has ended.
+    pub(crate) fn idle(&self, source: TaskSource) -> Option<u64> {
+        let idle = self.idle.unwrap_or(DEFAULT_IDLE_TIMEOUT);
+        (source != TaskSource::Task).then(|| millis(idle))
+    }
+
+    /// What a task of `caller` may use by the limits that hold: those that only degrade do not
+    /// hold for what changes nothing.
+    pub(super) fn limits(
+        &self,
+        caller: &Caller,
+        holds: impl Fn(LimitAction) -> bool,
+    ) -> BudgetLimits {
         let mut limits = BudgetLimits::default();
         let all = self.of(caller).flat_map(|layer| &layer.limits);
-        for (dimension, most, _) in
-            all.filter(|(_, _, action)| changes || *action != LimitAction::Degrade)
-        {
+        for (dimension, most, _) in all.filter(|(_, _, action)| holds(*action)) {
             let place = match dimension {
                 Dimension::Steps => &mut limits.steps,
                 Dimension::ToolCalls => &mut limits.tool_calls,
@@ -246,7 +296,7 @@ impl TaskLimits {
         limits
     }
 
-    /// Whether any task is limited.
+    /// Whether any task is limited as is written.
     pub fn is_limited(&self) -> bool {
         self.layers.iter().any(|layer| !layer.limits.is_empty())
     }
@@ -265,10 +315,10 @@ impl TaskLimits {
                 | Dimension::CallsPerTool
                 | Dimension::Rate => most.to_string(),
             };
-            let then = if *action == LimitAction::Degrade {
-                ", then only tools that change nothing"
-            } else {
-                ""
+            let then = match action {
+                LimitAction::Stop => "",
+                LimitAction::Ask => ", then a person decides about each call",
+                LimitAction::Degrade => ", then only tools that change nothing",
             };
             format!("{}: max_{} {most}{then}", layer.name, word(*dimension))
         };
@@ -278,10 +328,24 @@ impl TaskLimits {
     }
 
     fn of(&self, caller: &Caller) -> impl Iterator<Item = &TaskLimitLayer> {
-        self.layers.iter().filter(|layer| match &layer.whom {
+        let is_of = |layer: &&TaskLimitLayer| match &layer.whom {
             LimitSubject::All => true,
             LimitSubject::Group(name) => caller.group.as_ref() == Some(name),
             LimitSubject::Agent(name) => caller.agent.as_str() == name,
-        })
+        };
+        let limits_steps = |layer: &TaskLimitLayer| {
+            let mut limits = layer.limits.iter();
+            limits.any(|(dimension, ..)| *dimension == Dimension::Steps)
+        };
+        let mut layers = self.layers.iter().filter(is_of);
+        let is_limited = layers.any(limits_steps);
+        let usual = self.usual.iter().filter(move |_| !is_limited);
+        self.layers.iter().filter(is_of).chain(usual)
+    }
+
+    /// Whether the steps of `caller`'s tasks have the usual limit, and no written one.
+    pub(crate) fn has_usual_steps(&self, caller: &Caller) -> bool {
+        let usual = self.usual.as_ref();
+        usual.is_some_and(|usual| self.of(caller).any(|layer| std::ptr::eq(layer, usual)))
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::model::caller::Caller;
 use crate::model::ids::{TenantId, UserId};
-use crate::model::rate::{Meter, Rate};
+use crate::model::rate::Rate;
+use crate::model::window::WindowMeter;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ enum CountedUser {
 #[derive(Debug)]
 pub(super) struct UserLimits {
     rate: Rate,
-    used: Mutex<HashMap<CountedUser, Arc<Meter>>>,
+    used: Mutex<HashMap<CountedUser, Arc<WindowMeter>>>,
 }
 
 impl UserLimits {
@@ -42,7 +43,7 @@ impl UserLimits {
     }
 
     /// What the user for whom `caller` asks has used at `now`.
-    pub(super) fn of(&self, caller: &Caller, now: Duration) -> Arc<Meter> {
+    pub(super) fn of(&self, caller: &Caller, now: Duration) -> Arc<WindowMeter> {
         let tenant = caller.tenant.clone();
         let mut whose = match &caller.user {
             Some(user) => CountedUser::Named(tenant, user.clone()),
@@ -55,17 +56,17 @@ impl UserLimits {
                 whose = CountedUser::Others;
             }
         }
-        let fresh = || Arc::new(Meter::new(self.rate));
+        let fresh = || Arc::new(WindowMeter::new(self.rate));
         used.entry(whose).or_insert_with(fresh).clone()
     }
 
-    /// Takes the place of `before` at `now`.
-    pub(super) fn take_over(&self, before: &Self, now: Duration) {
+    /// Takes the place of `before`.
+    pub(super) fn take_over(&self, before: &Self) {
         let mut used = self.used.lock();
         for (whose, had) in &*before.used.lock() {
-            let fresh = || Arc::new(Meter::new(self.rate));
+            let fresh = || Arc::new(WindowMeter::new(self.rate));
             let meter = used.entry(whose.clone()).or_insert_with(fresh);
-            meter.take_over(had, now);
+            meter.take_over(had);
         }
     }
 }

@@ -20,6 +20,7 @@ fn history(text: &str) -> Vec<SeenCall> {
             call,
             outcome: u64::from(letter),
             refused: false,
+            times: 1,
         }
     };
     text.chars().map(seen).collect()
@@ -27,12 +28,23 @@ fn history(text: &str) -> Vec<SeenCall> {
 
 fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
     let last = Final::mint(crate::guards::evidence::Ruled::observed(Mode::Observe).unwrap());
-    match rule.watch(
-        &history(text),
-        &ToolName::new("a__b"),
-        u64::from(next),
-        &last,
-    ) {
+    watched(rule, &history(text), (next, true), &last)
+}
+
+/// A call whose tool changes something or not, after `history`.
+fn watched(
+    rule: &Rule,
+    history: &[SeenCall],
+    (next, changes): (char, bool),
+    last: &Final,
+) -> &'static str {
+    let attempt = WatchedAttempt {
+        row: 0,
+        tool: &ToolName::new("a__b"),
+        changes,
+        call: u64::from(next),
+    };
+    match rule.watch(history, attempt, last) {
         Ok(Allowed { warning: None, .. }) => "fine",
         Ok(Allowed {
             warning: Some(_), ..
@@ -83,12 +95,12 @@ fn refusals_in_a_row_come_to_an_end() {
         rule(written)
             .0
             .after(refused, &ToolName::new("a__b"))
-            .is_err()
+            .is_some()
     };
     assert!(!at(json!({ "refusals": 5 }), 4) && at(json!({ "refusals": 5 }), 5));
     assert!(!at(json!({}), 15) && at(json!({}), 16));
     assert!(!at(json!({ "except": ["a__b"] }), 99));
-    assert!(Rule::default().after(99, &ToolName::new("a__b")).is_ok());
+    assert!(Rule::default().after(99, &ToolName::new("a__b")).is_none());
 }
 
 #[test]
@@ -117,4 +129,53 @@ fn thresholds_fit_what_is_remembered() {
     ] {
         assert_eq!(rule(written.clone()).1, problems, "{written}");
     }
+}
+
+/// 003-115, 003-119: where nothing is written, a loop of equal calls comes to an end; polling goes on
+/// for long, and two tools may be polled in turn.
+#[test]
+fn the_usual_thresholds_end_a_loop() {
+    let usual = Rule::usual();
+    let last = Final::mint(crate::guards::evidence::Ruled::observed(Mode::Observe).unwrap());
+    let after = |times| {
+        vec![SeenCall {
+            times,
+            ..history("a").remove(0)
+        }]
+    };
+    for (times, changes, expected) in [
+        (4, true, "fine"),
+        (9, true, "warned"),
+        (10, true, "same"),
+        (49, false, "fine"),
+        (99, false, "warned"),
+        (100, false, "same"),
+    ] {
+        let found = watched(&usual, &after(times), ('a', changes), &last);
+        assert_eq!(found, expected, "{times} {changes}");
+    }
+    let in_turn = history(&"ab".repeat(16));
+    assert_eq!(watched(&usual, &in_turn, ('a', true), &last), "in turn");
+    // As often as other calls stand between, it is no loop.
+    let among_others = history(&"abc".repeat(10));
+    assert_eq!(watched(&usual, &among_others, ('a', true), &last), "fine");
+    assert_eq!(watched(&usual, &in_turn, ('a', false), &last), "fine");
+    assert_eq!(
+        watched(&usual, &history("abababababab"), ('a', true), &last),
+        "in turn"
+    );
+    // Whatever came of them, equal calls in a row come to an end.
+    let row = |row| {
+        let tool = ToolName::new("s__t");
+        let attempt = WatchedAttempt {
+            tool: &tool,
+            changes: true,
+            call: history("a")[0].call,
+            row,
+        };
+        usual.watch(&after(1), attempt, &last).is_err()
+    };
+    assert!(!row(USUAL_ROW - 1) && row(USUAL_ROW));
+    let (unwatched, problems) = rule(json!({ "unwatched": true }));
+    assert_eq!((unwatched, problems), (Rule::default(), 0));
 }

@@ -2,10 +2,10 @@
 
 use crate::guards::budget::shortage;
 use crate::guards::idempotency::given::key_required;
-use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate};
+use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate, task};
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::{Refusal, RefusalKind};
-use crate::model::task::TaskState;
+use crate::model::task::{TaskState, TaskStopped};
 use std::fmt::Write as _;
 
 fn pointer() -> String {
@@ -69,6 +69,12 @@ fn of_the_order() -> Vec<Refusal> {
             state: TaskState::read("summarize").unwrap(),
         },
         Refusal::Planned,
+        task::not_planned(),
+        task::stopped_by(&TaskStopped {
+            who: "eve".to_owned(),
+            why: "it writes to the wrong account".to_owned(),
+            at: 0,
+        }),
         Refusal::LoopDetected {
             pattern: "the same call again and again",
         },
@@ -184,6 +190,8 @@ fn every_code_is_of_one_kind() {
         ("budget_exceeded", RefusalKind::Overrun),
         ("budget_calls_exceeded", RefusalKind::Overrun),
         ("rule_failed", RefusalKind::Other),
+        ("task_stopped", RefusalKind::Other),
+        ("not_planned", RefusalKind::Other),
         ("loop_detected", RefusalKind::Other),
         ("outcome_unknown", RefusalKind::Other),
         ("idempotency_conflict", RefusalKind::Other),

@@ -14,7 +14,7 @@
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
-use super::super::claims::StoreError;
+use super::super::claims::{StoreError, TaskSearch};
 use super::super::state::budget::TaskUsage;
 use super::super::state::claim::Claim;
 use super::super::state::event::{Carried, StoreEvent};
@@ -33,6 +33,7 @@ use names::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -167,6 +168,30 @@ impl Index {
         self.get(&named(TASK_PREFIX, key))?
             .map(|value| read(&value))
             .transpose()
+    }
+
+    /// Up to `most` tasks whose key begins with the hex digits `prefix`, those that did something
+    /// last. Looks through all of them, and keeps few.
+    pub(super) fn latest_tasks(
+        &self,
+        search: &TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
+        let (mut tasks, mut found) = (self.db.scan_prefix([TASK_PREFIX]), Vec::new());
+        while let Some((name, value)) = calmly(|| tasks.next().transpose())? {
+            let Some(key) = named_by(&name).filter(|key| search.names(key)) else {
+                continue;
+            };
+            let task = read::<TaskUsage>(&value)?;
+            if search.fits(&key, &task) {
+                found.push((key, task));
+            }
+            if found.len() > 2 * most {
+                found.sort_by_key(|(_, task)| Reverse(task.last));
+                found.truncate(most);
+            }
+        }
+        Ok(found)
     }
 
     /// The session of that name.
@@ -336,7 +361,7 @@ impl Index {
                 };
                 Ok(match *kind {
                     CLAIM_PREFIX => Carried::Claim(key, Box::new(read_claim(&value)?)),
-                    TASK_PREFIX => Carried::Task(key, read(&value)?),
+                    TASK_PREFIX => Carried::Task(key, Box::new(read(&value)?)),
                     HOLD_PREFIX => Carried::Hold(key, Box::new(read_hold(&value)?)),
                     _ => Carried::Session(key, read(&value)?),
                 })

@@ -1,15 +1,15 @@
 //! What events make of what was known.
 
-use super::StoreView;
 use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
-use super::event::{Carried, HoldDecided, Intended, Settled, StoreEvent};
+use super::event::{BudgetSettled, Carried, HoldDecided, Intended, Settled, StoreEvent, TaskAct};
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
 use super::settlement::Evidence;
+use super::{Millis, StoreView};
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
-use crate::model::task::TaskState;
+use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
 pub fn apply(event: &StoreEvent, view: &mut StoreView) {
@@ -17,30 +17,47 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
         StoreEvent::Intended(intended) => apply_intended(intended, view),
         StoreEvent::Settled(settled) => apply_settled(settled, view),
         StoreEvent::Reserved(reserved) => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(reserved.at));
+            let task = begun(&mut view.task, reserved.begins.as_ref(), reserved.at);
             task.reserve(
                 reserved.tool.as_str(),
                 reserved.cost,
-                reserved.rate,
+                (reserved.window, reserved.rate),
                 reserved.at,
             );
-        }
-        StoreEvent::Spent(spent) => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
-            if let Some((reserved, charge)) = spent.charge {
-                task.settle(&spent.tool, reserved, charge);
-            }
-            task.note(spent.failed, spent.seen, spent.at);
-            if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
-                task.succeed();
+            if let (Some((_, action)), Some(hold)) = (reserved.hold, &mut view.hold) {
+                hold.phase = hold::HoldPhase::Used {
+                    action,
+                    at: reserved.at,
+                };
             }
         }
-        StoreEvent::Entered { state, at, .. } => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(*at));
-            (task.state, task.last) = (Some(*state), task.last.max(*at));
+        StoreEvent::Spent(spent) => apply_spent(spent, view),
+        StoreEvent::Entered {
+            state, begins, at, ..
+        } => {
+            let task = begun(&mut view.task, begins.as_ref(), *at);
+            task.enter(*state, *at);
+        }
+        StoreEvent::Planned { call, at, .. } => {
+            let task = begun(&mut view.task, None, *at);
+            task.last = task.last.max(*at);
+            task.intend(*call);
+        }
+        StoreEvent::Steered(steered) => {
+            let task = begun(&mut view.task, None, steered.at);
+            match steered.act {
+                TaskAct::Stop => {
+                    task.stopped = Some(TaskStopped {
+                        who: steered.who.clone(),
+                        why: steered.why.clone(),
+                        at: steered.at,
+                    });
+                }
+                TaskAct::Reset => task.reset(steered.at),
+            }
         }
         StoreEvent::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
-        StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
+        StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some((**task).clone()),
         StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
         StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
@@ -52,13 +69,48 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     }
 }
 
+/// The task that goes on, or the one that `begins`.
+fn begun<'a>(
+    task: &'a mut Option<TaskUsage>,
+    begins: Option<&TaskOrigin>,
+    at: Millis,
+) -> &'a mut TaskUsage {
+    if let Some(origin) = begins {
+        let rates = task.take().map(TaskUsage::rates).unwrap_or_default();
+        *task = Some(TaskUsage {
+            origin: Some(origin.clone()),
+            tools: rates,
+            ..TaskUsage::new(at)
+        });
+    }
+    task.get_or_insert_with(|| TaskUsage::new(at))
+}
+
+fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
+    let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
+    if spent.is_refused {
+        task.last = task.last.max(spent.at);
+        return;
+    }
+    if spent.since.is_some_and(|since| since < task.began) {
+        return;
+    }
+    if let Some((reserved, charge)) = spent.charge {
+        task.settle(&spent.tool, reserved, charge);
+    }
+    task.note(spent.failed, spent.seen, spent.at);
+    if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+        task.succeed();
+    }
+}
+
 fn apply_intended(intended: &Intended, view: &mut StoreView) {
     if intended.round == 0 {
-        let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
+        let task = begun(&mut view.task, intended.begins.as_ref(), intended.at);
         task.reserve(
             intended.counted(),
             intended.cost,
-            intended.rate,
+            (intended.window, intended.rate),
             intended.at,
         );
         // What is done is done, whatever its agent says of it.
@@ -88,7 +140,10 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
     else {
         return;
     };
-    if let Some(task) = &mut view.task {
+    // What was reserved before the task began anew is no part of what it has used since.
+    if let Some(task) = view.task.as_mut().filter(|task| claim.began < task.began) {
+        task.prove(settled.action, &settled.phase);
+    } else if let Some(task) = &mut view.task {
         task.settle(
             claim.counted.as_ref().unwrap_or(&claim.tool),
             claim.reserved,

@@ -5,9 +5,11 @@
 use super::Millis;
 use super::claim::ClaimPhase;
 use super::settlement::Charge;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 pub use crate::model::rate::Rate;
-use crate::model::task::TaskState;
+use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
+use crate::model::window::SlidingWindow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,12 +17,12 @@ use std::collections::BTreeMap;
 pub const MICROS_PER_UNIT: u64 = 1_000_000;
 /// Calls of a task that the loop detector sees.
 pub const MAX_SEEN_CALLS: usize = 32;
+/// Calls that a plan can have.
+pub const MAX_PLANNED_CALLS: usize = 64;
 /// Calls with side effects that a task can name.
 pub const MAX_EVIDENCE_CALLS: usize = 32;
 /// Tools that a task counts one by one; more share one count.
 const MAX_COUNTED_TOOLS: usize = 256;
-/// So many times its calls at once never happen within what a rate looks at.
-const UNREACHED_BURST_FACTOR: u64 = 1 << 24;
 /// Where the tools beyond [`MAX_COUNTED_TOOLS`] are counted.
 const OTHER_TOOLS_KEY: &str = "*";
 
@@ -41,8 +43,12 @@ pub struct BudgetLimits {
     pub failures_in_a_row: Option<u64>,
     /// Calls of this tool.
     pub calls_per_tool: Option<u64>,
-    /// How fast calls of this tool may follow each other.
+    /// How many calls of this tool may be made in a span of time.
     pub rate: Option<Rate>,
+    /// Is the rate only counted, so that it never refuses?
+    pub is_only_counted: bool,
+    /// Milliseconds without a call after which the task has ended, and the next call begins another.
+    pub idle: Option<u64>,
 }
 
 /// What a call asks for.
@@ -83,15 +89,39 @@ pub struct TaskUsage {
     /// Its last calls with side effects that ran or may have, oldest first (003-76).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub evidence: Vec<ActionId>,
+    /// Whose it is; none for one that began before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub origin: Option<TaskOrigin>,
+    /// Whether an operator has stopped it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<TaskStopped>,
+    /// What it has planned, by tool and arguments, since it began to; oldest first (003-11).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub plan: Vec<Digest>,
+    /// Whether its plan binds it, also one of which no step may run.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_planned: bool,
+    /// How often its last call came in a row, whatever came of it.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub equal_calls: u64,
 }
 
 /// How a task has used one tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUsage {
     /// Calls reserved or sent.
     pub calls: u64,
-    /// When, at the rate that was in force, the next call would be due.
+    /// When the next call would be due, in records from before rates were counted in a window.
+    #[serde(skip_serializing_if = "is_zero", default)]
     pub due: Millis,
+    /// Calls within its rate's span of time.
+    #[serde(skip_serializing_if = "SlidingWindow::is_empty", default)]
+    pub recent: SlidingWindow,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_zero(number: &Millis) -> bool {
+    *number == 0
 }
 
 /// One call as the loop detector remembers it.
@@ -103,6 +133,18 @@ pub struct SeenCall {
     pub outcome: u64,
     /// Was it refused?
     pub refused: bool,
+    /// How often it came, one after the other.
+    #[serde(skip_serializing_if = "is_one", default = "one")]
+    pub times: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The parts of a budget, in the order in which they are asked (guarantees §2).
@@ -188,8 +230,9 @@ impl BudgetLimits {
         now: Millis,
     ) -> Result<Remaining, Exceeded> {
         let fresh = TaskUsage::new(now);
-        let task = task.unwrap_or(&fresh);
-        let used = task.used(&price.tool);
+        // A rate is over time, not over a task: what was used of it stays used when the task ends.
+        let used = task.unwrap_or(&fresh).used(&price.tool);
+        let task = self.current(task, now).unwrap_or(&fresh);
         let remaining = self.remaining(task, &price.tool, now);
         let short = |left: Option<u64>, need: u64| left.is_some_and(|left| left < need);
         let exceeded = [
@@ -211,7 +254,8 @@ impl BudgetLimits {
                 after: None,
             });
         }
-        match self.rate.map(|rate| rate.wait(used.due, now)) {
+        let rate = self.rate.filter(|_| !self.is_only_counted);
+        match rate.map(|rate| used.wait(rate, now)) {
             Some(wait) if wait > 0 => Err(Exceeded {
                 dimension: Dimension::Rate,
                 remaining,
@@ -235,27 +279,60 @@ impl BudgetLimits {
         }
     }
 
-    /// The same pace, and no limit: what is counted with these is counted right, and always fits.
+    /// The same rate, and no limit: what is counted with these is counted right, and always fits.
     #[must_use]
     pub fn only_counted(&self) -> Self {
-        let rate = self.rate.map(|Rate { calls, per }| Rate {
-            calls: calls.saturating_mul(UNREACHED_BURST_FACTOR),
-            per: per.saturating_mul(UNREACHED_BURST_FACTOR),
-        });
         Self {
-            rate,
+            rate: self.rate,
+            is_only_counted: true,
+            idle: self.idle,
             ..Self::default()
         }
     }
 
     /// Whether anything is limited.
     pub fn is_limited(&self) -> bool {
-        *self != Self::default()
+        let limits = Self {
+            idle: None,
+            ..self.clone()
+        };
+        limits != Self::default()
     }
 
-    /// The milliseconds one call takes up of the rate; 0 without one.
-    pub(super) fn step(&self) -> u64 {
-        self.rate.map_or(0, Rate::step)
+    /// The task as it goes on at `now`; none when there is none, or it has ended. What an operator
+    /// has stopped stays so.
+    pub fn current<'a>(&self, task: Option<&'a TaskUsage>, now: Millis) -> Option<&'a TaskUsage> {
+        let goes_on = |task: &&TaskUsage| {
+            let is_idle = |idle: u64| task.last.saturating_add(idle) <= now;
+            task.stopped.is_some() || !self.idle.is_some_and(is_idle)
+        };
+        task.filter(goes_on)
+    }
+}
+
+impl ToolUsage {
+    /// Milliseconds until one more call fits `rate`.
+    fn wait(&self, rate: Rate, now: Millis) -> u64 {
+        match self.before_windows(rate, now) {
+            Some(recent) => recent.wait((rate.calls, rate.per), now),
+            None => self.recent.wait((rate.calls, rate.per), now),
+        }
+    }
+
+    /// What a record from before rates were counted in a window says of it: as many calls as were
+    /// not due yet, all of them made as late as they can have been.
+    fn before_windows(&self, rate: Rate, now: Millis) -> Option<SlidingWindow> {
+        let step = rate.per.div_ceil(rate.calls.max(1)).max(1);
+        let calls = self.due.saturating_sub(now).div_ceil(step);
+        (calls > 0).then(|| SlidingWindow::full(self.due.saturating_sub(calls * step), calls))
+    }
+
+    fn take(&mut self, rate: Rate, now: Millis) {
+        if let Some(recent) = self.before_windows(rate, now) {
+            self.recent = recent;
+        }
+        self.due = 0;
+        self.recent.take(rate.per, now);
     }
 }
 
@@ -276,17 +353,28 @@ impl TaskUsage {
                 .get(OTHER_TOOLS_KEY)
                 .filter(|_| self.tools.len() > MAX_COUNTED_TOOLS)
         });
-        tool.copied().unwrap_or_default()
+        tool.cloned().unwrap_or_default()
     }
 
-    pub(super) fn reserve(&mut self, tool: &str, cost: u64, rate: u64, now: Millis) {
+    /// Takes a call's part. `due`: what records from before rates were counted in a window say.
+    pub(super) fn reserve(
+        &mut self,
+        tool: &str,
+        cost: u64,
+        rate: (Option<Rate>, u64),
+        now: Millis,
+    ) {
         self.steps += 1;
         self.calls += 1;
         self.cost = self.cost.saturating_add(cost);
         self.last = self.last.max(now);
         let used = self.tool(tool);
         used.calls += 1;
-        used.due = used.due.max(now).saturating_add(rate);
+        match rate {
+            (Some(rate), _) => used.take(rate, now),
+            (None, 0) => {}
+            (None, due) => used.due = used.due.max(now).saturating_add(due),
+        }
     }
 
     pub(super) fn settle(&mut self, tool: &ToolName, reserved: u64, charge: Charge) {
@@ -297,6 +385,7 @@ impl TaskUsage {
             }
             Charge::Release => {
                 self.cost = self.cost.saturating_sub(reserved);
+                self.steps = self.steps.saturating_sub(1);
                 self.calls = self.calls.saturating_sub(1);
                 let used = self.tool(tool.as_str());
                 used.calls = used.calls.saturating_sub(1);
@@ -308,11 +397,76 @@ impl TaskUsage {
         self.failures += u64::from(failed);
         self.failures_in_a_row += u64::from(failed);
         self.last = self.last.max(now);
-        if let Some(seen) = seen {
+        let Some(seen) = seen else { return };
+        let is_equal = self
+            .history
+            .last()
+            .is_some_and(|last| last.call == seen.call);
+        self.equal_calls = if is_equal { self.equal_calls + 1 } else { 1 };
+        let same = self.history.last_mut().filter(|last| {
+            (last.call, last.outcome, last.refused) == (seen.call, seen.outcome, seen.refused)
+        });
+        if let Some(last) = same {
+            last.times = last.times.saturating_add(seen.times);
+        } else {
             let surplus = (self.history.len() + 1).saturating_sub(MAX_SEEN_CALLS);
             self.history.drain(..surplus);
             self.history.push(seen);
         }
+    }
+
+    /// Comes to a state. A plan begins with the first step that is planned, and ends when its task
+    /// has reported and asks again: one that is given up binds until another is made.
+    pub(super) fn enter(&mut self, state: TaskState, now: Millis) {
+        let has_reported = self.state == Some(TaskState::Summarize);
+        match state {
+            TaskState::Plan => {
+                self.plan.clear();
+                self.is_planned = true;
+            }
+            TaskState::Collect if has_reported => {
+                self.plan.clear();
+                self.is_planned = false;
+            }
+            TaskState::Collect | TaskState::Execute | TaskState::Summarize => {}
+        }
+        (self.state, self.last) = (Some(state), self.last.max(now));
+    }
+
+    /// Whether its plan has no room for `call`.
+    pub(super) fn is_plan_full(&self, call: &Digest) -> bool {
+        self.plan.len() >= MAX_PLANNED_CALLS && !self.plan.contains(call)
+    }
+
+    /// Takes a call into its plan.
+    pub(super) fn intend(&mut self, call: Digest) {
+        self.is_planned = true;
+        if !self.plan.contains(&call) && self.plan.len() < MAX_PLANNED_CALLS {
+            self.plan.push(call);
+        }
+    }
+
+    /// What its tools have used of their rates, which outlives it.
+    pub(super) fn rates(self) -> BTreeMap<ToolName, ToolUsage> {
+        let tools = self.tools.into_iter();
+        let rates = tools.map(|(name, used)| (name, ToolUsage { calls: 0, ..used }));
+        rates
+            .filter(|(_, used)| used.due > 0 || !used.recent.is_empty())
+            .collect()
+    }
+
+    /// Begins to count anew; what it has done, and where it is, stay.
+    pub(super) fn reset(&mut self, now: Millis) {
+        let before = std::mem::take(self);
+        *self = Self {
+            state: before.state,
+            evidence: before.evidence.clone(),
+            origin: before.origin.clone(),
+            plan: before.plan.clone(),
+            is_planned: before.is_planned,
+            tools: before.rates(),
+            ..Self::new(now)
+        };
     }
 
     /// A call was answered, and well: the failures before it are no row any more (003-92).

@@ -9,7 +9,9 @@ use super::settlement::{Charge, Evidence};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::model::task::TaskState;
+use crate::model::task::{TaskOrigin, TaskState};
+use crate::store::state::Millis;
+use crate::store::state::event::TaskAct;
 
 /// A command.
 #[derive(Debug, Clone)]
@@ -23,12 +25,16 @@ pub enum StoreCommand {
     /// What became of a call without a claim.
     Spend(Spend),
     /// A task comes to another state, as its agent says.
-    Enter {
+    Enter(EnterState),
+    /// A call that the task has planned (003-11).
+    Plan {
         /// The task.
         task: Digest,
-        /// Where it says it is.
-        state: TaskState,
+        /// Tool and arguments.
+        call: Digest,
     },
+    /// An operator's word on a task.
+    Steer(SteerTask),
     /// Step 10: hold a call until operators decide.
     Hold(Box<HoldRequest>),
     /// An operator's word on a held call.
@@ -40,6 +46,32 @@ pub enum StoreCommand {
         /// The token.
         token: u64,
     },
+}
+
+/// A task comes to another state.
+#[derive(Debug, Clone)]
+pub struct EnterState {
+    /// The task.
+    pub task: Digest,
+    /// Where it says it is.
+    pub state: TaskState,
+    /// Milliseconds without a call after which it has ended.
+    pub idle: Option<u64>,
+    /// Whose it is, should it begin.
+    pub origin: Option<TaskOrigin>,
+}
+
+/// What an operator makes of a task.
+#[derive(Debug, Clone)]
+pub struct SteerTask {
+    /// The task.
+    pub task: Digest,
+    /// What.
+    pub act: TaskAct,
+    /// The operator.
+    pub who: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A call with side effects that is about to be sent.
@@ -71,6 +103,8 @@ pub struct Intent {
     pub limits: BudgetLimits,
     /// What the call asks for.
     pub price: Price,
+    /// Whose the task is, should it begin.
+    pub origin: Option<TaskOrigin>,
     /// What the ledger knows so far.
     pub entry: Entry,
 }
@@ -103,6 +137,11 @@ pub struct Reserve {
     pub limits: BudgetLimits,
     /// What the call asks for.
     pub price: Price,
+    /// Whose the task is, should it begin.
+    pub origin: Option<TaskOrigin>,
+    /// The key under which the call was held, when it needs to be allowed, and the call: it is used
+    /// up with this.
+    pub hold: Option<(Digest, ActionId)>,
 }
 
 /// What became of a call without a claim: a read, or one that was refused.
@@ -118,6 +157,10 @@ pub struct Spend {
     pub failed: bool,
     /// For the loop detector.
     pub seen: Option<SeenCall>,
+    /// Since when it was reserved.
+    pub since: Option<Millis>,
+    /// Was it refused, and nothing reserved?
+    pub is_refused: bool,
 }
 
 /// A call that needs a person.
@@ -189,9 +232,15 @@ impl StoreCommand {
                 call: Some(settle.key),
                 ..StoreKeys::default()
             },
-            Self::Reserve(Reserve { task, .. })
-            | Self::Spend(Spend { task, .. })
-            | Self::Enter { task, .. } => StoreKeys {
+            Self::Reserve(Reserve { task, hold, .. }) => StoreKeys {
+                task: Some(*task),
+                hold: hold.map(|(key, _)| key),
+                ..StoreKeys::default()
+            },
+            Self::Spend(Spend { task, .. })
+            | Self::Enter(EnterState { task, .. })
+            | Self::Plan { task, .. }
+            | Self::Steer(SteerTask { task, .. }) => StoreKeys {
                 task: Some(*task),
                 ..StoreKeys::default()
             },

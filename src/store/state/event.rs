@@ -1,7 +1,7 @@
 //! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer
 //! or of a held call's arguments, where there are any.
 
-use super::budget::{SeenCall, TaskUsage};
+use super::budget::{Rate, SeenCall, TaskUsage};
 use super::claim::{Claim, ClaimPhase};
 use super::fence::SessionFence;
 use super::hold::{self, Hold, OperatorDecision};
@@ -11,7 +11,7 @@ use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::model::task::TaskState;
+use crate::model::task::{TaskOrigin, TaskState};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,9 +34,23 @@ pub enum StoreEvent {
         task: Digest,
         /// Where it is.
         state: TaskState,
+        /// Whose it is, if it began with that.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        begins: Option<TaskOrigin>,
         /// When.
         at: Millis,
     },
+    /// A task has planned a call.
+    Planned {
+        /// The task.
+        task: Digest,
+        /// Tool and arguments.
+        call: Digest,
+        /// When.
+        at: Millis,
+    },
+    /// An operator has stopped a task, or given it its budget back.
+    Steered(TaskSteered),
     /// A session's older tokens became stale.
     Fenced {
         /// The session.
@@ -54,6 +68,31 @@ pub enum StoreEvent {
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
     Noted(Noted),
+}
+
+/// An operator's word on a task (003-09).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSteered {
+    /// The task.
+    pub task: Digest,
+    /// What was done.
+    pub act: TaskAct,
+    /// The operator.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: Millis,
+}
+
+/// What an operator makes of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskAct {
+    /// Its next calls are refused, until it is reset.
+    Stop,
+    /// It has used nothing, and is not stopped.
+    Reset,
 }
 
 /// Something that is to be found again.
@@ -113,7 +152,7 @@ pub enum Carried {
     /// A claim.
     Claim(Digest, Box<Claim>),
     /// A task.
-    Task(Digest, TaskUsage),
+    Task(Digest, Box<TaskUsage>),
     /// A session.
     Session(Digest, SessionFence),
     /// A held call.
@@ -185,8 +224,16 @@ pub struct Intended {
     pub hold: Option<Digest>,
     /// Reserved, in millionths.
     pub cost: u64,
-    /// Milliseconds it takes up of its tool's rate; 0 without one.
+    /// Milliseconds it takes up of its tool's rate, in records from before rates were counted in a
+    /// window; else 0.
+    #[serde(default)]
     pub rate: u64,
+    /// The rate that it counts for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<Rate>,
+    /// Whose the task is, if it began with this.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub begins: Option<TaskOrigin>,
     /// What it counts as, where that is not its tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counted: Option<ToolName>,
@@ -229,8 +276,19 @@ pub struct BudgetReserved {
     pub tool: ToolName,
     /// In millionths.
     pub cost: u64,
-    /// Milliseconds it takes up of its tool's rate.
+    /// Milliseconds it takes up of its tool's rate, in records from before rates were counted in a
+    /// window; else 0.
+    #[serde(default)]
     pub rate: u64,
+    /// The rate that it counts for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<Rate>,
+    /// Whose the task is, if it began with this.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub begins: Option<TaskOrigin>,
+    /// The key under which the call was held and allowed, if it was, and the call.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hold: Option<(Digest, ActionId)>,
     /// When.
     pub at: Millis,
 }
@@ -250,6 +308,12 @@ pub struct BudgetSettled {
     /// For the loop detector.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seen: Option<SeenCall>,
+    /// Since when it was reserved; none in records from before tasks began anew.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub since: Option<Millis>,
+    /// Was it refused, and nothing reserved? Its task is not idle.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_refused: bool,
     /// When.
     pub at: Millis,
 }
@@ -285,9 +349,15 @@ impl StoreEvent {
                 task: Some(settled.task),
                 ..StoreKeys::default()
             },
-            Self::Reserved(BudgetReserved { task, .. })
-            | Self::Spent(BudgetSettled { task, .. })
+            Self::Reserved(BudgetReserved { task, hold, .. }) => StoreKeys {
+                task: Some(*task),
+                hold: hold.map(|(key, _)| key),
+                ..StoreKeys::default()
+            },
+            Self::Spent(BudgetSettled { task, .. })
             | Self::Entered { task, .. }
+            | Self::Planned { task, .. }
+            | Self::Steered(TaskSteered { task, .. })
             | Self::Carried(Carried::Task(task, _)) => StoreKeys {
                 task: Some(*task),
                 ..StoreKeys::default()
@@ -323,7 +393,8 @@ impl StoreEvent {
             Self::Settled(settled) => settled.at,
             Self::Reserved(reserved) => reserved.at,
             Self::Spent(spent) => spent.at,
-            Self::Fenced { at, .. } | Self::Entered { at, .. } => *at,
+            Self::Fenced { at, .. } | Self::Entered { at, .. } | Self::Planned { at, .. } => *at,
+            Self::Steered(steered) => steered.at,
             Self::Carried(Carried::Claim(_, claim)) => claim.changed,
             Self::Carried(Carried::Task(_, task)) => task.last,
             Self::Carried(Carried::Session(_, session)) => session.at,
@@ -347,6 +418,8 @@ impl StoreEvent {
             | Self::Reserved(_)
             | Self::Spent(_)
             | Self::Entered { .. }
+            | Self::Planned { .. }
+            | Self::Steered(_)
             | Self::Fenced { .. }
             | Self::Decided(_)
             | Self::Carried(_)
@@ -367,6 +440,8 @@ impl StoreEvent {
             | Self::Reserved(_)
             | Self::Spent(_)
             | Self::Entered { .. }
+            | Self::Planned { .. }
+            | Self::Steered(_)
             | Self::Fenced { .. }
             | Self::Decided(_)
             | Self::Carried(_)

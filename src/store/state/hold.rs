@@ -96,6 +96,9 @@ pub struct HoldQuestion {
     /// The task, as the agent names it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
+    /// The limit of its task's budget that it goes over, if it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub over: Option<String>,
     /// Version of the policy it was judged under.
     pub policy: String,
     /// SHA-256 of the tool's definition, in hex.

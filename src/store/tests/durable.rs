@@ -37,6 +37,8 @@ async fn what_was_begun_ended_held_decided_or_fenced_is_on_disk_when_its_caller_
         task: named("task"),
         limits: BudgetLimits::default(),
         price,
+        origin: None,
+        hold: None,
     });
     let ask = ask("hold");
     for (command, waits) in [

@@ -179,6 +179,8 @@ async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
                     task: named("task"),
                     limits,
                     price,
+                    origin: None,
+                    hold: None,
                 })
             };
             match store.run(command, None).await.unwrap() {

@@ -68,6 +68,8 @@ async fn read(store: &dyn Store) {
         task,
         limits: BudgetLimits::default(),
         price,
+        origin: None,
+        hold: None,
     };
     store
         .run(StoreCommand::Reserve(reserve), None)
@@ -80,6 +82,8 @@ async fn read(store: &dyn Store) {
         charge: Some((2, Charge::Settle(1))),
         failed: true,
         seen: None,
+        since: None,
+        is_refused: false,
     };
     store
         .run(StoreCommand::Spend(spend), None)

@@ -111,6 +111,8 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             task: of(b't', dice.roll(2)),
             limits: limits(dice),
             price,
+            origin: None,
+            hold: None,
         }),
         (2, _) => spent(dice, key, tool),
         (3..7, Some(intent)) => settled(dice, &intent),
@@ -145,6 +147,8 @@ fn spent(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
         charge,
         failed: dice.once_in(2),
         seen: None,
+        since: None,
+        is_refused: false,
     })
 }
 

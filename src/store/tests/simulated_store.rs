@@ -5,7 +5,7 @@ use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::claims::{Store, StoreError};
+use crate::store::claims::{Store, StoreError, TaskSearch};
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
@@ -331,6 +331,14 @@ impl Store for SimulatedStore {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn tasks(
+        &self,
+        search: TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, crate::store::state::budget::TaskUsage)>, StoreError> {
+        Ok(self.table.lock().latest_tasks(Vec::new(), &search, most))
     }
 
     async fn decided(&self, key: Digest) {

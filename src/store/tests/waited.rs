@@ -3,7 +3,7 @@
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::claims::{Store, StoreError};
+use crate::store::claims::{Store, StoreError, TaskSearch};
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
@@ -63,6 +63,14 @@ impl Store for Waited {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         self.0.find_hold(id).await
+    }
+
+    async fn tasks(
+        &self,
+        search: TaskSearch,
+        most: usize,
+    ) -> Result<Vec<(Digest, crate::store::state::budget::TaskUsage)>, StoreError> {
+        self.0.tasks(search, most).await
     }
 
     async fn decided(&self, key: Digest) {

@@ -134,6 +134,8 @@ impl SimulatedWorld {
                 StoreEvent::Reserved(_)
                 | StoreEvent::Spent(_)
                 | StoreEvent::Entered { .. }
+                | StoreEvent::Planned { .. }
+                | StoreEvent::Steered(_)
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)

@@ -138,6 +138,8 @@ async fn nothing_is_guessed(broken: &EmbeddedStore, open: &Intent, how: Break) {
         task: named("another task"),
         limits: BudgetLimits::default(),
         price,
+        origin: None,
+        hold: None,
     };
     let reserved = broken
         .run(StoreCommand::Reserve(reserve), None)

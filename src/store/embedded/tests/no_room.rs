@@ -182,6 +182,8 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
         task: begun.task,
         limits: BudgetLimits::default(),
         price,
+        origin: None,
+        hold: None,
     });
     let mut read = 0;
     while disk.store.run(reserve.clone(), None).await.is_ok() {

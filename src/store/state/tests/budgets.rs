@@ -1,10 +1,13 @@
 //! guarantees §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93. Rates and
 //! failures in a row have files of their own.
 
-use super::super::budget::{Dimension, MAX_SEEN_CALLS, Rate, SeenCall};
+use super::super::budget::{
+    Dimension, MAX_PLANNED_CALLS, MAX_SEEN_CALLS, Rate, SeenCall, TaskUsage,
+};
 use super::super::command::{Reserve, Spend};
 use super::*;
 
+mod anew;
 mod failures;
 mod rates;
 
@@ -20,6 +23,8 @@ fn reserve(limits: &BudgetLimits, tool: &str, cost: u64) -> StoreCommand {
         task: named("task"),
         limits: limits.clone(),
         price: price(tool, cost),
+        origin: None,
+        hold: None,
     })
 }
 
@@ -30,6 +35,8 @@ fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> StoreComman
         charge,
         failed,
         seen: None,
+        since: None,
+        is_refused: false,
     })
 }
 
@@ -65,12 +72,12 @@ fn used() -> StoreView {
 /// A dimension, how its limit is set, and the least under which one more call fits in [`used`].
 type LimitCase = (Dimension, fn(&mut BudgetLimits, u64), u64);
 
-/// Steps were taken by the released call, too; calls were not.
+/// The released call took nothing.
 const LIMIT_CASES: [LimitCase; 6] = [
     (
         Dimension::Steps,
         |limits, most| limits.steps = Some(most),
-        4,
+        3,
     ),
     (
         Dimension::ToolCalls,
@@ -126,6 +133,7 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
             calls: 1,
             per: 10 * HOUR_MS,
         }),
+        ..BudgetLimits::default()
     };
     let mut now = START_MS;
     let mut next =
@@ -274,6 +282,7 @@ fn a_task_remembers_its_last_calls() {
         call: n,
         outcome: 0,
         refused: true,
+        times: 1,
     };
     for n in 0..100 {
         let spend = Spend {
@@ -282,6 +291,8 @@ fn a_task_remembers_its_last_calls() {
             charge: None,
             failed: false,
             seen: Some(seen(n)),
+            since: None,
+            is_refused: false,
         };
         run(&mut view, &StoreCommand::Spend(spend), START_MS + n).unwrap();
     }

@@ -96,6 +96,7 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
                     call: numbers[2],
                     outcome: numbers[3],
                     refused: true,
+                    times: u32::try_from(numbers[3] % 7).unwrap_or_default() + 1,
                 }),
             })
         },
@@ -120,6 +121,11 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             hold: (n[3] % 2 == 0).then(|| named("hold")),
             cost: n[4],
             rate: n[5],
+            window: (n[1] % 2 == 0).then_some(budget::Rate {
+                calls: n[0],
+                per: n[2],
+            }),
+            begins: (n[2] % 2 == 0).then(TaskOrigin::default),
             counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
             entry: Entry {
                 user_id: agent,
@@ -138,6 +144,8 @@ fn spent() -> impl Strategy<Value = StoreEvent> {
         .prop_map(|(tool, charge, at)| {
             let tool = ToolName::new(&tool);
             StoreEvent::Spent(BudgetSettled {
+                since: None,
+                is_refused: false,
                 task: named("task"),
                 tool,
                 charge,
@@ -159,6 +167,12 @@ fn event() -> impl Strategy<Value = StoreEvent> {
                 tool: ToolName::new("t"),
                 cost,
                 rate,
+                window: (at % 2 == 0).then_some(budget::Rate {
+                    calls: cost,
+                    per: rate,
+                }),
+                begins: (at % 3 == 0).then(TaskOrigin::default),
+                hold: (at % 5 == 0).then(|| (named("hold"), ActionId::generate())),
                 at,
             })
         }),
@@ -166,8 +180,25 @@ fn event() -> impl Strategy<Value = StoreEvent> {
             StoreEvent::Entered {
                 task: named("task"),
                 state: crate::model::task::TaskState::ALL[state],
+                begins: (at % 2 == 0).then(TaskOrigin::default),
                 at,
             }
+        }),
+        (".*", any::<u64>()).prop_map(|(why, at)| StoreEvent::Steered(TaskSteered {
+            task: named("task"),
+            act: if at % 2 == 0 {
+                event::TaskAct::Stop
+            } else {
+                event::TaskAct::Reset
+            },
+            who: "eve".to_owned(),
+            why,
+            at,
+        })),
+        any::<u64>().prop_map(|at| StoreEvent::Planned {
+            task: named("task"),
+            call: named("call"),
+            at,
         }),
         any::<[u64; 2]>().prop_map(|[token, at]| StoreEvent::Fenced {
             session: named("session"),

@@ -7,10 +7,12 @@ use crate::model::task::TaskState::{self, Collect, Execute, Plan, Summarize};
 fn enter(view: &mut StoreView, state: TaskState) -> Result<StoreEvent, CommandRefusal> {
     run(
         view,
-        &StoreCommand::Enter {
+        &StoreCommand::Enter(EnterState {
             task: named("task"),
             state,
-        },
+            idle: None,
+            origin: None,
+        }),
         START_MS,
     )
 }
@@ -25,6 +27,9 @@ fn at(state: Option<TaskState>) -> StoreView {
                 tool: ToolName::new("t"),
                 cost: 0,
                 rate: 0,
+                window: None,
+                begins: None,
+                hold: None,
                 at: START_MS,
             }),
             &mut view,

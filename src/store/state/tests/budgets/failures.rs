@@ -18,6 +18,8 @@ fn spent(failed: bool, seen: Option<SeenCall>) -> StoreCommand {
         charge: Some((0, Charge::Settle(0))),
         failed,
         seen,
+        since: None,
+        is_refused: false,
     })
 }
 
@@ -39,6 +41,7 @@ fn a_read_that_was_answered_ends_a_row_of_failures() {
         call: 1,
         outcome: 1,
         refused: true,
+        times: 1,
     };
     for (what, then, expected) in [
         ("a read that was answered", spent(false, None), None),

@@ -214,6 +214,8 @@ impl ReferenceStore {
             task,
             limits: self.limits.clone(),
             price,
+            origin: None,
+            hold: None,
         };
         if self.run(&StoreCommand::Reserve(reserve)).is_ok() {
             self.open.push(self.paid.len());
@@ -235,6 +237,8 @@ impl ReferenceStore {
             charge: Some((paid.reserved, charge)),
             failed,
             seen: None,
+            since: None,
+            is_refused: false,
         };
         self.run(&StoreCommand::Spend(spend)).unwrap();
         self.charge(index, charge, failed);

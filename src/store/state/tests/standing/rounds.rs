@@ -167,8 +167,8 @@ fn the_last_round_ends_the_call() {
     let task = call.view.task.unwrap();
     assert_eq!(
         (task.steps, task.calls),
-        (2, 1),
-        "a round that did not run was a step, too"
+        (1, 1),
+        "a round that did not run took nothing"
     );
 }
 

@@ -1,0 +1,221 @@
+//! `toolgate tasks`: what tasks have used, and an operator's word on one: stop it, or give it its
+//! budget back. Through the operators' door of a running toolgate; on the data directory itself
+//! when none runs (the lock tells).
+
+use super::configured;
+use super::ledger::text::plain;
+use super::operator::door::DoorRequest;
+use super::operator::{self, DoorArgs, direct};
+use super::table::{Column, Table};
+use crate::admin::tasks::{SteerReply, TaskList};
+use crate::config::Config;
+use crate::mcp::json::Text;
+use crate::store::journal::JournalReader;
+use crate::store::state::event::TaskAct;
+use crate::store::tasks::{SteerRequest, TaskView, Unsteered, steer, task, tasks};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Lists, stops and resets tasks. toolgate may be running or not; while it runs, this takes the
+/// role `switch`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: TasksVerb,
+    /// The configuration: its `data` holds the tasks, its `admin` says where a running toolgate is
+    /// and who you are [default: as for serve]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    door: DoorArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum TasksVerb {
+    /// List tasks and what they have used, those first that did something last
+    List(TasksListArgs),
+    /// Show one task, with the action ids of what it has done
+    Show(TaskShowArgs),
+    /// Refuse the next calls of a task, until it is reset
+    Stop(SteerArgs),
+    /// Give a task its budget back: it has used nothing, and is not stopped
+    Reset(SteerArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct TasksListArgs {
+    /// Only tasks of this agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct TaskShowArgs {
+    /// The task's id, as `toolgate tasks list` has it; eight or more of its digits do
+    task: String,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct SteerArgs {
+    /// The task's id, as `toolgate tasks list` has it; eight or more of its digits do
+    task: String,
+    /// Why; the agent of a stopped task reads it, and it stands in the ledger for good, with your
+    /// name
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+}
+
+/// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    match &args.verb {
+        TasksVerb::List(list) => {
+            let listed = listed(args, list)?;
+            operator::show(listed, |TaskList { tasks }| table(list, &tasks))
+        }
+        TasksVerb::Show(show) => operator::show(shown(args, show)?, |task| details(show, &task)),
+        TasksVerb::Stop(stop) => steered(args, stop, TaskAct::Stop),
+        TasksVerb::Reset(reset) => steered(args, reset, TaskAct::Reset),
+    }
+}
+
+/// The configuration of a toolgate that has run: without a journal there is nothing to open, and
+/// nothing is to be made.
+fn config_of(args: &Args) -> anyhow::Result<Config> {
+    let config = configured::config(args.config.as_deref())?;
+    JournalReader::open(&config.data)?;
+    Ok(config)
+}
+
+fn quoted(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+fn listed(args: &Args, list: &TasksListArgs) -> anyhow::Result<Result<TaskList, String>> {
+    let config = config_of(args)?;
+    let agent = list.agent.as_deref();
+    let query = agent.map(|agent| format!("?agent={}", quoted(agent)));
+    let request = DoorRequest::get(format!("/api/tasks{}", query.unwrap_or_default()));
+    args.door.ask_anyone(&config, request, async |journal| {
+        direct::with_store(&config, journal, async |store| {
+            let tasks = tasks(store, agent).await?;
+            Ok(Ok(TaskList { tasks }))
+        })
+        .await
+    })
+}
+
+fn shown(args: &Args, show: &TaskShowArgs) -> anyhow::Result<Result<TaskView, String>> {
+    let config = config_of(args)?;
+    let request = DoorRequest::get(format!("/api/tasks/{}", quoted(&show.task)));
+    args.door.ask_anyone(&config, request, async |journal| {
+        direct::with_store(&config, journal, async |store| {
+            said(task(store, &show.task).await)
+        })
+        .await
+    })
+}
+
+fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
+    let config = config_of(args)?;
+    let (verb, next) = match act {
+        TaskAct::Stop => ("stop", "its next calls are refused with your reason"),
+        TaskAct::Reset => ("reset", "it has its whole budget again"),
+    };
+    let body = Text::of(&json!({ "why": given.why }));
+    let path = format!("/api/tasks/{}/{verb}", quoted(&given.task));
+    let request = DoorRequest::post(path, body);
+    let reply = args.door.ask_anyone(&config, request, async |journal| {
+        let who = direct::system_user();
+        let steering = SteerRequest {
+            id: given.task.clone(),
+            act,
+            who: who.clone(),
+            why: given.why.clone(),
+        };
+        direct::with_store(&config, journal, async |store| {
+            let task = said(steer(store, steering).await)?;
+            Ok(task.map(|task| SteerReply { task, who }))
+        })
+        .await
+    })?;
+    operator::show(reply, |SteerReply { task, who }| {
+        Ok(format!(
+            "{verb} of {} by {}: {next}\n",
+            plain(&task.id),
+            plain(&who)
+        ))
+    })
+}
+
+fn said<T>(done: Result<T, Unsteered>) -> anyhow::Result<Result<T, String>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(Unsteered::Store(error)) => Err(error.into()),
+        Err(unsteered) => Ok(Err(unsteered.to_string())),
+    }
+}
+
+/// How tasks are listed.
+const TASKS: Table<8> = Table([
+    Column::text("TASK", 16),
+    Column::text("AGENT", 12),
+    Column::text("NAME", 24),
+    Column::text("STATE", 9),
+    Column::text("STEPS", 6),
+    Column::text("COST", 8),
+    Column::text("LAST", 24),
+    Column::text("STOPPED", 0),
+]);
+
+fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
+    let mut out = String::new();
+    if list.json {
+        for task in tasks {
+            writeln!(out, "{}", serde_json::to_string(task)?)?;
+        }
+        return Ok(out);
+    }
+    if tasks.is_empty() {
+        return Ok("no task has done anything\n".to_owned());
+    }
+    writeln!(out, "{}", TASKS.head())?;
+    for task in tasks {
+        let stopped = task.stopped.as_ref();
+        let stopped = stopped.map(|stopped| format!("by {}: {}", stopped.who, stopped.why));
+        let row = [
+            &task.id,
+            task.agent.as_deref().unwrap_or("-"),
+            task.name.as_deref().unwrap_or("-"),
+            task.state.as_deref().unwrap_or("-"),
+            &task.steps.to_string(),
+            &task.cost.to_string(),
+            &task.last,
+            stopped.as_deref().unwrap_or_default(),
+        ];
+        writeln!(out, "{}", TASKS.row(&row.map(plain)))?;
+    }
+    Ok(out)
+}
+
+fn details(show: &TaskShowArgs, task: &TaskView) -> anyhow::Result<String> {
+    let text = serde_json::to_value(task)?;
+    if show.json {
+        return Ok(format!("{text}\n"));
+    }
+    let mut out = String::new();
+    for (name, value) in text.as_object().into_iter().flatten() {
+        let shown = match value.as_str() {
+            Some(string) => plain(string),
+            None => plain(&value.to_string()),
+        };
+        writeln!(out, "{name:<10} {shown}")?;
+    }
+    Ok(out)
+}
