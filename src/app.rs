@@ -37,6 +37,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -61,6 +62,7 @@ pub(crate) struct App {
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
     operators: Operators,
+    recount: Arc<Notify>,
     exporter: Option<Arc<Exporter>>,
     stop: CancellationToken,
     servers_running: TaskTracker,
@@ -146,6 +148,7 @@ impl App {
             journal,
             disabling: Arc::new(disabling),
             operators: operators(&config.admin),
+            recount: Arc::default(),
             exporter,
             stop,
             servers_running,
@@ -172,7 +175,7 @@ impl App {
         );
         self.serve_operators(operators);
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
-        let counting = background::count_unknown(self.door.gate.clone());
+        let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
         until.await;
         counter.abort();
@@ -245,6 +248,7 @@ impl App {
             disabling: self.disabling.clone(),
             store,
             metrics,
+            recount: self.recount.clone(),
             is_known: Arc::new(is_known),
         }
     }

@@ -152,6 +152,7 @@ async fn take(
     let came = decide(&*door.switches.store, id, said)
         .await
         .map_err(|why| uncounted(&why))?;
+    door.switches.recount.notify_one();
     if let Some(waited) = came.waited {
         door.switches.metrics.decided(decision.word(), waited);
     }

@@ -7,8 +7,8 @@ use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
 use crate::store::operator::{
-    MAX_RESOLVED_RESULT_BYTES, OpenCall, OperatorFinding, Resolution, Unresolved, open_calls,
-    resolve,
+    MAX_RESOLVED_RESULT_BYTES, OPEN_STATES, OpenCall, OperatorFinding, Resolution, Unresolved,
+    open_calls, resolve,
 };
 use axum::Router;
 use axum::body::Body;
@@ -27,7 +27,7 @@ const BODY_BYTES_MAX: usize = MAX_RESOLVED_RESULT_BYTES + (16 << 10);
 /// The answer to `GET /api/calls`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenCallList {
-    /// Calls that have not come to an end, the oldest first.
+    /// Calls that have not come to an end, held ones among them; the oldest first.
     pub calls: Vec<OpenCall>,
 }
 
@@ -85,9 +85,9 @@ async fn list(
     let query = uri.query().unwrap_or_default().as_bytes();
     let mut state = None;
     for (name, value) in url::form_urlencoded::parse(query) {
-        if name != "state" || !["dispatching", "awaiting_input", "unknown"].contains(&&*value) {
+        if name != "state" || !OPEN_STATES.contains(&&*value) {
             return Err(unfit(
-                "only ?state=dispatching, awaiting_input or unknown can be asked for",
+                "only ?state=dispatching, awaiting_input, unknown or held can be asked for",
             ));
         }
         state = Some(value.into_owned());
@@ -121,6 +121,7 @@ async fn settle(
     let state = resolve(&*door.switches.store, action, resolution)
         .await
         .map_err(|unresolved| refused(&unresolved))?;
+    door.switches.recount.notify_one();
     let reply = ResolveReply {
         action_id: action.to_string(),
         state: state.to_owned(),
@@ -147,6 +148,10 @@ fn refused(unresolved: &Unresolved) -> Response {
         Unresolved::NoClaim(_) => (
             StatusCode::NOT_FOUND,
             "GET /api/calls lists the calls that can be resolved",
+        ),
+        Unresolved::Held(_) => (
+            StatusCode::CONFLICT,
+            "GET /api/approvals shows what is asked",
         ),
         Unresolved::InFlight => (
             StatusCode::CONFLICT,

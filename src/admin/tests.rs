@@ -83,6 +83,7 @@ fn switches(data: &std::path::Path) -> Switches {
         disabling,
         store,
         metrics,
+        recount: Arc::default(),
         is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
     }
 }

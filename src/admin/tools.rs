@@ -18,6 +18,7 @@ use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 16 << 10;
@@ -31,6 +32,8 @@ pub(crate) struct Switches {
     pub store: Arc<dyn Store>,
     /// What operators count.
     pub metrics: Arc<Metrics>,
+    /// Wakes what counts open calls, once an operator has ended or decided one.
+    pub recount: Arc<Notify>,
     /// Could there be such a tool? A name with a typo would take nothing away.
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
 }

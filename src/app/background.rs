@@ -10,7 +10,7 @@ use crate::telemetry::tasks;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -70,8 +70,8 @@ async fn learn_secrets(gate: &Gate) {
 }
 
 /// Keeps counting the calls of which nobody knows whether they ran, and those that wait for
-/// operators.
-pub(super) async fn count_unknown(gate: Arc<Gate>) {
+/// operators; at once when `recount` says that an operator has ended one.
+pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
     loop {
         let store = &gate.effects.store;
         if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
@@ -95,7 +95,8 @@ pub(super) async fn count_unknown(gate: Arc<Gate>) {
                     .count(),
             );
         }
-        tokio::time::sleep(UNKNOWN_COUNT_INTERVAL).await;
+        // Either way the calls are counted.
+        let _ = tokio::time::timeout(UNKNOWN_COUNT_INTERVAL, recount.notified()).await;
     }
 }
 

@@ -3,6 +3,7 @@
 //! runs (the lock tells).
 
 use super::configured;
+use super::ledger::resolved::ResolvedCalls;
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
@@ -13,7 +14,7 @@ use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::store::journal::JournalReader;
 use crate::store::operator::{
-    OpenCall, OperatorFinding, Resolution, Unresolved, open_calls, resolve,
+    OPEN_STATES, OpenCall, OperatorFinding, Resolution, Unresolved, open_calls, resolve,
 };
 use serde_json::json;
 use std::fmt::Write as _;
@@ -35,7 +36,7 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum CallsVerb {
-    /// List the calls that have not come to an end, the oldest first
+    /// List the calls that have not come to an end, held ones among them, the oldest first
     List(CallsListArgs),
     /// Say what became of a call whose outcome is unknown, or that waits for an answer which will
     /// not come
@@ -45,8 +46,12 @@ enum CallsVerb {
 #[derive(Debug, clap::Args)]
 struct CallsListArgs {
     /// Only calls in this state
-    #[arg(long, value_parser = ["dispatching", "awaiting_input", "unknown"])]
+    #[arg(long, value_parser = OPEN_STATES)]
     state: Option<String>,
+    /// Also those whose outcome was found after the agent had been answered, and how; the one that
+    /// was found last is the last
+    #[arg(long, conflicts_with = "state")]
+    all: bool,
     /// One JSON object per line
     #[arg(long)]
     json: bool,
@@ -109,12 +114,19 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     let query = state.map(|state| format!("?state={state}"));
     let path = format!("/api/calls{}", query.unwrap_or_default());
     let request = DoorRequest::get(path);
-    args.door.ask_anyone(&config, request, async |journal| {
+    let open = args.door.ask_anyone(&config, request, async |journal| {
         direct::with_store(&config, journal, async |store| {
             let calls = open_calls(store, state).await?;
             Ok(Ok(OpenCallList { calls }))
         })
         .await
+    })?;
+    Ok(match open {
+        Ok(OpenCallList { mut calls }) if list.all => {
+            calls.extend(ResolvedCalls::list(&config.data)?);
+            Ok(OpenCallList { calls })
+        }
+        open => open,
     })
 }
 
@@ -180,11 +192,19 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
         return Ok(out);
     }
     if calls.is_empty() {
-        return Ok("every call has come to an end\n".to_owned());
+        return Ok(match (&list.state, list.all) {
+            (Some(state), _) => format!("no call is {state}\n"),
+            (None, true) => "nothing is open, and nothing was resolved\n".to_owned(),
+            (None, false) => "nothing is open: no call is in flight, unknown or held\n".to_owned(),
+        });
     }
     writeln!(out, "{}", OPEN_CALLS.head())?;
     for call in calls {
-        let why = call.why.as_deref().unwrap_or_default();
+        let why = match (&call.why, &call.until, &call.needs) {
+            (Some(why), _, _) => why.clone(),
+            (None, Some(until), Some(needs)) => format!("until {until}, needs {needs}"),
+            (None, _, _) => String::new(),
+        };
         let OpenCall {
             action_id,
             state,
@@ -199,7 +219,7 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
             None => agent.clone(),
         };
         let agent = &asking;
-        let row = [action_id, state, since, agent, tool, why].map(plain);
+        let row = [action_id, state, since, agent, tool, &why].map(|cell| plain(cell));
         writeln!(out, "{}", OPEN_CALLS.row(&row))?;
     }
     Ok(out)

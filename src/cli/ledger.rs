@@ -16,6 +16,7 @@ mod list;
 pub(super) mod recorded;
 pub(super) mod recorded_as;
 mod replay;
+pub(super) mod resolved;
 mod show;
 pub(super) mod text;
 mod verify;
@@ -59,6 +60,9 @@ enum LedgerVerb {
 struct LedgerListArgs {
     #[command(flatten)]
     wanted: CallFilter,
+    /// Only calls of which it is not known what became: in flight, or unknown and not resolved since
+    #[arg(long)]
+    open: bool,
     /// Only the newest N calls that fit; 0 for all [default: 50 in a table, 0 with --json]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     limit: Option<u32>,

@@ -267,7 +267,8 @@ impl<'p> World for Live<'p> {
             match stands? {
                 Stand::Again(answer) => return Err(Stop::Answered(Box::new(answer))),
                 Stand::Unknown(action) => {
-                    let resolved = probing::resolve(self.gate, &case.subject, keyed, action);
+                    let timer = &mut self.timer;
+                    let resolved = probing::resolve(self.gate, &case.subject, keyed, action, timer);
                     Box::pin(resolved).await?;
                 }
                 Stand::Open { is_paid } => {

@@ -3,8 +3,10 @@
 pub(in crate::gate) mod counting;
 pub mod entry;
 pub mod findings;
+mod grounds;
 pub mod hashes;
 pub mod hook_events;
+pub(in crate::gate) mod probes;
 pub mod timing;
 
 use crate::gate::Gate;

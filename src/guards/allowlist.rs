@@ -50,6 +50,8 @@ pub struct Admitted<'a> {
     /// The contract as a whole, where `rules` is a variant of it.
     whole: &'a Arc<ToolRules>,
     by: Provenance<'a>,
+    /// The last layer whose `allow` names it, if one does.
+    allowed: Option<Provenance<'a>>,
     would_refuse: bool,
 }
 
@@ -146,7 +148,11 @@ impl Rule {
             layer: "contract",
             verdict: LayerVerdict::Passed,
         };
+        let mut allowed = None;
         self.steps(caller, tool, &mut |step| {
+            if let LayerVerdict::Allowed(_) = step.verdict {
+                allowed = Some(step.clone());
+            }
             by = step;
             !by.verdict.refuses()
         });
@@ -156,6 +162,7 @@ impl Rule {
                 rules,
                 whole: rules,
                 by,
+                allowed,
                 would_refuse,
             }),
             (rules, Mode::Observe) if !by.verdict.is_disabled() => {
@@ -164,6 +171,7 @@ impl Rule {
                     rules,
                     whole: rules,
                     by,
+                    allowed,
                     would_refuse,
                 })
             }
@@ -401,6 +409,11 @@ impl<'a> Admitted<'a> {
     /// The contract, or in observe mode what stands in for it.
     pub fn rules(&self) -> &'a Arc<ToolRules> {
         self.rules
+    }
+
+    /// The last layer whose `allow` names the tool; none where no layer limits it.
+    pub fn allowed(&self) -> Option<&Provenance<'a>> {
+        self.allowed.as_ref()
     }
 
     /// What decided last.

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
+mod grounds;
 mod reach;
 
 use reach::ReachPattern;

@@ -23,6 +23,7 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "session",
     "revision",
     "method",
+    "probe_of",
     "schema_hash",
     "actions",
     "variant",
@@ -40,6 +41,8 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "aborted_reason",
     "stage",
     "decided_by",
+    "allowed_by",
+    "resources",
     "would_refuse",
     "unasked",
     "fault",
@@ -92,9 +95,13 @@ pub struct Entry {
     /// `server__prompt` or the server; without queries and credentials, and not in whole if it
     /// is long.
     pub tool: String,
-    /// The method of a message through a side door; none for a call.
+    /// The method of a message through a side door, `probe` for a look at the tool server; none for
+    /// a call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub method: Option<String>,
+    /// The action id of the call that a look at the tool server was about (guarantees §4).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub probe_of: Option<String>,
     /// SHA-256 of the tool's definition; none when there is no such tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schema_hash: Option<String>,
@@ -150,9 +157,17 @@ pub struct Entry {
     pub aborted_reason: Option<String>,
     /// The step that decided.
     pub stage: String,
-    /// Layer and pattern, or rule, that decided; for operators only.
+    /// Layer and pattern, or rule, that decided, or what a look at the server has shown; for operators
+    /// only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub decided_by: Option<String>,
+    /// What let it through: the layer and its pattern, the contract, and what its permission rests on;
+    /// for operators only. Nothing of a call that never left.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub allowed_by: Vec<String>,
+    /// The resources that it names, by its contract's `permission.resource` (003-96).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub resources: Vec<String>,
     /// In observe mode: the code with which enforce mode would have refused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub would_refuse: Option<String>,

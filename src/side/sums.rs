@@ -69,8 +69,9 @@ struct SumKind {
     is_error: Option<bool>,
     was_sent: bool,
     policy: String,
-    /// To which earlier call it belongs: the one that holds the key, and the one that was held.
-    of: [Option<String>; 2],
+    /// To which earlier call it belongs: the one that holds the key, the one that was held, and the
+    /// one that a look was about.
+    of: [Option<String>; 3],
 }
 
 impl SumKind {
@@ -86,7 +87,11 @@ impl SumKind {
             is_error: entry.is_error,
             was_sent: entry.attempts > 0,
             policy: entry.policy.clone(),
-            of: [entry.claimed_by.clone(), entry.approval.clone()],
+            of: [
+                entry.claimed_by.clone(),
+                entry.approval.clone(),
+                entry.probe_of.clone(),
+            ],
         }
     }
 
@@ -119,7 +124,7 @@ impl Rooms {
     fn sum(&mut self, entry: &Entry) -> (&mut Sum, bool) {
         let (mut kind, is_offered) = (SumKind::of(entry), entry.schema_hash.is_some());
         if !self.has_room(&kind, is_offered) {
-            kind.of = [None, None];
+            kind.of = [None, None, None];
         }
         if !self.has_room(&kind, is_offered) || self.has_many_users(&kind, is_offered) {
             kind.user = None;

@@ -5,10 +5,12 @@ use super::claims::{Store, StoreError};
 use super::state::Millis;
 use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::{Settle, StoreCommand};
+use super::state::hold::{Hold, HoldPhase, HoldStatus, hold_status};
 use super::state::settlement::Evidence;
 use crate::mcp::json::Text;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::readable::is_misleading;
+use crate::model::counted::counted;
 use crate::model::ids::ActionId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ use serde_json::json;
 
 /// Calls that are listed at once, at most.
 pub(crate) const MAX_CLAIMS_LISTED: usize = 1000;
+/// The words for how an open call stands.
+pub(crate) const OPEN_STATES: [&str; 4] = ["dispatching", "awaiting_input", "unknown", "held"];
 /// Bytes that a reason may have.
 pub(crate) const MAX_RESOLVE_REASON_BYTES: usize = 2000;
 /// Bytes that a result may have.
@@ -57,6 +61,9 @@ pub(crate) enum Unresolved {
          {0}` tells, and names the call that holds the key if another one does"
     )]
     NoClaim(ActionId),
+    /// It waits for operators, and has not run.
+    #[error("the call {0} is held and has not run; `toolgate approvals` allows or denies it")]
+    Held(ActionId),
     /// It is on its way, and its outcome may come any moment.
     #[error(
         "the call is in flight; wait until it has ended: only then can it be said that nobody knows"
@@ -81,7 +88,7 @@ pub(crate) enum Unresolved {
 pub(crate) struct OpenCall {
     /// The call.
     pub action_id: String,
-    /// `dispatching`, `awaiting_input` or `unknown`.
+    /// One of [`OPEN_STATES`].
     pub state: String,
     /// Since when, RFC 3339 in UTC.
     pub since: String,
@@ -97,6 +104,12 @@ pub(crate) struct OpenCall {
     /// What broke.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
+    /// A held call's end, RFC 3339 in UTC: from then on it does not run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub until: Option<String>,
+    /// What a held call waits for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub needs: Option<String>,
 }
 
 impl OpenCall {
@@ -115,6 +128,34 @@ impl OpenCall {
             tool: claim.tool.to_string(),
             attempt: claim.attempt,
             why,
+            until: None,
+            needs: None,
+        }
+    }
+
+    /// A held call, without its arguments: those are for operators who decide about it.
+    fn held(hold: &Hold) -> Self {
+        let (until, needs) = match hold.phase {
+            HoldPhase::Pending => {
+                let allowed = hold.decisions.iter().filter(|said| said.allow).count();
+                let missing = u64::from(hold.needed).saturating_sub(allowed as u64);
+                (hold.approve_by, counted(missing, "operator"))
+            }
+            HoldPhase::Allowed | HoldPhase::Denied | HoldPhase::Used { .. } => {
+                (hold.ends(), "the agent to send it again".to_owned())
+            }
+        };
+        Self {
+            action_id: hold.id.to_string(),
+            state: "held".to_owned(),
+            since: time(hold.asked),
+            agent: hold.question.agent.clone(),
+            user: hold.question.user.clone(),
+            tool: hold.question.tool.to_string(),
+            attempt: 1,
+            why: None,
+            until: Some(time(until)),
+            needs: Some(needs),
         }
     }
 }
@@ -136,17 +177,34 @@ pub(crate) fn reason(why: &str, most: usize) -> Result<String, String> {
     ))
 }
 
-/// Up to [`MAX_CLAIMS_LISTED`] calls that have not come to an end, the oldest first; only those in `state`, when
-/// one is named.
+/// Up to [`MAX_CLAIMS_LISTED`] calls that have begun and not come to an end, and as many that are
+/// held, the oldest first; only those in `state`, when one is named.
 pub(crate) async fn open_calls(
     store: &dyn Store,
     state: Option<&str>,
 ) -> Result<Vec<OpenCall>, StoreError> {
-    let open = store.unsettled(MAX_CLAIMS_LISTED).await?;
-    let fits = open
+    let now = store.now();
+    let (claims, holds) = (
+        store.unsettled(MAX_CLAIMS_LISTED).await?,
+        store.holds(MAX_CLAIMS_LISTED).await?,
+    );
+    let begun = claims
         .iter()
-        .filter(|(_, claim)| state.is_none_or(|state| claim.phase.word() == state));
-    Ok(fits.map(|(_, claim)| OpenCall::of(claim)).collect())
+        .map(|(_, claim)| (claim.changed, OpenCall::of(claim)));
+    let may_run = |hold: &Hold| {
+        let status = hold_status(Some(hold), now);
+        matches!(status, HoldStatus::Pending | HoldStatus::Allowed)
+    };
+    let held = holds
+        .iter()
+        .filter(|(_, hold)| may_run(hold))
+        .map(|(_, hold)| (hold.asked, OpenCall::held(hold)));
+    let mut open: Vec<_> = begun
+        .chain(held)
+        .filter(|(_, call)| state.is_none_or(|state| call.state == state))
+        .collect();
+    open.sort_by_key(|(since, _)| *since);
+    Ok(open.into_iter().map(|(_, call)| call).collect())
 }
 
 /// Settles `action` as `resolution` says, durably; gives the word of what it became.
@@ -157,10 +215,15 @@ pub(crate) async fn resolve(
 ) -> Result<&'static str, Unresolved> {
     let Resolution { verdict, who, why } = resolution;
     let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(Unresolved::Unfit)?;
-    let (key, claim) = store
-        .find(action)
-        .await?
-        .ok_or(Unresolved::NoClaim(action))?;
+    let Some((key, claim)) = store.find(action).await? else {
+        let hold = store.find_hold(action).await?;
+        let is_held = hold.is_some_and(|(_, hold)| hold.is_open(store.now()));
+        return Err(if is_held {
+            Unresolved::Held(action)
+        } else {
+            Unresolved::NoClaim(action)
+        });
+    };
     let mut asking = std::iter::once(&claim.agent).chain(&claim.user);
     if asking.any(|name| is_same_name(name, &who)) {
         return Err(Unresolved::Own);

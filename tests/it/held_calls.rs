@@ -3,6 +3,7 @@
 
 mod bound_call;
 mod deciders;
+mod listed;
 mod restarts;
 
 use crate::harness::agent::Agent;
@@ -19,7 +20,8 @@ const ANN: &str = "ann";
 const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-who-has-the-role, roles: [finance] }, \
      { name: bob, token: token-of-bob-who-has-another, roles: [sre] }, \
      { name: bot, token: token-of-an-operator-named-bot, roles: [finance] }, \
-     { name: eve, token: token-of-eve-who-has-the-role, roles: [sre, finance] } ]";
+     { name: eve, token: token-of-eve-who-has-the-role, roles: [sre, finance] }, \
+     { name: rita, token: token-of-rita-who-resolves, roles: [resolver] } ]";
 
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  \
      - { agent: cat, token: token-of-the-agent-cat, tenant: t_1 }";

@@ -208,7 +208,7 @@ async fn told(listening: &mut Reading) -> Value {
     }
 }
 
-/// Issue 4 "Results", 003-95, threat-model §3C C4 and C9: redactions, the size and the output
+/// Issue 4 "Results", threat-model §3C C4 and C9: redactions, the size and the output
 /// schema hold for what a task ends with, asked for or told, and patterns for every word on the
 /// way.
 #[tokio::test]

@@ -57,7 +57,7 @@ fn without_ours(answer: &Value) -> Value {
     result
 }
 
-/// 003-95, guarantees §2 step 16, §4 "duplicate after the end": the call is done whatever becomes
+/// guarantees §2 step 16, §4 "duplicate after the end": the call is done whatever becomes
 /// of its result; a repeated call reads the same bytes, and what was taken out is on no disk.
 #[tokio::test]
 async fn a_result_is_shaped_once_and_kept_as_it_was_read() {

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use std::process::Output;
 
 mod given_up;
+mod probed;
+mod resolved;
 
 const ANN: &str = "token-of-ann-the-operator";
 const PAY: &str = "oracle__pay";
@@ -117,7 +119,10 @@ async fn an_operator_ends_an_unknown_outcome() {
         let (code, listed, _) = calls(&setup, admin, &["list"]).await;
         assert_eq!(
             (code, listed.as_str()),
-            (0, "every call has come to an end\n")
+            (
+                0,
+                "nothing is open: no call is in flight, unknown or held\n"
+            )
         );
         if !running {
             gate = setup.clone().start().await;

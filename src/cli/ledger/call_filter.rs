@@ -2,6 +2,7 @@
 
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
+use crate::model::ids::NAME_SEPARATOR;
 use jiff::{SignedDuration, Timestamp};
 
 /// The method of a call.
@@ -41,6 +42,10 @@ pub(in crate::cli) struct CallFilter {
     /// Only calls with this trace id, or with one that begins so
     #[arg(long, value_name = "TRACE_ID")]
     trace: Option<String>,
+    /// Only calls that name this resource, by their contract's `permission.resource`, and messages about
+    /// it: its URI
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
     /// Only the call with this action id, or with one that begins so
     #[arg(long, value_name = "ACTION_ID")]
     action: Option<String>,
@@ -67,6 +72,7 @@ impl CallFilter {
             && self.task.as_ref().is_none_or(|task| entry.task.as_ref() == Some(task))
             && self.session.as_ref().is_none_or(|session| entry.session.as_ref() == Some(session))
             && self.trace.as_ref().is_none_or(|trace| begins(&entry.trace_id, trace))
+            && self.resource.as_ref().is_none_or(|resource| is_about(entry, resource))
             && self.names(&entry.action_id)
             // A time that can't be read must not hide a call.
             && entry.time.parse().map_or(true, |time| self.is_in_time(time))
@@ -97,10 +103,20 @@ impl CallFilter {
             &self.task,
             &self.session,
             &self.trace,
+            &self.resource,
         ]
         .into_iter()
         .any(Option::is_some)
     }
+}
+
+/// Whether `entry` names `resource`, or is of a message about it: then its tool is `server__uri`.
+fn is_about(entry: &Entry, resource: &str) -> bool {
+    let of_message = || {
+        let uri = entry.tool.split_once(NAME_SEPARATOR);
+        entry.method.is_some() && uri.is_some_and(|(_, uri)| uri == resource)
+    };
+    entry.resources.iter().any(|named| named == resource) || of_message()
 }
 
 /// Whether `id` is `beginning`, or begins so.

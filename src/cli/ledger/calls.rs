@@ -3,6 +3,7 @@
 //! start made of it.
 
 use super::text;
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
@@ -28,15 +29,17 @@ pub(in crate::cli) struct LedgerCall {
 }
 
 impl LedgerCall {
-    /// As one line of JSON.
-    pub(super) fn line(&self) -> String {
-        match &self.written {
-            Some(written) => text::line(self.seq, written),
-            None => text::line(
-                self.seq,
-                &serde_json::to_vec(&self.entry).unwrap_or_default(),
-            ),
-        }
+    /// As one line of JSON, with how it was resolved later.
+    pub(super) fn line(&self, resolved: Option<&Text>) -> String {
+        let entry = match &self.written {
+            Some(written) => written.clone(),
+            None => serde_json::to_vec(&self.entry).unwrap_or_default().into(),
+        };
+        let with = resolved.and_then(|resolved| {
+            let entry = Text::read(entry.clone(), &SERVER_JSON_LIMITS).ok()?;
+            Some(entry.with_new_member("resolved", resolved).bytes())
+        });
+        text::line(self.seq, &with.unwrap_or(entry))
     }
 }
 

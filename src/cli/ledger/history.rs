@@ -1,6 +1,7 @@
 //! What happened to one call, event by event, as it is shown.
 
 use super::text::plain;
+use crate::mcp::json::Text;
 use crate::model::digest::Digest;
 use crate::store::operator::time;
 use crate::store::state::Millis;
@@ -9,6 +10,7 @@ use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::{HoldDecided, Intended, Settled, StoreEvent};
 use crate::store::state::hold::{self, Hold, OperatorDecision};
 use crate::store::state::settlement::{Charge, Evidence};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Steps that are kept of one call; more are only counted. A call has a handful.
@@ -97,6 +99,30 @@ impl History {
                 fields,
             });
         }
+    }
+
+    /// Takes note of a look at the server about this call: its entry's id, time and finding.
+    pub(super) fn probe(&mut self, seq: u64, entry: &Text) {
+        let word = |name: &str| {
+            let word = entry.get(name)?;
+            Some(word.as_str()?.into_owned())
+        };
+        let (by, tool) = (word("action_id"), word("tool"));
+        let found = word("decided_by").unwrap_or_default();
+        let time = word("time").and_then(|time| time.parse::<Timestamp>().ok());
+        let at = time.and_then(|time| Millis::try_from(time.as_millisecond()).ok());
+        let words = format!(
+            "{found}, by {} of {}",
+            by.as_deref().unwrap_or("?"),
+            tool.as_deref().unwrap_or("?")
+        );
+        let fields = json!({ "event": "probed", "by": by, "tool": tool, "found": found });
+        self.push(HistoryStep {
+            seq,
+            at: at.unwrap_or_default(),
+            words,
+            fields,
+        });
     }
 
     /// Takes note of a call that met this one's claim.
@@ -268,7 +294,7 @@ fn ended_fields(settled: &Settled) -> Value {
 }
 
 /// How that is known.
-fn how(evidence: &Evidence) -> String {
+pub(super) fn how(evidence: &Evidence) -> String {
     match evidence {
         Evidence::Exchange => "by its exchange with the tool server".to_owned(),
         Evidence::Late => "by an answer that came late".to_owned(),

@@ -3,6 +3,7 @@
 use super::LedgerListArgs;
 use super::LedgerLocation;
 use super::calls::{LedgerCall, LedgerCalls};
+use super::resolved::{Resolved, ResolvedCalls};
 use super::text::{plain, short};
 use crate::cli::table::{Column, Table};
 use crate::model::counted::counted;
@@ -36,6 +37,7 @@ impl LedgerListArgs {
         let limit = self
             .limit
             .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS }) as usize;
+        let known = ResolvedCalls::read(place.data, place.archive)?;
         let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
         if !self.json {
             writeln!(out, "{}", CALLS.head())?;
@@ -44,8 +46,8 @@ impl LedgerListArgs {
         let (mut fitting, mut code, mut end) = (0_usize, 0, Ok(()));
         for call in calls {
             let line = match call {
-                Ok(call) if !self.wanted.fits(&call.entry) => continue,
-                Ok(call) => self.line(&call),
+                Ok(call) if !self.asks_for(&call, &known) => continue,
+                Ok(call) => self.line(&call, &known),
                 Err(error @ JournalError::Unreadable { .. }) => {
                     writeln!(err, "{error}")?;
                     code = 1;
@@ -82,17 +84,27 @@ impl LedgerListArgs {
         Ok(code)
     }
 
+    fn asks_for(&self, call: &LedgerCall, known: &ResolvedCalls) -> bool {
+        self.wanted.fits(&call.entry) && (!self.open || known.leave_open(&call.entry))
+    }
+
     /// The line for `call`.
-    fn line(&self, call: &LedgerCall) -> String {
-        if self.json {
-            return call.line();
-        }
+    fn line(&self, call: &LedgerCall, known: &ResolvedCalls) -> String {
         let entry = &call.entry;
+        let resolved = known.of(entry);
+        if self.json {
+            return call.line(resolved.map(Resolved::field).as_ref());
+        }
         let code = match (&entry.aborted_reason, &entry.would_refuse) {
             (Some(code), _) => plain(code),
             (None, Some(code)) => format!("({})", plain(code)),
             (None, None) if entry.replayed => "(replayed)".to_owned(),
             (None, None) => String::new(),
+        };
+        let code = match (resolved, known.asked_again(entry)) {
+            (Some(resolved), _) => plain(&resolved.short()),
+            (None, Some(holder)) => format!("(of {}, resolved)", plain(&holder)),
+            (None, None) => code,
         };
         let outcome = match entry.count {
             Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),

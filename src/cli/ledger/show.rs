@@ -4,6 +4,7 @@ use super::LedgerLocation;
 use super::call_filter::begins;
 use super::calls::{event, unfinished};
 use super::history::History;
+use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
@@ -21,6 +22,8 @@ struct Story {
     /// The number and text of the entry; of the intent until there is one.
     entry: Option<(u64, Text)>,
     has_ended: bool,
+    /// How it came to an end after its agent had been answered.
+    resolved: Option<Resolved>,
     history: History,
 }
 
@@ -40,7 +43,7 @@ impl LedgerShowArgs {
         }
         match (story.ids.as_slice(), &story.entry) {
             ([_], Some((seq, entry))) => {
-                self.print(*seq, entry, &story.history, out)?;
+                self.print(*seq, entry, &story, out)?;
                 Ok(0)
             }
             ([], _) | (_, None) => {
@@ -86,6 +89,9 @@ impl LedgerShowArgs {
                 debug_assert_ne!(holder, id, "a call does not repeat itself");
                 story.history.repeat(&id);
             }
+            if word("probe_of").is_some_and(|of| story.ids.first() == Some(&of)) {
+                story.history.probe(record.seq, &entry);
+            }
             if begins(&id, &self.action_id) && story.is_about(&id) {
                 (story.entry, story.has_ended) = (Some((record.seq, entry)), true);
             }
@@ -118,6 +124,9 @@ impl LedgerShowArgs {
         }
         if story.is_about(&action) {
             story.history.note(record.seq, &event);
+            if let StoreEvent::Settled(settled) = &event {
+                story.resolved = Resolved::of(settled).or(story.resolved.take());
+            }
             story.intend(record.seq, &event);
         }
         Ok(())
@@ -127,17 +136,21 @@ impl LedgerShowArgs {
         &self,
         seq: u64,
         entry: &Text,
-        history: &History,
+        story: &Story,
         out: &mut dyn Write,
     ) -> std::io::Result<()> {
         if self.json {
-            let more = Text::of(&history.fields());
+            let more = Text::of(&story.history.fields());
             let members = ["history", "repeated"]
                 .into_iter()
                 .filter_map(|name| Some((name, more.get(name)?)));
             let whole = members.fold(entry.clone(), |entry, (name, value)| {
                 entry.with_new_member(name, &value)
             });
+            let whole = match &story.resolved {
+                Some(resolved) => whole.with_new_member("resolved", &resolved.field()),
+                None => whole,
+            };
             return writeln!(out, "{}", text::line(seq, whole.as_bytes()));
         }
         writeln!(out, "{:<15} {seq}", "record")?;
@@ -148,7 +161,11 @@ impl LedgerShowArgs {
             };
             writeln!(out, "{:<15} {shown}", text::plain(&name))?;
         }
-        history
+        if let Some(resolved) = &story.resolved {
+            writeln!(out, "{:<15} {}", "resolved", text::plain(&resolved.words()))?;
+        }
+        story
+            .history
             .lines()
             .iter()
             .try_for_each(|line| writeln!(out, "{line}"))

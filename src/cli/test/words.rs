@@ -166,7 +166,7 @@ fn taken_back(rollbacks: &[RollbackCoverage], out: &mut String) -> fmt::Result {
     };
     writeln!(
         out,
-        "rollbacks tested: {tested} of {of} that {verb} ({percent} %)"
+        "rollbacks described by a sample: {tested} of {of} that {verb} ({percent} %)"
     )?;
     for RollbackCoverage {
         contract,

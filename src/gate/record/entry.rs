@@ -2,7 +2,7 @@
 //! The findings are taken apart field by field, and the entry is written out field by field: a new
 //! one of either does not compile until this file says what becomes of it.
 
-use super::{Ending, RecordedCall, is_tool_error, outcome_of, said, session};
+use super::{Ending, RecordedCall, grounds, is_tool_error, outcome_of, said, session};
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::record::findings::ApprovalFound;
@@ -14,7 +14,6 @@ use crate::gate::record::findings::StateFound;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::timing::{Spent, StageTimer};
 use crate::guards::ToolRules;
-use crate::guards::allowlist::Admitted;
 use crate::guards::budget::units;
 use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
@@ -34,13 +33,11 @@ pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
 
 /// What the ledger keeps; without an `ending`, of a call that is about to be sent.
 pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
-    let (call, timer) = (recorded.call, recorded.timer);
-    let (judged, caller) = (&call.judged, &call.origin.caller);
+    let (judged, caller) = (&recorded.call.judged, &recorded.call.origin.caller);
     let found = FoundFields::of(recorded.found);
-    let contract = ContractFields::of(recorded);
-    let end = EndFields::of(recorded, ending);
-    let rewritten = judged.rewritten.as_ref();
-    let took = TimeFields::of(timer, judged);
+    let contract = ContractFields::of(recorded, ending);
+    let (end, rewriting) = (EndFields::of(recorded, ending), RewriteFields::of(judged));
+    let took = TimeFields::of(recorded.timer, judged);
     Entry {
         time: recorded.gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
@@ -53,11 +50,10 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         session: session(judged),
         revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
-        method: None,
         schema_hash: recorded.listed().map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
-        original_params_hash: rewritten.map(|rewritten| params_hash(&rewritten.original)),
-        rewritten_by: rewritten.map_or_else(Vec::new, |rewritten| rewritten.by.clone()),
+        original_params_hash: rewriting.original_hash,
+        rewritten_by: rewriting.by,
         actions: contract.actions,
         variant: contract.variant,
         writes: contract.writes,
@@ -72,8 +68,10 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         event: end.event.to_owned(),
         outcome: end.outcome.to_owned(),
         aborted_reason: end.aborted_reason,
-        stage: timer.stage().as_str().to_owned(),
+        stage: recorded.timer.stage().as_str().to_owned(),
         decided_by: end.decided_by,
+        allowed_by: contract.allowed_by,
+        resources: contract.resources,
         would_refuse: found.would_refuse,
         unasked: found.unasked,
         fault: found.fault,
@@ -91,8 +89,8 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         fence: found.fence,
         cost: found.cost,
         budget_remaining: found.budget_remaining,
-        count: None,
-        first_time: None,
+        // What only messages, looks at the server and sums have.
+        ..Entry::default()
     }
 }
 
@@ -164,6 +162,22 @@ impl FoundFields {
     }
 }
 
+/// What became of the arguments before they were sent.
+struct RewriteFields {
+    original_hash: Option<String>,
+    by: Vec<String>,
+}
+
+impl RewriteFields {
+    fn of(judged: &ToolCall) -> Self {
+        let rewritten = judged.rewritten.as_ref();
+        Self {
+            original_hash: rewritten.map(|rewritten| params_hash(&rewritten.original)),
+            by: rewritten.map_or_else(Vec::new, |rewritten| rewritten.by.clone()),
+        }
+    }
+}
+
 /// What the call's contract says of it.
 struct ContractFields {
     actions: Vec<String>,
@@ -172,13 +186,14 @@ struct ContractFields {
     undo: Option<String>,
     audit: Map<String, Value>,
     state: TaskState,
+    allowed_by: Vec<String>,
+    resources: Vec<String>,
 }
 
 impl ContractFields {
-    fn of(recorded: &RecordedCall<'_>) -> Self {
+    fn of(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Self {
         let judged = &recorded.call.judged;
-        let admitted = recorded.call.admitted(recorded.policy).ok();
-        let Some(rules) = admitted.as_ref().map(Admitted::rules) else {
+        let Ok(admitted) = recorded.call.admitted(recorded.policy) else {
             return Self {
                 actions: Vec::new(),
                 variant: None,
@@ -186,8 +201,16 @@ impl ContractFields {
                 undo: None,
                 audit: Map::new(),
                 state: state(judged, None),
+                allowed_by: Vec::new(),
+                resources: Vec::new(),
             };
         };
+        let rules = admitted.rules();
+        // What left was let through, whatever became of it.
+        let is_refused =
+            ending.is_some_and(Result::is_err) && recorded.found.dispatch.attempts == 0;
+        let is_let_through = !is_refused && recorded.found.observed.foreseen().is_none();
+        let allowed_by = is_let_through.then(|| grounds::words(recorded, &admitted));
         Self {
             actions: rules.actions.clone(),
             variant: rules.variant.clone(),
@@ -195,6 +218,8 @@ impl ContractFields {
             undo: rules.undo.words(),
             audit: audited(&rules.audit, &judged.arguments),
             state: state(judged, Some(rules)),
+            allowed_by: allowed_by.unwrap_or_default(),
+            resources: rules.permission.named(&judged.arguments),
         }
     }
 }

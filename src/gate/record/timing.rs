@@ -90,6 +90,11 @@ impl StageTimer {
         self.upstream += spent;
     }
 
+    /// A look at the tool server took so long, within the stage under way.
+    pub fn looked(&mut self, took: Duration) {
+        self.upstream += took;
+    }
+
     /// The call ends in the stage under way, with nothing sent.
     pub fn stopped(&mut self) {
         self.lap();

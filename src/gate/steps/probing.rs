@@ -6,8 +6,9 @@ use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
-use crate::gate::effects::Effects;
 use crate::gate::effects::unavailable;
+use crate::gate::record::probes::{LookAnswer, MadeLook};
+use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::dispatch;
 use crate::guards::idempotency;
 use crate::guards::idempotency::{Keyed, Probe, ProbeVerdict};
@@ -20,7 +21,7 @@ use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::outlet::way_back;
 use crate::side::capabilities;
-use crate::store::state::claim::ClaimPhase;
+use crate::store::state::claim::{Claim, ClaimPhase};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
 use crate::upstream::link::Tolerance;
@@ -41,6 +42,7 @@ pub(in crate::gate) async fn resolve(
     subject: &Subject<'_>,
     keyed: &Keyed,
     action: ActionId,
+    timer: &mut StageTimer,
 ) -> Result<(), Refusal> {
     let Subject { call, rules, .. } = subject;
     let probe = rules
@@ -53,7 +55,7 @@ pub(in crate::gate) async fn resolve(
     let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
     let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
     settle(
-        &gate.effects,
+        gate,
         call,
         &ProbedCall {
             probe,
@@ -61,6 +63,7 @@ pub(in crate::gate) async fn resolve(
             keyed,
             action,
         },
+        timer,
     )
     .await
 }
@@ -89,14 +92,14 @@ impl ProbedCall<'_> {
 }
 
 /// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
-async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Result<(), Refusal> {
-    let ProbedCall {
-        probe,
-        tool,
-        keyed,
-        action,
-    } = *probed;
-    let unknown = Refusal::OutcomeUnknown;
+async fn settle(
+    gate: &Gate,
+    call: &Call,
+    probed: &ProbedCall<'_>,
+    timer: &mut StageTimer,
+) -> Result<(), Refusal> {
+    let effects = &gate.effects;
+    let (action, unknown) = (probed.action, Refusal::OutcomeUnknown);
     let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else {
         return Err(unknown);
     };
@@ -112,18 +115,7 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
             return Ok(());
         }
     }
-    let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else {
-        return Err(unknown);
-    };
-    // A look for a reference finds nothing, which would prove nothing.
-    if secrets::Rule::is_in(&arguments) {
-        return Err(unknown);
-    }
-    let Some(result) = ask(call, tool, &Text::of(&arguments)).await else {
-        return Err(unknown);
-    };
-    let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
-    let phase = match probed.read(&result, since) {
+    let phase = match look(gate, call, probed, &claim, timer).await? {
         ProbeVerdict::Found => {
             let stored = effects
                 .store
@@ -131,8 +123,6 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
                 .await;
             ClaimPhase::Completed(stored.map_err(unavailable)?)
         }
-        // The server has asked in it, so it has begun: that nothing is found proves nothing.
-        ProbeVerdict::Absent if claim.answered.contains(&call.round()) => return Err(unknown),
         ProbeVerdict::Absent => ClaimPhase::NotSent,
         ProbeVerdict::Unclear | ProbeVerdict::Unsaid => return Err(unknown),
     };
@@ -155,8 +145,53 @@ async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Resu
         .map_err(unavailable)
 }
 
-/// The structured result of the read; none when there is none.
-async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
+/// Asks the server, tells the ledger of it, and gives what the answer shows.
+async fn look(
+    gate: &Gate,
+    call: &Call,
+    probed: &ProbedCall<'_>,
+    claim: &Claim,
+    timer: &mut StageTimer,
+) -> Result<ProbeVerdict, Refusal> {
+    let ProbedCall {
+        probe,
+        tool,
+        keyed,
+        action,
+    } = *probed;
+    let arguments = probe
+        .ask(&call.judged.arguments, &keyed.upstream_key(action))
+        // A look for a reference finds nothing, which would prove nothing.
+        .filter(|arguments| !secrets::Rule::is_in(arguments))
+        .ok_or(Refusal::OutcomeUnknown)?;
+    let begun = gate.clock.steady();
+    let came = ask(call, tool, &Text::of(&arguments)).await;
+    let took = gate.clock.steady().saturating_sub(begun);
+    timer.looked(took);
+    let answer = LookAnswer { took, ..came };
+    let since = Duration::from_millis(gate.effects.store.now().saturating_sub(claim.changed));
+    let read = answer.structured();
+    let verdict = match read.map(|result| probed.read(&result, since)) {
+        // The server has asked in it, so it has begun: that nothing is found proves nothing.
+        Some(ProbeVerdict::Absent) if claim.answered.contains(&call.round()) => {
+            ProbeVerdict::Unclear
+        }
+        verdict => verdict.unwrap_or(ProbeVerdict::Unclear),
+    };
+    let made = MadeLook {
+        call,
+        of: action,
+        tool,
+        arguments: &arguments,
+        answer: &answer,
+        verdict,
+    };
+    made.record(gate);
+    Ok(verdict)
+}
+
+/// What the read is asked with: its arguments, and what the agent says beside them.
+fn params(call: &Call, tool: &Tool, arguments: &Text) -> Text {
     let mut params = Object::new();
     params.set("name", Text::string(&tool.definition.name));
     params.set("arguments", arguments.clone());
@@ -175,11 +210,16 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         );
         params.set("_meta", told.unwrap_or(meta));
     }
+    params.text()
+}
+
+/// What the server says to the read.
+async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> LookAnswer {
     let headers = match call.origin.links.wire(&tool.server) {
         Era::Modern => dispatch::header_params(Some(arguments), tool),
         Era::Legacy => Vec::new(),
     };
-    let message = Message::request(0, "tools/call", Some(params.text()));
+    let message = Message::request(0, "tools/call", Some(params(call, tool, arguments)));
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = way_back();
     let (links, waiting) = (&call.origin.links, &call.origin.waiting);
@@ -208,13 +248,14 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         })
         .await
     {
-        Ok(ExchangeOutcome::Answer(answer)) if !answer.is_error => {
-            let result = answer
-                .body
-                .filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
-            Some(result.get("structuredContent")?.value())
-        }
-        Ok(_) | Err(_) => None,
+        Ok(ExchangeOutcome::Answer(answer)) => LookAnswer {
+            is_error: answer.is_error,
+            body: answer.body,
+            fault: None,
+            took: Duration::ZERO,
+        },
+        Ok(_) => LookAnswer::failed("the tool server did not answer it as a call".to_owned()),
+        Err(fault) => LookAnswer::failed(fault.what),
     }
 }
 

@@ -69,6 +69,18 @@ pub enum ProbeVerdict {
     Unsaid,
 }
 
+impl ProbeVerdict {
+    /// The word in the ledger.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Absent => "absent",
+            Self::Unclear => "unclear",
+            Self::Unsaid => "empty, and `probe.nothing` does not say what that means",
+        }
+    }
+}
+
 impl ProbeSettings {
     pub(super) fn compile(self, problems: &mut Problems) -> Probe {
         let Self {

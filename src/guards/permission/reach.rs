@@ -15,7 +15,11 @@ enum ReachPart {
 
 /// One pattern. Matches the whole text.
 #[derive(Debug)]
-pub(super) struct ReachPattern(Vec<ReachPart>);
+pub(super) struct ReachPattern {
+    parts: Vec<ReachPart>,
+    /// As the contract has it.
+    written: String,
+}
 
 impl ReachPattern {
     /// Reads a pattern; notes a placeholder that doesn't exist.
@@ -51,7 +55,15 @@ impl ReachPattern {
             );
             return None;
         }
-        Some(Self(parts))
+        Some(Self {
+            parts,
+            written: pattern.to_owned(),
+        })
+    }
+
+    /// As the contract has it.
+    pub(super) fn written(&self) -> &str {
+        &self.written
     }
 
     /// Whether `text` is what the pattern means for `caller`. A caller without the name that a
@@ -60,7 +72,7 @@ impl ReachPattern {
         // Between two stars stands fixed text; `*` alone matches, so what climbs out of a path must
         // not come through it.
         let mut pieces = vec![String::new()];
-        for part in &self.0 {
+        for part in &self.parts {
             let fixed = match part {
                 ReachPart::Text(text) => text.as_str(),
                 ReachPart::Agent => caller.agent.as_str(),

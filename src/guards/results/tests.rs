@@ -48,7 +48,7 @@ fn without_a_rule_nothing_is_touched() {
     );
 }
 
-/// 003-95: what the contract redacts is taken out of the structured result, of JSON in texts, and
+/// What the contract redacts is taken out of the structured result, of JSON in texts, and
 /// of plain texts that say the same.
 #[test]
 fn places_are_redacted_wherever_they_are_told() {
@@ -85,7 +85,7 @@ fn no_two_names_become_equal() {
     assert_eq!(shaped(&settings, written), expected);
 }
 
-/// 003-95: a pattern is looked for in every text, and in names and numbers of what a tool says in a
+/// A pattern is looked for in every text, and in names and numbers of what a tool says in a
 /// form of its own; the protocol's own words and the server's handles stay.
 #[test]
 fn patterns_are_redacted_everywhere() {

@@ -191,7 +191,7 @@ impl History {
 async fn what_old_segments_said_is_carried_on() {
     let temp = tempfile::tempdir().unwrap();
     let first = store(temp.path());
-    let history = History::of(&first).await;
+    let history = Box::pin(History::of(&first)).await;
     let before = size(&temp.path().join("journal"));
     first.shared.catch_up().unwrap();
     let shared = first.shared.clone();

@@ -179,7 +179,12 @@ async fn lives_as_long_as_it_should(stand: &TestStore, hands: &TestClock, turns:
 async fn claims_in_memory_live_by_steady_time() {
     for turns in CLOCK_TURNS {
         let hands = TestClock::new();
-        lives_as_long_as_it_should(&TestStore::memory(hands.clock()), hands, turns).await;
+        Box::pin(lives_as_long_as_it_should(
+            &TestStore::memory(hands.clock()),
+            hands,
+            turns,
+        ))
+        .await;
     }
 }
 
@@ -187,7 +192,12 @@ async fn claims_in_memory_live_by_steady_time() {
 async fn claims_on_disk_live_by_steady_time() {
     for turns in CLOCK_TURNS {
         let hands = TestClock::new();
-        lives_as_long_as_it_should(&TestStore::embedded(hands.clock()), hands, turns).await;
+        Box::pin(lives_as_long_as_it_should(
+            &TestStore::embedded(hands.clock()),
+            hands,
+            turns,
+        ))
+        .await;
     }
 }
 
@@ -241,9 +251,17 @@ async fn is_the_same_within_the_retry_horizon(stand: &TestStore, hands: &TestClo
 #[tokio::test]
 async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     let hands = TestClock::new();
-    is_the_same_within_the_retry_horizon(&TestStore::memory(hands.clock()), hands).await;
+    Box::pin(is_the_same_within_the_retry_horizon(
+        &TestStore::memory(hands.clock()),
+        hands,
+    ))
+    .await;
     let hands = TestClock::new();
-    is_the_same_within_the_retry_horizon(&TestStore::embedded(hands.clock()), hands).await;
+    Box::pin(is_the_same_within_the_retry_horizon(
+        &TestStore::embedded(hands.clock()),
+        hands,
+    ))
+    .await;
 }
 
 /// Held calls that are decided too late, at the last moment, and early.

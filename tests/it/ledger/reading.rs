@@ -86,7 +86,7 @@ async fn judge_damage(setup: &Setup, head: &str) {
     assert_eq!(code, 1, "{said}");
 }
 
-/// 003-104, 003-P3a, 003-P3c, 004-51: a recorded call is judged again under the policy as it is
+/// 003-104, 003-P3a, 003-P3c: a recorded call is judged again under the policy as it is
 /// now; nothing is executed.
 #[tokio::test]
 async fn a_recorded_call_is_judged_again() {

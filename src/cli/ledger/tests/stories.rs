@@ -54,7 +54,7 @@ fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -
 }
 
 /// 1: unknown, asked for again, then an operator knew. 2: its toolgate was killed. 3: still on its
-/// way.
+/// way. 6: its toolgate was killed, then an operator knew.
 async fn stories() -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
@@ -88,6 +88,21 @@ async fn stories() -> tempfile::TempDir {
             &json!({ "settle": 500_000 }),
         )],
         vec![intended(3, "cc")],
+        vec![intended(6, "ee")],
+        vec![settled(
+            6,
+            "ee",
+            &unknown,
+            &json!("restart"),
+            &json!("hold"),
+        )],
+        vec![settled(
+            6,
+            "ee",
+            &json!("not_sent"),
+            &said,
+            &json!("release"),
+        )],
     ];
     for group in groups {
         drop(journal.append(group).unwrap());
@@ -107,6 +122,8 @@ async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
         vec!["show", &id(1)],
         vec!["show", &id(2)],
         vec!["show", &id(3)],
+        vec!["show", &id(6)],
+        vec!["list", "--open"],
     ] {
         let (code, out, err) = ledger(data.path(), &words);
         writeln!(
@@ -196,10 +213,27 @@ async fn programs_read_the_same() {
         (&call["outcome"], &call["history"][2]["state"]),
         (&json!("unknown"), &json!("completed"))
     );
+    assert_eq!(call["resolved"]["who"], "ann");
+    let (_, lines, _) = ledger(data.path(), &["list", "--json"]);
+    let lines: Vec<Value> = lines.lines().map(|line| line.parse().unwrap()).collect();
+    let told = |n: u64| {
+        let line = lines.iter().find(|line| line["action_id"] == id(n));
+        line.unwrap()["resolved"]["state"].clone()
+    };
+    assert_eq!(
+        [told(1), told(2), told(4), told(6)],
+        [
+            json!("completed"),
+            Value::Null,
+            Value::Null,
+            json!("not_sent")
+        ]
+    );
     // A call without an entry is told by its intent.
     assert_eq!(listed(data.path(), &["--outcome", "dispatching"]), [8]);
     assert_eq!(listed(data.path(), &["--action", &id(2)]), [5]);
-    assert_eq!(listed(data.path(), &["--outcome", "unknown"]), [3, 4, 5]);
+    assert_eq!(listed(data.path(), &["--outcome", "unknown"]), [3, 4, 5, 9]);
+    assert_eq!(listed(data.path(), &["--open"]), [5, 8]);
     assert_eq!(listed(data.path(), &["--state", "collect"]), [] as [u64; 0]);
     assert_eq!(
         listed(data.path(), &["--until", "2026-07-28T09:02:00Z"]),
@@ -230,7 +264,7 @@ async fn an_export_has_every_record_once_and_goes_on_where_it_ended() {
     let all = export(&[]);
     assert_eq!(
         all.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(),
-        (1..=8).collect::<Vec<u64>>()
+        (1..=11).collect::<Vec<u64>>()
     );
     let of = |kind: &str| {
         all.iter()
@@ -240,7 +274,7 @@ async fn an_export_has_every_record_once_and_goes_on_where_it_ended() {
     };
     assert_eq!(
         (of("entry"), of("event")),
-        (vec![3, 4], vec![1, 2, 5, 6, 7, 8])
+        (vec![3, 4], vec![1, 2, 5, 6, 7, 8, 9, 10, 11])
     );
     assert_eq!(export(&["--after", "5"]), all[5..]);
     assert_eq!(export(&["--entries"]).len(), 2);

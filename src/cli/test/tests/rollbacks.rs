@@ -126,12 +126,12 @@ fn the_report_names_what_is_not_tested() {
         &["--coverage"],
     );
     let report = out
-        .split_once("rollbacks tested")
+        .split_once("rollbacks described")
         .map(|(_, rest)| rest.split_once("\n\n").unwrap().0);
     insta::assert_snapshot!(report.unwrap());
     let (out, _) = test(staged(&[MOVE_SAMPLE, RETURN_SAMPLE]).path(), &[]);
     assert!(
-        !out.contains("rollbacks tested"),
+        !out.contains("rollbacks described"),
         "only with --coverage: {out}"
     );
 }

@@ -46,26 +46,24 @@ fn shorten(entry: &mut Entry, size: usize) {
         let note = Value::String(format!("left out: the entry had {size} bytes"));
         entry.audit.insert("toolgate".to_owned(), note);
     }
-    entry.roles.truncate(MAX_LIST_ITEMS);
-    entry.actions.truncate(MAX_LIST_ITEMS);
-    entry.rewritten_by.truncate(MAX_LIST_ITEMS);
-    entry.unasked.truncate(MAX_LIST_ITEMS);
     let Entry {
         roles,
         actions,
         rewritten_by,
         unasked,
+        allowed_by,
+        resources,
         tenant_id,
         session,
         schema_hash,
         aborted_reason,
         ..
     } = entry;
-    let lists = roles
-        .iter_mut()
-        .chain(actions)
-        .chain(rewritten_by)
-        .chain(unasked);
+    let lists = [roles, actions, rewritten_by, unasked, allowed_by, resources];
+    let items = lists.into_iter().flat_map(|list| {
+        list.truncate(MAX_LIST_ITEMS);
+        list
+    });
     let options = [
         &mut entry.agent_id,
         tenant_id,
@@ -95,7 +93,7 @@ fn shorten(entry: &mut Entry, size: usize) {
         &mut entry.stage,
         &mut entry.policy,
     ];
-    for text in lists.chain(options.into_iter().flatten()).chain(texts) {
+    for text in items.chain(options.into_iter().flatten()).chain(texts) {
         cut(text);
     }
 }
