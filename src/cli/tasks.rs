@@ -183,15 +183,27 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
         return Ok(out);
     }
     if tasks.is_empty() {
-        return Ok("no task has done anything\n".to_owned());
+        let of = list
+            .agent
+            .as_deref()
+            .map(|agent| format!(" of `{}`", plain(agent)));
+        return Ok(format!(
+            "no task{} has done anything\n",
+            of.unwrap_or_default()
+        ));
     }
     writeln!(out, "{}", TASKS.head())?;
     for task in tasks {
         let stopped = task.stopped.as_ref();
         let stopped = stopped.map(|stopped| format!("by {}: {}", stopped.who, stopped.why));
+        let agent = task.agent.as_deref().unwrap_or("-");
+        let asking = match &task.user {
+            Some(named) => format!("{agent} for {named}"),
+            None => agent.to_owned(),
+        };
         let row = [
             &task.id,
-            task.agent.as_deref().unwrap_or("-"),
+            &asking,
             task.name.as_deref().unwrap_or("-"),
             task.state.as_deref().unwrap_or("-"),
             &task.steps.to_string(),

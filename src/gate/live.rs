@@ -215,10 +215,10 @@ impl<'p> World for Live<'p> {
             last,
             bill,
         } = case;
-        let allowed =
-            self.policy
-                .repetition
-                .watch(bill.history(), bill.attempt(&subject), &last)?;
+        let tool = &subject.tool.name;
+        let attempt = bill.attempt(&subject.call, tool, subject.rules.side_effect);
+        let repetition = &self.policy.repetition;
+        let allowed = repetition.watch(bill.history(), attempt, &last)?;
         self.found.warning = allowed.warning;
         Ok(WatchedCall {
             is_planned: is_planned(&subject.call)?,

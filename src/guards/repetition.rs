@@ -14,8 +14,8 @@ use crate::store::state::budget::{MAX_SEEN_CALLS, SeenCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// When a task counts as going in circles. Where no file has the section, tools that change
-/// something are watched as by `{}`; for others the stop comes after 100 equal calls.
+/// When a task counts as going in circles. Where no file has the section, 100 equal calls
+/// in a row with equal answers are all.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Repetition")]
@@ -48,7 +48,8 @@ pub struct Rule {
     watched: Option<Thresholds>,
     /// For tools that change nothing.
     reads: Option<ReadThresholds>,
-    /// Do equal calls count in a row only, and whatever came of them at [`USUAL_ROW`]?
+    /// Do equal calls count in a row only, if they were answered, and whatever the answers were at
+    /// [`USUAL_ROW`]?
     in_a_row: bool,
     except: Vec<ToolName>,
 }
@@ -85,9 +86,17 @@ pub struct WatchedAttempt<'a> {
 /// Equal calls that change nothing, at most; as many stand in a task's history.
 const MAX_EQUAL_READS: usize = 1000;
 
+/// Where nothing is written: far from what an agent presses again and again, or polls.
 const USUAL_READ_THRESHOLDS: ReadThresholds = ReadThresholds {
     warn: 50,
     stop: 100,
+};
+
+const USUAL_THRESHOLDS: Thresholds = Thresholds {
+    warn: 50,
+    stop: 100,
+    ping_pong: MAX_SEEN_CALLS,
+    refusals: 16,
 };
 
 /// Equal calls in a row at which a task is stopped where nothing is written, whatever came of them.
@@ -188,7 +197,7 @@ impl Rule {
     /// What is watched where nothing is written and calls are refused (003-115, 003-119).
     pub fn usual() -> Self {
         Self {
-            watched: Some(DEFAULT_THRESHOLDS),
+            watched: Some(USUAL_THRESHOLDS),
             reads: Some(USUAL_READ_THRESHOLDS),
             in_a_row: true,
             except: Vec::new(),
@@ -228,7 +237,8 @@ impl Rule {
             });
         };
         let same = if self.in_a_row {
-            repeated(&history[history.len().saturating_sub(1)..], call)
+            let last = history.last().filter(|last| !last.refused);
+            last.map_or(0, |last| repeated(std::slice::from_ref(last), call))
         } else {
             repeated(history, call)
         };

@@ -9,7 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::ids::TenantId;
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
-use crate::model::task::{TaskState, TaskStopped};
+use crate::model::task::{TaskSource, TaskState, TaskStopped};
 use crate::store::state::budget::MAX_PLANNED_CALLS;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -22,36 +22,6 @@ pub(crate) const TASK_STATE_META: &str = "dev.toolgate/state";
 pub(crate) const SESSION_META: &str = "dev.toolgate/session";
 /// Characters of a name at most.
 const NAME_CHARS_MAX: usize = 128;
-
-/// What named a task or a session, the first of these that was there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TaskSource {
-    /// `_meta["dev.toolgate/task"]`; only of a task.
-    Task,
-    /// `Mcp-Session-Id`, before 2026-07-28.
-    Wire,
-    /// `_meta["dev.toolgate/session"]`.
-    Meta,
-    /// The header that the configuration names.
-    Header,
-    /// The agent's trace.
-    Trace,
-    /// Nothing: all such calls of an agent belong together.
-    Agent,
-}
-
-impl TaskSource {
-    /// The word for operators.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Wire | Self::Meta => "session",
-            Self::Header => "header",
-            Self::Trace => "trace",
-            Self::Agent => "agent",
-        }
-    }
-}
 
 pub(super) const TASK_STOPPED: RefusalCode = RefusalCode {
     code: "task_stopped",

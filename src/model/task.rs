@@ -16,6 +16,36 @@ pub enum TaskState {
     Summarize,
 }
 
+/// What named a task or a session, the first of these that was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskSource {
+    /// `_meta["dev.toolgate/task"]`; only of a task.
+    Task,
+    /// `Mcp-Session-Id`, before 2026-07-28.
+    Wire,
+    /// `_meta["dev.toolgate/session"]`.
+    Meta,
+    /// The header that the configuration names.
+    Header,
+    /// The agent's trace.
+    Trace,
+    /// Nothing: all such calls of an agent belong together.
+    Agent,
+}
+
+impl TaskSource {
+    /// The word for operators.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Wire | Self::Meta => "session",
+            Self::Header => "header",
+            Self::Trace => "trace",
+            Self::Agent => "agent",
+        }
+    }
+}
+
 /// Whose a task is, and what its agent calls it: what operators know it by.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOrigin {
@@ -24,6 +54,9 @@ pub struct TaskOrigin {
     /// Its tenant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<String>,
+    /// The user for whom it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
     /// What named it, such as `task` or `session`.
     pub named_by: String,
     /// Its name; none where nothing named it.

@@ -35,7 +35,7 @@ impl SlidingWindow {
     }
 
     /// How long it takes at `now` until one more of `calls` per `per` fits.
-    pub(crate) fn wait(&self, (calls, per): (u64, u64), now: u64) -> u64 {
+    pub(crate) fn wait(&self, calls: u64, per: u64, now: u64) -> u64 {
         let per = per.max(1);
         let live = |at: u64| at.saturating_add(per) > now;
         let used = self.used.iter().filter(|(at, _)| live(*at));
@@ -105,7 +105,7 @@ impl WindowMeter {
     pub(crate) fn take(&self, now: Duration) -> Result<(), Duration> {
         let (now, per) = (nanos(now), self.per());
         let mut used = self.used.lock();
-        match used.wait((self.rate.calls, per), now) {
+        match used.wait(self.rate.calls, per, now) {
             0 => {
                 used.take(per, now);
                 Ok(())
@@ -117,12 +117,12 @@ impl WindowMeter {
     /// How long it takes at `now` until one fits; nothing is used.
     pub(crate) fn wait(&self, now: Duration) -> Duration {
         let used = self.used.lock();
-        Duration::from_nanos(used.wait((self.rate.calls, self.per()), nanos(now)))
+        Duration::from_nanos(used.wait(self.rate.calls, self.per(), nanos(now)))
     }
 
     /// Whether at `now` nothing of it is used.
     pub(crate) fn is_unused(&self, now: Duration) -> bool {
-        self.used.lock().wait((1, self.per()), nanos(now)) == 0
+        self.used.lock().wait(1, self.per(), nanos(now)) == 0
     }
 
     fn per(&self) -> u64 {
@@ -140,7 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Calls that passed, by a log of all of them.
-    fn by_log((calls, per): (u64, u64), times: &[u64]) -> Vec<u64> {
+    fn by_log(calls: u64, per: u64, times: &[u64]) -> Vec<u64> {
         let mut passed: Vec<u64> = Vec::new();
         for now in times {
             let live = passed.iter().filter(|at| **at + per > *now).count();
@@ -151,11 +151,11 @@ mod tests {
         passed
     }
 
-    fn by_window((calls, per): (u64, u64), times: &[u64]) -> Vec<u64> {
+    fn by_window(calls: u64, per: u64, times: &[u64]) -> Vec<u64> {
         let mut window = SlidingWindow::default();
         let mut passed = Vec::new();
         for now in times {
-            if window.wait((calls, per), *now) == 0 {
+            if window.wait(calls, per, *now) == 0 {
                 window.take(per, *now);
                 passed.push(*now);
             }
@@ -180,23 +180,23 @@ mod tests {
         /// guarantees §6: as long as few fit, exactly those pass that a log of all calls lets pass.
         #[test]
         fn few_are_counted_exactly(calls in 1..=64_u64, per in 1..5_000_u64, times in times(200)) {
-            prop_assert_eq!(by_window((calls, per), &times), by_log((calls, per), &times));
+            prop_assert_eq!(by_window(calls, per, &times), by_log(calls, per, &times));
         }
 
         /// guarantees §6: never more pass in any stretch, however many fit, and what is known of
         /// them is bounded; what a refusal says is when one fits.
         #[test]
         fn never_do_more_pass(calls in 1..300_u64, per in 64..5_000_u64, times in times(30)) {
-            let passed = by_window((calls, per), &times);
+            let passed = by_window(calls, per, &times);
             for (first, at) in passed.iter().enumerate() {
                 let within = passed[first..].iter().take_while(|other| **other < at + per).count();
                 prop_assert!(within as u64 <= calls, "{} from {}", within, at);
             }
             let mut window = SlidingWindow::default();
             for now in &times {
-                let wait = window.wait((calls, per), *now);
-                prop_assert_eq!(window.wait((calls, per), now + wait), 0);
-                prop_assert!(wait == 0 || window.wait((calls, per), now + wait - 1) > 0);
+                let wait = window.wait(calls, per, *now);
+                prop_assert_eq!(window.wait(calls, per, now + wait), 0);
+                prop_assert!(wait == 0 || window.wait(calls, per, now + wait - 1) > 0);
                 window.take(per, *now);
                 prop_assert!(window.used.len() <= 130, "{}", window.used.len());
             }
@@ -209,11 +209,11 @@ mod tests {
         let (calls, per) = (1_000, 64_000);
         let mut window = SlidingWindow::default();
         for n in 0..calls {
-            assert_eq!(window.wait((calls, per), n * 10), 0, "{n}");
+            assert_eq!(window.wait(calls, per, n * 10), 0, "{n}");
             window.take(per, n * 10);
         }
         let now = calls * 10;
-        let wait = window.wait((calls, per), now);
+        let wait = window.wait(calls, per, now);
         assert!(
             ((per - now)..=(per - now + 1_000)).contains(&wait),
             "{wait}"

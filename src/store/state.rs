@@ -211,7 +211,8 @@ fn admitted(
     limits: &BudgetLimits,
     price: &Price,
     origin: Option<&TaskOrigin>,
-    (view, now): (&StoreView, Millis),
+    view: &StoreView,
+    now: Millis,
 ) -> Result<Option<TaskOrigin>, CommandRefusal> {
     let known = limits.current(view.task.as_ref(), now);
     if let Some(stopped) = known.and_then(|task| task.stopped.as_ref())
@@ -242,7 +243,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         (claim.reserved, None)
     } else {
         let (limits, price) = (&intent.limits, &intent.price);
-        let begins = admitted(limits, price, intent.origin.as_ref(), (view, now))?;
+        let begins = admitted(limits, price, intent.origin.as_ref(), view, now)?;
         (price.cost, begins)
     };
     if intent.hold.is_some() {
@@ -317,7 +318,7 @@ fn reserved(
     now: Millis,
 ) -> Result<BudgetReserved, CommandRefusal> {
     let (limits, price) = (&reserve.limits, &reserve.price);
-    let begins = admitted(limits, price, reserve.origin.as_ref(), (view, now))?;
+    let begins = admitted(limits, price, reserve.origin.as_ref(), view, now)?;
     if reserve.hold.is_some() {
         let stands = hold::hold_status(view.hold.as_ref(), now);
         if stands != HoldStatus::Allowed {

@@ -9,6 +9,7 @@ use super::state::command::{SteerTask, StoreCommand};
 use super::state::event::TaskAct;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::digest::Digest;
+use crate::model::task::TaskOrigin;
 use serde::{Deserialize, Serialize};
 
 /// Tasks that are listed at once, at most.
@@ -29,6 +30,9 @@ pub(crate) struct TaskView {
     /// Its tenant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<String>,
+    /// The user for whom it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
     /// What named it: `task`, `session`, `header`, `trace`, or `agent` for nothing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub named_by: Option<String>,
@@ -91,7 +95,7 @@ pub(crate) enum Unsteered {
     #[error("more than one task begins with `{0}`; write more of its id")]
     Ambiguous(String),
     /// It is not the agent's to do.
-    #[error("an agent's task is not stopped or reset by an operator of the same name")]
+    #[error("a task is not stopped or reset by an operator named like its agent or its user")]
     Own,
     /// What was said cannot be used.
     #[error("{0}")]
@@ -107,18 +111,22 @@ impl TaskView {
             .origin
             .clone()
             .filter(|origin| !origin.agent.is_empty());
-        let (mut agent, mut tenant, mut named_by, mut name) = (None, None, None, None);
-        if let Some(origin) = origin {
-            (agent, tenant) = (Some(origin.agent), origin.tenant);
-            (named_by, name) = (Some(origin.named_by), origin.name);
-        }
+        let TaskOrigin {
+            agent,
+            tenant,
+            user: asked_for,
+            named_by,
+            name,
+        } = origin.unwrap_or_default();
+        let known = |text: String| Some(text).filter(|text| !text.is_empty());
         #[expect(clippy::cast_precision_loss, reason = "a number for people")]
         let cost = task.cost as f64 / MICROS_PER_UNIT as f64;
         Self {
             id: id(key),
-            agent,
+            agent: known(agent),
             tenant,
-            named_by,
+            user: asked_for,
+            named_by: known(named_by),
             name,
             state: task.state.map(|state| state.word().to_owned()),
             began: time(task.began),
@@ -191,8 +199,9 @@ pub(crate) async fn steer(store: &dyn Store, request: SteerRequest) -> Result<Ta
     let SteerRequest { id, act, who, why } = request;
     let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(Unsteered::Unfit)?;
     let (key, known) = named(store, &id).await?;
-    let agent = known.origin.map(|origin| origin.agent);
-    if agent.is_some_and(|agent| is_same_name(&agent, &who)) {
+    let asking = known.origin.into_iter();
+    let mut asking = asking.flat_map(|origin| std::iter::once(origin.agent).chain(origin.user));
+    if asking.any(|name| is_same_name(&name, &who)) {
         return Err(Unsteered::Own);
     }
     let steer = SteerTask {

@@ -325,7 +325,10 @@ async fn the_used_budget_has_its_place_among_the_codes() {
         let first = within(&clerk, &task, CREATE, own("memo", json!("one"))).await;
         assert_eq!(verdict(&first), (None, false, Value::Null), "{first}");
         let left = &first["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"];
-        assert_eq!(left, &json!({ "cost": 1.0, "calls_per_task": 0 }));
+        assert_eq!(
+            left,
+            &json!({ "steps": 999, "cost": 1.0, "calls_per_task": 0 })
+        );
         for [caller, key, value, expected, dimension] in rows(AFTER_ONE) {
             let agent = if caller == "reader" { &reader } else { &clerk };
             let arguments = own(key, serde_json::from_str(value).unwrap());

@@ -62,6 +62,7 @@ fn setup(oracle: &ToolServer) -> Setup {
     Setup::new()
         .server("oracle", oracle)
         .contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
+        .unwatched()
 }
 
 /// A result with that many bytes of text after the word for which agents wait.
@@ -269,7 +270,7 @@ async fn holding() -> (ToolServer, Setup) {
         ("oracle__hold", "write"),
     ];
     let setup = Setup::new().server("oracle", &oracle).contracts(&tools);
-    (oracle, setup)
+    (oracle, setup.unwatched())
 }
 
 // An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when

@@ -52,8 +52,8 @@ layers:
 ";
 
 const TASKS_DRAFT: &str = "
-# What holds in enforce mode where nothing is written, as you would write it: 250 calls of one task that anything names, and an end of
-# equal calls in a row. A task that its agent does not name has ended after an idle hour.
+# Where nothing is written, enforce mode lets a task that anything names take 1000 calls, and 100 equal ones in a row that are answered
+# alike; a task that its agent does not name has ended after an idle hour. Tighter, for example:
 # budgets: { global: { max_steps: 250 }, idle: 1h }
 # repetition: { stop: 10, stop_reads: 100 }
 ";

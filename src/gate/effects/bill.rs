@@ -1,19 +1,18 @@
 //! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
-use crate::gate::case::Subject;
 use crate::gate::effects::{Effects, exceed, of_task, unavailable};
 use crate::gate::record;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
 use crate::guards::budget::{BudgetDemand, shown};
 use crate::guards::repetition::WatchedAttempt;
-use crate::guards::task::{TaskSource, plan_full, stopped_by};
+use crate::guards::task::{plan_full, stopped_by};
 use crate::mcp::canonical;
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
-use crate::model::task::TaskOrigin;
+use crate::model::task::{TaskOrigin, TaskSource};
 use crate::store::state::CommandRefusal;
 use crate::store::state::Millis;
 use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
@@ -45,12 +44,17 @@ pub(in crate::gate) struct Bill {
 
 impl Bill {
     /// The call, as the loop detector knows it; without a digest when it does not watch.
-    pub(in crate::gate) fn attempt<'a>(&self, subject: &'a Subject<'_>) -> WatchedAttempt<'a> {
-        let judged = &subject.call.judged;
+    pub(in crate::gate) fn attempt<'a>(
+        &self,
+        call: &Call,
+        tool: &'a ToolName,
+        changes: bool,
+    ) -> WatchedAttempt<'a> {
+        let judged = &call.judged;
         let seen = || seen_call(judged.tool.as_str(), &params_hash(&judged.arguments));
         WatchedAttempt {
-            tool: &subject.tool.name,
-            changes: subject.rules.side_effect,
+            tool,
+            changes,
             call: if self.watched { seen() } else { 0 },
             row: self.before.as_ref().map_or(0, |task| task.equal_calls),
         }
@@ -180,6 +184,7 @@ pub(in crate::gate) fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
     TaskOrigin {
         agent: caller.agent.to_string(),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
+        user: caller.user.as_ref().map(ToString::to_string),
         named_by: source.word().to_owned(),
         name,
     }

@@ -2,10 +2,10 @@
 
 use super::micros;
 use super::shortage::{units, word};
-use crate::guards::task::TaskSource;
 use crate::guards::{Mode, Section};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::task::TaskSource;
 use crate::model::times::{between, millis};
 use crate::store::state::budget::{BudgetLimits, Dimension};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Judged calls of a task about which nothing is written.
-const DEFAULT_MAX_STEPS: u64 = 250;
+const DEFAULT_MAX_STEPS: u64 = 1_000;
 /// How long a task that its agent does not name does nothing until it has ended.
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 const TASK_DURATION_BOUNDS: RangeInclusive<Duration> =
@@ -36,7 +36,7 @@ pub(crate) struct TaskSettings {
     /// call begins another: 1s to 720h; the shortest of several files counts [default: 1h].
     pub idle: Option<String>,
     /// May a task take as many steps as it likes where no `max_steps` is written for it? Otherwise
-    /// it may take 250, if anything names it.
+    /// it may take 1000, if anything names it.
     pub unlimited: bool,
 }
 

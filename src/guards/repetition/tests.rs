@@ -144,9 +144,9 @@ fn the_usual_thresholds_end_a_loop() {
         }]
     };
     for (times, changes, expected) in [
-        (4, true, "fine"),
-        (9, true, "warned"),
-        (10, true, "same"),
+        (49, true, "fine"),
+        (99, true, "warned"),
+        (100, true, "same"),
         (49, false, "fine"),
         (99, false, "warned"),
         (100, false, "same"),
@@ -162,8 +162,13 @@ fn the_usual_thresholds_end_a_loop() {
     assert_eq!(watched(&usual, &in_turn, ('a', false), &last), "fine");
     assert_eq!(
         watched(&usual, &history("abababababab"), ('a', true), &last),
-        "in turn"
+        "fine"
     );
+    let unanswered = [SeenCall {
+        refused: true,
+        ..after(200)[0]
+    }];
+    assert_eq!(watched(&usual, &unanswered, ('a', true), &last), "fine");
     // Whatever came of them, equal calls in a row come to an end.
     let row = |row| {
         let tool = ToolName::new("s__t");

@@ -314,8 +314,8 @@ impl ToolUsage {
     /// Milliseconds until one more call fits `rate`.
     fn wait(&self, rate: Rate, now: Millis) -> u64 {
         match self.before_windows(rate, now) {
-            Some(recent) => recent.wait((rate.calls, rate.per), now),
-            None => self.recent.wait((rate.calls, rate.per), now),
+            Some(recent) => recent.wait(rate.calls, rate.per, now),
+            None => self.recent.wait(rate.calls, rate.per, now),
         }
     }
 
@@ -398,11 +398,13 @@ impl TaskUsage {
         self.failures_in_a_row += u64::from(failed);
         self.last = self.last.max(now);
         let Some(seen) = seen else { return };
-        let is_equal = self
-            .history
-            .last()
-            .is_some_and(|last| last.call == seen.call);
-        self.equal_calls = if is_equal { self.equal_calls + 1 } else { 1 };
+        // What was refused or never answered is no step of a circle here: its agent may ask again until
+        // it is answered.
+        if !seen.refused {
+            let last = self.history.last();
+            let is_equal = last.is_some_and(|last| last.call == seen.call);
+            self.equal_calls = if is_equal { self.equal_calls + 1 } else { 1 };
+        }
         let same = self.history.last_mut().filter(|last| {
             (last.call, last.outcome, last.refused) == (seen.call, seen.outcome, seen.refused)
         });

@@ -145,6 +145,12 @@ impl Setup {
         self
     }
 
+    /// Equal calls are no circle, as often as a test asks; after the policy.
+    pub fn unwatched(mut self) -> Self {
+        self.policy += "\nrepetition: { unwatched: true }\n";
+        self
+    }
+
     /// Everything besides tools is open to everybody, by a policy file of its own.
     pub fn open_sides(mut self) -> Self {
         self.sides = true;

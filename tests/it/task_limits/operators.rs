@@ -75,8 +75,8 @@ async fn names_who_and_why(setup: &Setup) {
     }
 }
 
-/// 003-09: a task that is stopped while one of its calls is held runs that no more, whoever has
-/// allowed it.
+/// 003-09: a task that is stopped while one of its calls is held runs that no more, though an
+/// operator has allowed it.
 #[tokio::test]
 async fn what_is_held_of_a_stopped_task_does_not_run() {
     let contracts = CONTRACTS.replace("actions: [write]", "actions: [pay]");
@@ -136,5 +136,5 @@ async fn only_operators_with_the_role_change_tasks() {
     let (status, table) = bank.says(&["tasks", "list"]).await;
     assert!(status == 0 && table.starts_with("TASK"), "{table}");
     let (_, others) = bank.says(&["tasks", "list", "--agent", "nobody"]).await;
-    assert_eq!(others, "no task has done anything\n");
+    assert_eq!(others, "no task of `nobody` has done anything\n");
 }

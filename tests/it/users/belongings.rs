@@ -270,3 +270,31 @@ async fn a_budget_is_its_users_own() {
     assert_eq!(call("eve", 1).await, None);
     assert_eq!(server.executions().len(), 3);
 }
+
+/// 003-09: operators see for whom a task is, and none gives an own one its budget back.
+#[tokio::test]
+async fn nobody_resets_an_own_task() {
+    let server = orders(Behaviour::Answers).await;
+    let operators = "tokens: [ { name: Ada, token: token-of-ada-the-operator, roles: [switch] }, \
+         { name: ann, token: token-of-ann-the-operator, roles: [switch] } ]";
+    let gate = shop(&server, "").operators(operators).start().await;
+    call_for(&bot(&gate), "ada", order(json!({ "sku": 1 }), None)).await;
+    let door = gate.operators.to_string();
+    let says = async |who: &str, words: &[&str]| {
+        let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", who];
+        let (status, out, err) = run(&gate.setup, &[words, &place].concat()).await;
+        (status, out + &err)
+    };
+    let (_, listed) = says("ann", &["tasks", "list", "--json"]).await;
+    let task: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(
+        (&task["agent"], &task["user"]),
+        (&json!("bot"), &json!("ada"))
+    );
+    let id = task["id"].as_str().unwrap();
+    let reset = ["tasks", "reset", id, "--why", "more"];
+    let (status, said) = says("Ada", &reset).await;
+    assert!(status == 1 && said.contains("its user"), "{said}");
+    let (status, said) = says("ann", &reset).await;
+    assert_eq!(status, 0, "{said}");
+}
