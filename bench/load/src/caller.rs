@@ -39,12 +39,16 @@ pub(crate) fn now() -> Instant {
 /// Calls so far that change something: no two are the same.
 static UNIQUE: AtomicU64 = AtomicU64::new(1);
 
+/// Different calls that take turns where nothing changes: one call without end would be stopped as a
+/// loop.
+const CALLS_IN_TURN: u64 = 8;
+
 struct Template {
     uri: Uri,
     headers: HeaderMap,
     scene: &'static Scene,
-    /// The body after the id, where it is the same each time.
-    rest: Option<String>,
+    /// The bodies after the id that take turns; none where no two calls are the same.
+    rests: Vec<String>,
 }
 
 impl Template {
@@ -65,12 +69,13 @@ impl Template {
         if let Some(tool) = scene.tool {
             headers.insert(HeaderName::from_static("mcp-name"), tool.parse()?);
         }
-        let rest = (!scene.changes()).then(|| scene.rest(0, 0));
+        let turns = if scene.changes() { 0 } else { CALLS_IN_TURN };
+        let rests = (0..turns).map(|turn| scene.rest(0, turn)).collect();
         Ok(Self {
             uri: scene.path().parse()?,
             headers,
             scene,
-            rest,
+            rests,
         })
     }
 
@@ -79,9 +84,10 @@ impl Template {
             self.scene
                 .rest(session, UNIQUE.fetch_add(1, Ordering::Relaxed))
         };
+        let turn = usize::try_from(id % CALLS_IN_TURN).unwrap_or(0);
         let rest = self
-            .rest
-            .as_ref()
+            .rests
+            .get(turn)
             .map_or_else(|| Cow::Owned(unique()), |rest| Cow::Borrowed(rest.as_str()));
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{rest}");
         let mut request = Request::new(Full::new(Bytes::from(body)));
