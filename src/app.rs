@@ -177,6 +177,8 @@ impl App {
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
+        let reads = background::count_reads(self.door.gate.clone());
+        let reads = tasks::spawn("read counts", reads);
         until.await;
         counter.abort();
         sweeper.abort();
@@ -199,6 +201,8 @@ impl App {
                 "calls in flight did not end in time; they are recorded as far as they came"
             );
         }
+        reads.abort();
+        self.door.gate.effects.reads.write_all().await;
         self.door.sessions.sweep(true).await;
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
     }

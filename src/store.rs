@@ -20,6 +20,7 @@ pub mod embedded;
 pub mod journal;
 pub mod memory;
 pub(crate) mod operator;
+pub(crate) mod read_counts;
 mod results;
 pub(crate) mod round_key;
 mod sent_flags;

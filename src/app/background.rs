@@ -5,6 +5,7 @@ use crate::gate::Gate;
 use crate::gate::catalogue::toolbox::Toolbox;
 use crate::policy::live::LivePolicy;
 use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::read_counts::WRITE_INTERVAL;
 use crate::store::state::claim::ClaimPhase;
 use crate::telemetry::tasks;
 use crate::upstream::servers::Servers;
@@ -120,6 +121,14 @@ pub(super) fn list_changes(
         }
     });
     receiver
+}
+
+/// Has the store count what was read, for as long as toolgate runs.
+pub(super) async fn count_reads(gate: Arc<Gate>) {
+    loop {
+        tokio::time::sleep(WRITE_INTERVAL).await;
+        gate.effects.reads.write_all().await;
+    }
 }
 
 /// Ends the sessions that are not used, and those of callers that are no longer configured.

@@ -11,7 +11,7 @@ pub(in crate::gate) mod taken;
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::effects::bill::Bill;
-use crate::gate::effects::bill::Reserved;
+use crate::gate::effects::bill::{Reserved, read, reservation};
 use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
@@ -29,12 +29,12 @@ use crate::model::task::TaskSource;
 use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
+use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
-use crate::store::state::budget::{BudgetLimits, Exceeded, TaskUsage};
+use crate::store::state::budget::{Exceeded, TaskUsage};
 use crate::store::state::claim::{ClaimStatus, claim_status};
-use crate::store::state::command::{Intent, Reserve, StoreCommand};
+use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
-use crate::store::state::settlement::Charge;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ const ASK_AGAIN: u64 = 5000;
 pub struct Effects {
     /// Claims, budgets and fences.
     pub store: Arc<dyn Store>,
+    /// The same store; counts reads that nothing written limits.
+    pub reads: Arc<ReadCounts>,
     /// Who has the turn in which session.
     pub lanes: Arc<SessionLocks>,
     /// Cancelled when toolgate ends: no call waits for a person any more. What is held stays held.
@@ -91,8 +93,10 @@ impl Effects {
     /// On `store`, with nobody in any lane.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let unkept = Arc::new(Semaphore::new(UNKEPT));
+        let reads = Arc::new(ReadCounts::new(store));
         Self {
-            store,
+            store: reads.clone(),
+            reads,
             lanes: Arc::default(),
             ending: CancellationToken::new(),
             unkept,
@@ -124,11 +128,14 @@ impl Effects {
         let mut asked = asked.ending_idle(idle);
         // Where nothing names a task, all that the agent ever does is one: the usual steps of a task
         // would run out in a day's work.
-        if task_source == TaskSource::Agent && policy.tasks.has_usual_steps(&call.origin.caller) {
+        let is_usual = policy.tasks.has_usual_steps(&call.origin.caller);
+        if task_source == TaskSource::Agent && is_usual {
             asked = asked.without_steps();
         }
-        let (known, now) = (self.look(of_task(task)).await?.task, self.store.now());
-        let before = asked.limits.current(known.as_ref(), now).cloned();
+        let is_only_counted = !rules.side_effect && !asked.has_written_limits(is_usual);
+        let known = self.known(task, is_only_counted).await?;
+        let now = self.store.now();
+        let before = known.filter(|known| asked.limits.current(Some(known), now).is_some());
         if let Some(stopped) = before.as_ref().and_then(|task| task.stopped.as_ref()) {
             return Err(stopped_by(stopped));
         }
@@ -137,7 +144,7 @@ impl Effects {
             let left =
                 asked
                     .limits
-                    .remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
+                    .remaining(before.as_deref().unwrap_or(&fresh), &asked.price.tool, now);
             found.remaining = Some(shown(&left));
         }
         let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
@@ -155,9 +162,23 @@ impl Effects {
             asked,
             before,
             watched: policy.repetition.is_watching(),
+            is_only_counted,
             origin,
             over: None,
         })
+    }
+
+    /// The task as it stands; of a read that `is_only_counted` mostly without asking the store.
+    async fn known(
+        &self,
+        task: Digest,
+        is_only_counted: bool,
+    ) -> Result<Option<Arc<TaskUsage>>, Refusal> {
+        if is_only_counted {
+            return self.reads.usage(task).await.map_err(unavailable);
+        }
+        let known = self.look(of_task(task)).await?.task;
+        Ok(known.map(Arc::new))
     }
 
     /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight,
@@ -237,8 +258,11 @@ impl Effects {
         hold: Option<(Digest, ActionId)>,
         left: &mut Option<Value>,
     ) -> Result<Option<Reserved>, Refusal> {
-        if !bill.asked.limits.is_limited() && !bill.watched {
+        if !bill.is_counted() {
             return Ok(None);
+        }
+        if bill.is_only_counted {
+            return Ok(Some(read(bill)));
         }
         let (mut reserve, mut reserved) = reservation(bill, bill.limits().clone());
         reserve.hold = hold;
@@ -266,8 +290,11 @@ impl Effects {
     /// Step 9 where nothing is enforced: what the call uses is counted without a limit, so that the
     /// next one meets the budget as it would be.
     pub(in crate::gate) async fn count(&self, bill: &Bill) -> Option<Reserved> {
-        if !bill.asked.limits.is_limited() && !bill.watched {
+        if !bill.is_counted() {
             return None;
+        }
+        if bill.is_only_counted {
+            return Some(read(bill));
         }
         let (reserve, mut reserved) = reservation(bill, bill.asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
@@ -398,26 +425,6 @@ fn not_begun(
         | CommandRefusal::TooManyHolds
         | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
     }
-}
-
-/// What a call asks of its task within `limits`, and what it then holds.
-fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
-    let (task, price) = (bill.task, bill.asked.price.clone());
-    let reserved = Reserved {
-        task,
-        tool: price.tool.clone(),
-        cost: price.cost,
-        charge: Charge::Release,
-        since: 0,
-    };
-    let reserve = Reserve {
-        task,
-        limits,
-        price,
-        origin: Some(bill.origin.clone()),
-        hold: None,
-    };
-    (reserve, reserved)
 }
 
 /// The refusal of what does not fit, and what there is.

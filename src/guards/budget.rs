@@ -80,6 +80,16 @@ impl BudgetDemand {
         self
     }
 
+    /// Whether a file limits the call; `usual`: are its steps those of a task about which nothing is
+    /// written?
+    pub fn has_written_limits(&self, usual: bool) -> bool {
+        let limits = BudgetLimits {
+            steps: self.limits.steps.filter(|_| !usual),
+            ..self.limits.clone()
+        };
+        limits.is_limited()
+    }
+
     /// The same without a limit of steps.
     pub fn without_steps(mut self) -> Self {
         for limits in [&mut self.limits, &mut self.firm, &mut self.reads] {

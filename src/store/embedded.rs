@@ -129,6 +129,7 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Decided(_) => decided,
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
+        | StoreEvent::Tallied(_)
         | StoreEvent::Entered { .. }
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
@@ -152,6 +153,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
         // A decision that is used up is, before anything is sent.
         StoreEvent::Reserved(reserved) => reserved.hold.is_some(),
         StoreEvent::Spent(_)
+        | StoreEvent::Tallied(_)
         | StoreEvent::Entered { .. }
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => false,

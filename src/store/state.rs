@@ -12,6 +12,7 @@ pub(crate) mod fence;
 pub mod hold;
 mod holding;
 pub mod settlement;
+pub mod tally;
 
 pub use apply::apply;
 
@@ -19,8 +20,10 @@ use crate::model::digest::Digest;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 use budget::{BudgetLimits, Exceeded, Price, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
-use command::{EnterState, Intent, Reserve, Settle, Spend, SteerTask, StoreCommand};
-use event::{BudgetReserved, BudgetSettled, Intended, Settled, StoreEvent, TaskSteered};
+use command::{EnterState, Intent, Reserve, Settle, Spend, SteerTask, StoreCommand, TaskTally};
+use event::{
+    BudgetReserved, BudgetSettled, Intended, ReadsTallied, Settled, StoreEvent, TaskSteered,
+};
 use fence::SessionFence;
 use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
@@ -122,6 +125,7 @@ pub fn decide(
         StoreCommand::Settle(settle) => settled(settle, view, now).map(StoreEvent::Settled),
         StoreCommand::Reserve(reserve) => reserved(reserve, view, now).map(StoreEvent::Reserved),
         StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spent(spend, now))),
+        StoreCommand::Tally(tally) => Ok(StoreEvent::Tallied(tallied(tally, view, now))),
         StoreCommand::Enter(enter) => entered(enter, view, now),
         StoreCommand::Plan { task, call } => {
             if view
@@ -183,11 +187,7 @@ fn entered(
         idle,
         origin,
     } = enter;
-    let limits = BudgetLimits {
-        idle: *idle,
-        ..BudgetLimits::default()
-    };
-    let known = limits.current(view.task.as_ref(), now);
+    let known = going_on(view, *idle, now);
     let before = known.and_then(|task| task.state);
     if !state.may_follow(before) {
         return Err(CommandRefusal::State { before });
@@ -198,6 +198,15 @@ fn entered(
         begins: begins(known, origin.as_ref()),
         at: now,
     })
+}
+
+/// The task, if it has not ended after `idle` milliseconds without a call.
+fn going_on(view: &StoreView, idle: Option<u64>, now: Millis) -> Option<&TaskUsage> {
+    let limits = BudgetLimits {
+        idle,
+        ..BudgetLimits::default()
+    };
+    limits.current(view.task.as_ref(), now)
 }
 
 /// Whose task begins, when none is `known`.
@@ -335,6 +344,17 @@ fn reserved(
         hold: reserve.hold,
         at: now,
     })
+}
+
+fn tallied(tally: &TaskTally, view: &StoreView, now: Millis) -> ReadsTallied {
+    let known = going_on(view, tally.idle, tally.since);
+    ReadsTallied {
+        task: tally.task,
+        reads: tally.reads.clone(),
+        begins: begins(known, Some(&tally.origin)),
+        since: tally.since,
+        at: now,
+    }
 }
 
 fn spent(spend: &Spend, now: Millis) -> BudgetSettled {

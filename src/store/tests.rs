@@ -4,6 +4,7 @@ use super::claims::Store;
 use super::embedded::EmbeddedStore;
 use super::journal::{Journal, JournalOptions};
 use super::memory::MemoryStore;
+use super::read_counts::ReadCounts;
 use crate::model::clock::Clock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ mod clocks;
 mod durable;
 mod holds;
 mod promises;
+mod read_counts;
 mod restarts;
 pub(crate) mod same;
 pub(crate) mod simulated_store;
@@ -39,7 +41,7 @@ impl TestStore {
     /// The store, as it was left. The one before has to be dropped.
     pub(crate) fn open(&self) -> Arc<dyn Store> {
         match self {
-            Self::Memory(clock) => Arc::new(MemoryStore::new(*clock)),
+            Self::Memory(clock) => Arc::new(ReadCounts::new(Arc::new(MemoryStore::new(*clock)))),
             Self::Embedded(data, clock) => embedded(data.path(), *clock),
         }
     }

@@ -46,6 +46,7 @@ impl Waiters {
             StoreEvent::Decided(decided) => self.wake(&decided.key),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)

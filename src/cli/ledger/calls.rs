@@ -109,6 +109,7 @@ impl LedgerCalls {
             Some(
                 StoreEvent::Reserved(_)
                 | StoreEvent::Spent(_)
+                | StoreEvent::Tallied(_)
                 | StoreEvent::Entered { .. }
                 | StoreEvent::Planned { .. }
                 | StoreEvent::Steered(_)

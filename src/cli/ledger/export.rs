@@ -67,6 +67,7 @@ impl ExportArgs {
             StoreEvent::Decided(decided) => Some(decided.id),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)

@@ -72,6 +72,7 @@ impl History {
             }
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)

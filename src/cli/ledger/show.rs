@@ -107,6 +107,7 @@ impl LedgerShowArgs {
             StoreEvent::Decided(decided) => decided.id.to_string(),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
@@ -196,6 +197,7 @@ impl Story {
             }
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)

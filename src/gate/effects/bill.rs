@@ -1,7 +1,7 @@
 //! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
-use crate::gate::effects::{Effects, exceed, of_task, unavailable};
+use crate::gate::effects::{Effects, exceed, unavailable};
 use crate::gate::record;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
@@ -13,12 +13,14 @@ use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::model::task::{TaskOrigin, TaskSource};
+use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
 use crate::store::state::Millis;
 use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
-use crate::store::state::command::{Spend, StoreCommand};
+use crate::store::state::command::{Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often within its idle time a task that is only refused is noted.
@@ -33,9 +35,11 @@ pub(in crate::gate) struct Bill {
     /// What it asks of the task, and what the task may use.
     pub(in crate::gate) asked: BudgetDemand,
     /// The task so far, when that can matter.
-    pub(in crate::gate) before: Option<TaskUsage>,
+    pub(in crate::gate) before: Option<Arc<TaskUsage>>,
     /// Does the loop detector watch?
     pub(in crate::gate) watched: bool,
+    /// Is it a read that nothing written limits? It is counted once it has ended.
+    pub(in crate::gate) is_only_counted: bool,
     /// Whose the task is.
     pub(in crate::gate) origin: TaskOrigin,
     /// The limit that the call would go over, where a person may let it.
@@ -58,6 +62,11 @@ impl Bill {
             call: if self.watched { seen() } else { 0 },
             row: self.before.as_ref().map_or(0, |task| task.equal_calls),
         }
+    }
+
+    /// Whether anything has to know what it uses.
+    pub(in crate::gate) fn is_counted(&self) -> bool {
+        self.watched || self.asked.limits.is_limited()
     }
 
     /// The limits that hold for it: where a person is asked, all but those at which one is.
@@ -84,7 +93,7 @@ impl Bill {
 
     /// The task's last calls, oldest first.
     pub(in crate::gate) fn history(&self) -> &[SeenCall] {
-        self.before.as_ref().map_or(&[], |task| &task.history)
+        self.before.as_deref().map_or(&[], |task| &task.history)
     }
 }
 
@@ -96,15 +105,20 @@ impl Effects {
         bill: &Bill,
         left: &mut Option<Value>,
     ) -> Result<Option<Dimension>, Refusal> {
-        let (view, now) = (self.look(of_task(bill.task)).await?, self.store.now());
-        let known = bill.asked.limits.current(view.task.as_ref(), now);
-        if let Some(stopped) = known.and_then(|task| task.stopped.as_ref()) {
+        let now = self.store.now();
+        let known = if bill.is_only_counted {
+            bill.before.clone()
+        } else {
+            self.known(bill.task, false).await?
+        };
+        let task = known.as_deref();
+        let current = bill.asked.limits.current(task, now);
+        if let Some(stopped) = current.and_then(|task| task.stopped.as_ref()) {
             return Err(stopped_by(stopped));
         }
         if !bill.asked.limits.is_limited() {
             return Ok(None);
         }
-        let task = view.task.as_ref();
         match bill.asked.limits.admit(task, &bill.asked.price, now) {
             Ok(before) => {
                 *left = Some(shown(&before.after(&bill.asked.price)));
@@ -160,6 +174,41 @@ impl Effects {
     }
 }
 
+/// What a call asks of its task within `limits`, and what it then holds.
+pub(in crate::gate) fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
+    let (task, price) = (bill.task, bill.asked.price.clone());
+    let reserved = Reserved {
+        task,
+        tool: price.tool.clone(),
+        cost: price.cost,
+        charge: Charge::Release,
+        since: 0,
+        reader: None,
+    };
+    let reserve = Reserve {
+        task,
+        limits,
+        price,
+        origin: Some(bill.origin.clone()),
+        hold: None,
+    };
+    (reserve, reserved)
+}
+
+/// What a read holds that is only counted, when it has ended: nothing is kept free for it before.
+pub(in crate::gate) fn read(bill: &Bill) -> Reserved {
+    let (_, reserved) = reservation(bill, BudgetLimits::default());
+    let reader = Reader {
+        task: bill.task,
+        idle: bill.asked.limits.idle,
+        origin: bill.origin.clone(),
+    };
+    Reserved {
+        reader: Some(Box::new(reader)),
+        ..reserved
+    }
+}
+
 /// A call as its task's plan has it: tool and arguments.
 pub(in crate::gate) fn planned_call(call: &Call) -> Digest {
     let judged = &call.judged;
@@ -201,4 +250,6 @@ pub(in crate::gate) struct Reserved {
     pub(in crate::gate) charge: Charge,
     /// A time at which it had been reserved.
     pub(in crate::gate) since: Millis,
+    /// Whose it is, where nothing was reserved and it is only counted.
+    pub(in crate::gate) reader: Option<Box<Reader>>,
 }

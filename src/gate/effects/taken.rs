@@ -22,7 +22,8 @@ use crate::store::claims::StoreError;
 use crate::store::state::budget::SeenCall;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, Spend, StoreCommand};
-use crate::store::state::settlement::Evidence;
+use crate::store::state::settlement::{Charge, Evidence};
+use crate::store::state::tally::EndedRead;
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;
@@ -110,30 +111,50 @@ impl Taken {
                 .map(|()| None),
             None => Ok(Some(entry)),
         };
-        if let Some(Reserved {
+        if let Some(reserved) = reserved
+            && let Err(error) = reserved.settle(effects, ended).await
+        {
+            tracing::warn!(%error, "a call is not counted");
+        }
+        drop(slot);
+        left
+    }
+}
+
+impl Reserved {
+    async fn settle(self, effects: &Effects, ended: Ended) -> Result<(), StoreError> {
+        let Self {
             task,
             tool,
             cost,
             charge,
             since,
-        }) = reserved
-        {
-            let charge = Some((cost, charge));
-            let spend = Spend {
-                task,
-                tool,
-                charge,
-                failed: ended.failed,
-                seen: Some(ended.seen),
-                since: Some(since),
-                is_refused: false,
+            reader,
+        } = self;
+        if let Some(reader) = reader {
+            let sent = match charge {
+                Charge::Release => None,
+                Charge::Hold => Some((tool, cost)),
+                Charge::Settle(cost) => Some((tool, cost)),
             };
-            if let Err(error) = effects.store.run(StoreCommand::Spend(spend), None).await {
-                tracing::warn!(%error, "a call is not counted");
-            }
+            let read = EndedRead {
+                sent,
+                failed: ended.failed,
+                seen: ended.seen,
+            };
+            return effects.reads.count(*reader, read).await;
         }
-        drop(slot);
-        left
+        let spend = Spend {
+            task,
+            tool,
+            charge: Some((cost, charge)),
+            failed: ended.failed,
+            seen: Some(ended.seen),
+            since: Some(since),
+            is_refused: false,
+        };
+        let settled = effects.store.run(StoreCommand::Spend(spend), None).await;
+        settled.map(drop)
     }
 }
 

@@ -32,6 +32,10 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             }
         }
         StoreEvent::Spent(spent) => apply_spent(spent, view),
+        StoreEvent::Tallied(tallied) => {
+            let task = begun(&mut view.task, tallied.begins.as_ref(), tallied.since);
+            task.tally(&tallied.reads, tallied.at);
+        }
         StoreEvent::Entered {
             state, begins, at, ..
         } => {

@@ -397,24 +397,22 @@ impl TaskUsage {
         self.failures += u64::from(failed);
         self.failures_in_a_row += u64::from(failed);
         self.last = self.last.max(now);
-        let Some(seen) = seen else { return };
+        if let Some(seen) = seen {
+            self.see(seen);
+        }
+    }
+
+    /// Keeps a call in mind for the loop detector.
+    pub(super) fn see(&mut self, seen: SeenCall) {
         // What was refused or never answered is no step of a circle here: its agent may ask again until
         // it is answered.
         if !seen.refused {
             let last = self.history.last();
             let is_equal = last.is_some_and(|last| last.call == seen.call);
-            self.equal_calls = if is_equal { self.equal_calls + 1 } else { 1 };
+            let before = if is_equal { self.equal_calls } else { 0 };
+            self.equal_calls = before.saturating_add(u64::from(seen.times));
         }
-        let same = self.history.last_mut().filter(|last| {
-            (last.call, last.outcome, last.refused) == (seen.call, seen.outcome, seen.refused)
-        });
-        if let Some(last) = same {
-            last.times = last.times.saturating_add(seen.times);
-        } else {
-            let surplus = (self.history.len() + 1).saturating_sub(MAX_SEEN_CALLS);
-            self.history.drain(..surplus);
-            self.history.push(seen);
-        }
+        see(&mut self.history, seen);
     }
 
     /// Comes to a state. A plan begins with the first step that is planned, and ends when its task
@@ -493,10 +491,24 @@ impl TaskUsage {
         }
     }
 
-    fn tool(&mut self, tool: &str) -> &mut ToolUsage {
+    pub(super) fn tool(&mut self, tool: &str) -> &mut ToolUsage {
         let known = self.tools.contains_key(tool) || self.tools.len() < MAX_COUNTED_TOOLS;
         self.tools
             .entry(ToolName::new(if known { tool } else { OTHER_TOOLS_KEY }))
             .or_default()
+    }
+}
+
+/// Adds `seen` to the last calls, oldest first; equal ones in a row stand once.
+pub(super) fn see(history: &mut Vec<SeenCall>, seen: SeenCall) {
+    let same = history.last_mut().filter(|last| {
+        (last.call, last.outcome, last.refused) == (seen.call, seen.outcome, seen.refused)
+    });
+    if let Some(last) = same {
+        last.times = last.times.saturating_add(seen.times);
+    } else {
+        let surplus = (history.len() + 1).saturating_sub(MAX_SEEN_CALLS);
+        history.drain(..surplus);
+        history.push(seen);
     }
 }

@@ -6,6 +6,7 @@ use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::ClaimPhase;
 use super::hold::HoldQuestion;
 use super::settlement::{Charge, Evidence};
+use super::tally::ReadTally;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -24,6 +25,8 @@ pub enum StoreCommand {
     Reserve(Reserve),
     /// What became of a call without a claim.
     Spend(Spend),
+    /// Count reads that took no part of a budget.
+    Tally(TaskTally),
     /// A task comes to another state, as its agent says.
     Enter(EnterState),
     /// A call that the task has planned (003-11).
@@ -163,6 +166,21 @@ pub struct Spend {
     pub is_refused: bool,
 }
 
+/// Reads of a task that nothing written limits.
+#[derive(Debug, Clone)]
+pub struct TaskTally {
+    /// Whose they are.
+    pub task: Digest,
+    /// The reads.
+    pub reads: ReadTally,
+    /// When the first of them ended.
+    pub since: Millis,
+    /// Milliseconds without a call after which the task has ended.
+    pub idle: Option<u64>,
+    /// Whose the task is, should it begin.
+    pub origin: TaskOrigin,
+}
+
 /// A call that needs a person.
 #[derive(Debug, Clone)]
 pub struct HoldRequest {
@@ -238,6 +256,7 @@ impl StoreCommand {
                 ..StoreKeys::default()
             },
             Self::Spend(Spend { task, .. })
+            | Self::Tally(TaskTally { task, .. })
             | Self::Enter(EnterState { task, .. })
             | Self::Plan { task, .. }
             | Self::Steer(SteerTask { task, .. }) => StoreKeys {

@@ -6,6 +6,7 @@ use super::claim::{Claim, ClaimPhase};
 use super::fence::SessionFence;
 use super::hold::{self, Hold, OperatorDecision};
 use super::settlement::{Charge, Evidence};
+use super::tally::ReadTally;
 use super::{Millis, StoreKeys};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::Digest;
@@ -28,6 +29,8 @@ pub enum StoreEvent {
     Reserved(BudgetReserved),
     /// It is known what became of a call without a claim.
     Spent(BudgetSettled),
+    /// Reads that took no part of a budget came to their ends.
+    Tallied(ReadsTallied),
     /// A task came to another state.
     Entered {
         /// The task.
@@ -318,6 +321,22 @@ pub struct BudgetSettled {
     pub at: Millis,
 }
 
+/// Reads of a task are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadsTallied {
+    /// Whose they are.
+    pub task: Digest,
+    /// The reads.
+    pub reads: ReadTally,
+    /// Whose the task is, if it began with these.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub begins: Option<TaskOrigin>,
+    /// When the first of them ended.
+    pub since: Millis,
+    /// When the last of them had.
+    pub at: Millis,
+}
+
 impl Intended {
     /// What the call counts as in its task.
     pub fn counted(&self) -> &str {
@@ -355,6 +374,7 @@ impl StoreEvent {
                 ..StoreKeys::default()
             },
             Self::Spent(BudgetSettled { task, .. })
+            | Self::Tallied(ReadsTallied { task, .. })
             | Self::Entered { task, .. }
             | Self::Planned { task, .. }
             | Self::Steered(TaskSteered { task, .. })
@@ -393,6 +413,7 @@ impl StoreEvent {
             Self::Settled(settled) => settled.at,
             Self::Reserved(reserved) => reserved.at,
             Self::Spent(spent) => spent.at,
+            Self::Tallied(tallied) => tallied.at,
             Self::Fenced { at, .. } | Self::Entered { at, .. } | Self::Planned { at, .. } => *at,
             Self::Steered(steered) => steered.at,
             Self::Carried(Carried::Claim(_, claim)) => claim.changed,
@@ -417,6 +438,7 @@ impl StoreEvent {
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
+            | Self::Tallied(_)
             | Self::Entered { .. }
             | Self::Planned { .. }
             | Self::Steered(_)
@@ -439,6 +461,7 @@ impl StoreEvent {
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
+            | Self::Tallied(_)
             | Self::Entered { .. }
             | Self::Planned { .. }
             | Self::Steered(_)

@@ -5,13 +5,15 @@ use super::TestStore;
 use crate::model::clock::hands::TestClock;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::task::TaskOrigin;
 use crate::store::claims::Store;
-use crate::store::state::budget::{BudgetLimits, Price, Rate};
+use crate::store::state::budget::{BudgetLimits, Price, Rate, SeenCall};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{
-    Decide, HoldBounds, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
+    Decide, HoldBounds, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand, TaskTally,
 };
 use crate::store::state::settlement::{Charge, Evidence};
+use crate::store::state::tally::{EndedRead, ReadTally};
 use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
 use crate::store::state::{StoreKeys, StoreView};
 use std::collections::BTreeMap;
@@ -114,6 +116,7 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             origin: None,
             hold: None,
         }),
+        (2, _) if dice.once_in(2) => tally(dice, key, tool),
         (2, _) => spent(dice, key, tool),
         (3..7, Some(intent)) => settled(dice, &intent),
         _ => {
@@ -149,6 +152,27 @@ fn spent(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
         seen: None,
         since: None,
         is_refused: false,
+    })
+}
+
+fn tally(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
+    let seen = SeenCall {
+        call: key,
+        outcome: dice.roll(2),
+        refused: false,
+        times: 1,
+    };
+    let read = EndedRead {
+        sent: Some((ToolName::new(tool), 1)),
+        failed: dice.once_in(2),
+        seen,
+    };
+    StoreCommand::Tally(TaskTally {
+        task: of(b't', dice.roll(2)),
+        reads: ReadTally::of(read),
+        since: 0,
+        idle: None,
+        origin: TaskOrigin::default(),
     })
 }
 

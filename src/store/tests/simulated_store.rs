@@ -283,7 +283,10 @@ impl Store for SimulatedStore {
             Ok((event, record)) => {
                 let is_awaited = !matches!(
                     event,
-                    StoreEvent::Reserved(_) | StoreEvent::Spent(_) | StoreEvent::Entered { .. }
+                    StoreEvent::Reserved(_)
+                        | StoreEvent::Spent(_)
+                        | StoreEvent::Tallied(_)
+                        | StoreEvent::Entered { .. }
                 );
                 let written = if is_awaited {
                     self.disk.until(record).await

@@ -75,6 +75,31 @@ async fn names_who_and_why(setup: &Setup) {
     }
 }
 
+/// 003-09: operators see the reads of a task that nothing limits, each of them and at once, and still
+/// after toolgate has ended; a task that is stopped between two reads makes no more.
+#[tokio::test]
+async fn operators_see_what_a_task_has_read() {
+    let mut bank = Bank::with("").await;
+    for (already, calls) in [(0, 40), (40, 1)] {
+        let read = codes(&bank.agent(), "bank__look", calls, |n| json!({ "n": n })).await;
+        assert_eq!(read, vec![""; calls]);
+        if already == 0 {
+            assert_eq!(bank.task().await["steps"], 40);
+        }
+        let gate = bank.gate.stop().await.start().await;
+        bank = Bank { gate, ..bank };
+        let task = bank.task().await;
+        assert_eq!(task["tool_calls"], json!(already + calls), "{task}");
+    }
+    let id = bank.task().await["id"].as_str().unwrap().to_owned();
+    let look = || async { anew(&bank.agent(), "bank__look", json!({})).await };
+    assert_eq!(code(&look().await), None);
+    let (status, said) = bank.says(&["tasks", "stop", &id, "--why", "enough"]).await;
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(code(&look().await).as_deref(), Some("task_stopped"));
+    assert_eq!(bank.server.executions(), 42);
+}
+
 /// 003-09: a task that is stopped while one of its calls is held runs that no more, though an
 /// operator has allowed it.
 #[tokio::test]

@@ -133,6 +133,7 @@ impl SimulatedWorld {
                 }
                 StoreEvent::Reserved(_)
                 | StoreEvent::Spent(_)
+                | StoreEvent::Tallied(_)
                 | StoreEvent::Entered { .. }
                 | StoreEvent::Planned { .. }
                 | StoreEvent::Steered(_)

@@ -10,6 +10,7 @@ use super::*;
 mod anew;
 mod failures;
 mod rates;
+mod tallies;
 
 fn price(tool: &str, cost: u64) -> Price {
     Price {

@@ -1,6 +1,7 @@
 //! Events as the journal keeps them.
 
-use super::super::event::{BudgetSettled, decode, encode};
+use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
+use super::super::tally::{EndedRead, ReadTally};
 use super::*;
 use crate::store::state::event::Carried;
 use proptest::prelude::*;
@@ -156,11 +157,33 @@ fn spent() -> impl Strategy<Value = StoreEvent> {
         })
 }
 
+fn tallied() -> impl Strategy<Value = StoreEvent> {
+    (".*", any::<[u64; 4]>()).prop_map(|(tool, [cost, call, since, at])| {
+        StoreEvent::Tallied(ReadsTallied {
+            task: named("task"),
+            reads: ReadTally::of(EndedRead {
+                sent: (at % 2 == 0).then(|| (ToolName::new(&tool), cost)),
+                failed: at % 3 == 0,
+                seen: budget::SeenCall {
+                    call,
+                    outcome: cost,
+                    refused: false,
+                    times: 1,
+                },
+            }),
+            begins: (at % 5 == 0).then(TaskOrigin::default),
+            since,
+            at,
+        })
+    })
+}
+
 fn event() -> impl Strategy<Value = StoreEvent> {
     prop_oneof![
         settled(),
         intended(),
         spent(),
+        tallied(),
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
             StoreEvent::Reserved(BudgetReserved {
                 task: named("task"),

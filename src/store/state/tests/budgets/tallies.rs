@@ -1,0 +1,145 @@
+//! Reads that are summed up count like the same reads one after the other.
+
+use super::*;
+use crate::model::task::TaskOrigin;
+use crate::store::state::command::SteerTask;
+use crate::store::state::command::TaskTally;
+use crate::store::state::event::TaskAct;
+use crate::store::state::tally::{EndedRead, ReadTally};
+use proptest::prelude::*;
+
+const TOOLS: [&str; 3] = ["bank__see", "bank__list", "mail__read"];
+
+/// A read, and whether it was sent.
+#[derive(Debug, Clone)]
+struct SomeRead {
+    tool: usize,
+    cost: u64,
+    is_sent: bool,
+    failed: bool,
+    seen: SeenCall,
+}
+
+fn some_read() -> impl Strategy<Value = SomeRead> {
+    (0..TOOLS.len(), 0..4_u64, 0..8_u8, 0..3_u64, 0..3_u64).prop_map(
+        |(tool, cost, how, call, outcome)| SomeRead {
+            tool,
+            cost,
+            is_sent: how > 0,
+            failed: how == 1,
+            seen: SeenCall {
+                call,
+                outcome,
+                refused: how == 0,
+                times: 1,
+            },
+        },
+    )
+}
+
+fn spend_of(read: &SomeRead) -> StoreCommand {
+    let charge = if read.is_sent {
+        Charge::Hold
+    } else {
+        Charge::Release
+    };
+    StoreCommand::Spend(Spend {
+        task: named("task"),
+        tool: ToolName::new(TOOLS[read.tool]),
+        charge: Some((read.cost, charge)),
+        failed: read.failed,
+        seen: Some(read.seen),
+        since: Some(START_MS),
+        is_refused: false,
+    })
+}
+
+fn tally_of(reads: &[SomeRead]) -> StoreCommand {
+    let mut sum = ReadTally::default();
+    for read in reads {
+        let tool = ToolName::new(TOOLS[read.tool]);
+        sum.extend(ReadTally::of(EndedRead {
+            sent: read.is_sent.then_some((tool, read.cost)),
+            failed: read.failed,
+            seen: read.seen,
+        }));
+    }
+    StoreCommand::Tally(TaskTally {
+        task: named("task"),
+        reads: sum,
+        since: START_MS,
+        idle: Some(1000),
+        origin: TaskOrigin::default(),
+    })
+}
+
+proptest! {
+    /// 003-115, 003-119: however reads are cut into sums, the task is the same afterwards.
+    #[test]
+    fn sums_are_what_their_reads_are(
+        reads in prop::collection::vec(some_read(), 1..200),
+        size in 1..40_usize,
+    ) {
+        let (mut each, mut summed) = (StoreView::default(), StoreView::default());
+        for read in &reads {
+            let mut reserve = reserve(&BudgetLimits::default(), TOOLS[read.tool], read.cost);
+            if let StoreCommand::Reserve(reserve) = &mut reserve {
+                reserve.origin = Some(TaskOrigin::default());
+            }
+            run(&mut each, &reserve, START_MS).unwrap();
+            run(&mut each, &spend_of(read), START_MS).unwrap();
+        }
+        // A sum ends with the read that fills it, as reads are counted.
+        let mut rest: &[SomeRead] = &reads;
+        while !rest.is_empty() {
+            let size = size.min(rest.len()).min(MAX_SEEN_CALLS);
+            run(&mut summed, &tally_of(&rest[..size]), START_MS).unwrap();
+            rest = &rest[size..];
+        }
+        let unsent_tools = |view: StoreView| {
+            let mut task = view.task.unwrap();
+            task.tools.retain(|_, used| used.calls > 0);
+            task
+        };
+        prop_assert_eq!(unsent_tools(each), unsent_tools(summed));
+    }
+}
+
+/// guarantees §6: reads of a task that has ended idle begin another, and those of one that an operator
+/// has stopped leave it stopped.
+#[test]
+fn sums_begin_a_task_that_has_ended() {
+    let read = SomeRead {
+        tool: 0,
+        cost: 2,
+        is_sent: true,
+        failed: false,
+        seen: SeenCall {
+            call: 1,
+            outcome: 1,
+            refused: false,
+            times: 1,
+        },
+    };
+    let mut view = StoreView::default();
+    run(&mut view, &tally_of(std::slice::from_ref(&read)), START_MS).unwrap();
+    let later = |view: &mut StoreView| {
+        let mut tally = tally_of(std::slice::from_ref(&read));
+        if let StoreCommand::Tally(tally) = &mut tally {
+            tally.since = START_MS + 1000;
+        }
+        run(view, &tally, START_MS + 1001).unwrap();
+        let task = view.task.as_ref().unwrap();
+        (task.began, task.steps, task.cost, task.stopped.is_some())
+    };
+    let mut stopped = view.clone();
+    let stop = StoreCommand::Steer(SteerTask {
+        task: named("task"),
+        act: TaskAct::Stop,
+        who: "ann".to_owned(),
+        why: "it is due".to_owned(),
+    });
+    run(&mut stopped, &stop, START_MS + 1).unwrap();
+    assert_eq!(later(&mut view), (START_MS + 1000, 1, 2, false));
+    assert_eq!(later(&mut stopped), (START_MS, 2, 4, true));
+}
