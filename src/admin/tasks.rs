@@ -47,8 +47,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/tasks", get(list))
         .route("/api/tasks/{task}", get(show))
-        .route("/api/tasks/{task}/stop", post(stop))
-        .route("/api/tasks/{task}/reset", post(reset))
+        .route("/api/tasks/{task}/{act}", post(steered))
 }
 
 fn may_read(door: &OperatorsDoor, known: &OperatorIdentity) -> Result<(), Response> {
@@ -87,30 +86,25 @@ async fn show(
     Ok(json_answer(StatusCode::OK, &found))
 }
 
-async fn stop(
-    Path(id): Path<String>,
+async fn steered(
+    Path((id, act)): Path<(String, String)>,
     known: OperatorIdentity,
     State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
+    let act = match act.as_str() {
+        "stop" => TaskAct::Stop,
+        "reset" => TaskAct::Reset,
+        _ => {
+            let hint = "POST /api/tasks/{task}/stop or /reset";
+            return Err(refusal(StatusCode::NOT_FOUND, "there is no such act", hint));
+        }
+    };
     let why = wanted(&door, &known, &headers, body).await?;
     let who = known.name;
-    let act = TaskAct::Stop;
-    made(&door, SteerRequest { id, act, who, why }).await
-}
-
-async fn reset(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    let why = wanted(&door, &known, &headers, body).await?;
-    let who = known.name;
-    let act = TaskAct::Reset;
-    made(&door, SteerRequest { id, act, who, why }).await
+    let request = SteerRequest { id, act, who, why };
+    made(&door, request).await
 }
 
 /// The reason of an operator who may ask.

@@ -18,6 +18,7 @@ use crate::gate::record::timing::StageTimer;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
+use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
@@ -46,6 +47,21 @@ impl<'a> RecordedCall<'a> {
     /// The tool that it names, if one is offered: an agent can name anything.
     pub(in crate::gate) fn listed(&self) -> Option<&'a Tool> {
         self.tool.filter(|tool| tool.is_listed)
+    }
+}
+
+/// The entry of `judged` with what all its entries say alike: whose it is, and where it came from.
+pub(in crate::gate) fn entry_of(judged: &ToolCall, caller: &Caller) -> Entry {
+    Entry {
+        request_id: judged.request_id.clone(),
+        trace_id: judged.trace_id.clone(),
+        user_id: caller.user_id(),
+        agent_id: caller.agent_id(),
+        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+        roles: caller.roles.clone(),
+        session: session(judged),
+        revision: judged.revision.to_owned(),
+        ..Entry::default()
     }
 }
 

@@ -122,6 +122,11 @@ impl HoldingGate {
 
     /// Runs `toolgate approvals …` as that operator.
     pub async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
+        self.runs(operator, &[&["approvals"], args].concat()).await
+    }
+
+    /// Runs `toolgate …` as that operator; gives both outputs.
+    async fn runs(&self, operator: &str, words: &[&str]) -> (i32, String) {
         let door = self.gate.operators.to_string();
         let around = [
             "--config",
@@ -131,8 +136,7 @@ impl HoldingGate {
             "--as",
             operator,
         ];
-        let (code, out, err) =
-            run(&self.gate.setup, &[&["approvals"], args, &around].concat()).await;
+        let (code, out, err) = run(&self.gate.setup, &[words, &around].concat()).await;
         (code, out + &err)
     }
 

@@ -2,7 +2,7 @@
 //! The findings are taken apart field by field, and the entry is written out field by field: a new
 //! one of either does not compile until this file says what becomes of it.
 
-use super::{Ending, RecordedCall, grounds, is_tool_error, outcome_of, said, session};
+use super::{Ending, RecordedCall, entry_of, grounds, is_tool_error, outcome_of, said};
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::record::findings::ApprovalFound;
@@ -41,14 +41,6 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
     Entry {
         time: recorded.gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
-        request_id: judged.request_id.clone(),
-        trace_id: judged.trace_id.clone(),
-        user_id: caller.user_id(),
-        agent_id: caller.agent_id(),
-        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
-        roles: caller.roles.clone(),
-        session: session(judged),
-        revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
         schema_hash: recorded.listed().map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
@@ -89,8 +81,8 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         fence: found.fence,
         cost: found.cost,
         budget_remaining: found.budget_remaining,
-        // What only messages, looks at the server and sums have.
-        ..Entry::default()
+        // Besides, what only messages, looks at the server and sums have.
+        ..entry_of(judged, caller)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ledger entry of a look at the tool server (`probe`): toolgate asks in the agent's place, so
 //! it is no call of the agent's, but nothing is sent that no entry tells of.
 
-use super::{is_tool_error, said, session};
+use super::{entry_of, is_tool_error, said};
 use crate::gate::Gate;
 use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;
@@ -94,14 +94,6 @@ impl MadeLook<'_> {
         Entry {
             time: gate.clock.wall().to_string(),
             action_id: ActionId::generate().to_string(),
-            request_id: judged.request_id.clone(),
-            trace_id: judged.trace_id.clone(),
-            user_id: caller.user_id(),
-            agent_id: caller.agent_id(),
-            tenant_id: caller.tenant.as_ref().map(ToString::to_string),
-            roles: caller.roles.clone(),
-            session: session(judged),
-            revision: judged.revision.to_owned(),
             tool: tool.name.to_string(),
             method: Some(PROBE_METHOD.to_owned()),
             probe_of: Some(of.to_string()),
@@ -127,7 +119,7 @@ impl MadeLook<'_> {
             upstream_ms: took,
             policy: call.origin.policy.version.clone(),
             attempts: 1,
-            ..Entry::default()
+            ..entry_of(judged, caller)
         }
     }
 }

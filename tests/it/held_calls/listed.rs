@@ -4,17 +4,7 @@ use super::*;
 
 /// `toolgate calls` as an operator who resolves, with standard error.
 async fn calls(stage: &HoldingGate, words: &[&str]) -> (i32, String) {
-    let door = stage.gate.operators.to_string();
-    let around = [
-        "--config",
-        "toolgate.yaml",
-        "--admin",
-        &door,
-        "--as",
-        "rita",
-    ];
-    let (code, out, err) = run(&stage.gate.setup, &[&["calls"], words, &around].concat()).await;
-    (code, out + &err)
+    stage.runs("rita", &[&["calls"], words].concat()).await
 }
 
 /// 003-46: `calls list` tells a held call, until when and what it waits for, not its

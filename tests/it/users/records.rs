@@ -2,7 +2,7 @@
 
 use super::{CALLERS, FRONT_ENDS, bot, call_for, order, orders, shop};
 use crate::harness::answer::code;
-use crate::harness::gate::run;
+use crate::harness::gate::{run, runs};
 use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Script};
 use serde_json::{Value, json};
@@ -126,18 +126,9 @@ async fn samples_name_the_user() {
     assert_eq!(wrong(pack).await, (3, 0));
     let swapped = pack.replace("ada", "eve").replace("bob", "ada");
     assert_eq!(wrong(&swapped).await, (1, 2));
-    let explain = [
-        "explain",
-        "--config",
-        "toolgate.yaml",
-        "--agent",
-        "bot",
-        "--tool",
-        "shop__rule",
-    ];
     for (user, code) in [("ada", 0), ("bob", 1)] {
-        let ended = setup.run(&[&explain[..], &["--user", user]].concat()).await;
-        let out = String::from_utf8_lossy(&ended.stdout).into_owned();
-        assert_eq!(ended.status.code(), Some(code), "{user}: {out}");
+        let explain = "explain --config toolgate.yaml --agent bot --tool shop__rule --user";
+        let (status, out, _) = runs(&setup, &format!("{explain} {user}")).await;
+        assert_eq!(status, code, "{user}: {out}");
     }
 }
