@@ -22,7 +22,7 @@ use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
 use crate::policy::live::LivePolicy;
 use crate::side::{Sides, sums::LedgerSums};
-use crate::store::journal::Journal;
+use crate::store::journal::{Item, Journal, JournalError};
 use crate::telemetry::metrics::Metrics;
 use case::Subject;
 use catalogue::toolbox::Toolbox;
@@ -70,6 +70,15 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Queues what the ledger keeps of a call besides its entry: what is queued after it is durable
+    /// after it.
+    fn keep(&self, contents: Vec<Item>) -> Result<(), JournalError> {
+        if contents.is_empty() {
+            return Ok(());
+        }
+        self.journal.append_unless_crowded(contents).map(drop)
+    }
+
     /// Room for one more call in flight, of a tool that nobody has taken away while the call waited
     /// (003-41).
     fn slot(&self, subject: &Subject<'_>) -> Result<Slot, Refusal> {

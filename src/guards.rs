@@ -5,6 +5,7 @@
 pub(crate) mod allowlist;
 pub(crate) mod approval;
 pub(crate) mod arguments;
+pub(crate) mod audit;
 pub(crate) mod budget;
 pub(crate) mod confirms;
 pub(crate) mod evidence;
@@ -210,8 +211,8 @@ pub struct ToolRules {
     pub secrets: secrets::Rule,
     /// Step 16.
     pub results: results::Rule,
-    /// Arguments, by name, that the ledger keeps as sent.
-    pub audit: Vec<String>,
+    /// What the ledger keeps of calls.
+    pub audit: audit::Rule,
 }
 
 /// An argument that decides what a call may do, that is bounded, or that is changed: a tool without

@@ -5,6 +5,7 @@ pub mod approvers;
 pub mod call;
 pub mod caller;
 pub mod clock;
+pub mod content;
 pub(crate) mod counted;
 pub mod diagnostic;
 pub mod digest;

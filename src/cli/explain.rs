@@ -295,6 +295,9 @@ impl Screen<'_> {
         if !names.is_empty() {
             let _ = writeln!(self.out, "  secrets     needed   {}", names.join(", "));
         }
+        if let Some(words) = rules.audit.describe() {
+            let _ = writeln!(self.out, "  ledger      keeps    {words}");
+        }
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) mod call_filter;
 pub(super) mod calls;
+mod contents;
 mod export;
 mod history;
 mod list;
@@ -78,6 +79,9 @@ struct LedgerShowArgs {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    /// Also what was sent and what came back, where the contract's `audit` has it kept
+    #[arg(long)]
+    contents: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +94,9 @@ struct ExportArgs {
     /// Only the entries of calls, not the events behind them
     #[arg(long)]
     entries: bool,
+    /// Also what was sent and what came back of calls, where their contract's `audit` has it kept
+    #[arg(long)]
+    contents: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -16,6 +16,7 @@ use crate::gate::pipeline::run;
 use crate::gate::prepare::prepared;
 use crate::gate::record::Ending;
 use crate::gate::record::RecordedCall;
+use crate::gate::record::contents;
 use crate::gate::record::counting::Counted;
 use crate::gate::record::counting::count;
 use crate::gate::record::effect;
@@ -36,6 +37,7 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::refusal::Refusal;
 use crate::store::claims::StoreError;
+use crate::store::journal::Item;
 use crate::store::state::budget::Dimension;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
@@ -111,6 +113,16 @@ impl<'a> EndedCall<'a> {
             claimed: taken.claim.is_some(),
             executed: is_executed.then(|| effect(&entry)),
         };
+        let contents = contents(live, tool, &ending);
+        let contents = if counted.claimed {
+            // Before the outcome, so that it is durable with it.
+            if let Err(error) = gate.keep(contents) {
+                tracing::warn!(%error, "the result of a call is not kept");
+            }
+            Vec::new()
+        } else {
+            contents
+        };
         let kept = Ended {
             failed: has_failed(&entry),
             seen: seen(&entry),
@@ -125,7 +137,8 @@ impl<'a> EndedCall<'a> {
             Ok(entry) => {
                 if let Some(entry) = entry {
                     let outcome = outcome_of(&ending, &live.found);
-                    gate.sums.enter_call(entry, outcome, || !live.changes());
+                    gate.sums
+                        .enter_call(entry, contents, outcome, || !live.changes());
                 }
                 (ending, None)
             }
@@ -168,6 +181,19 @@ impl<'a> EndedCall<'a> {
             self.recorded.gate.tell(&self.recorded, tool, &self.ending);
         }
     }
+}
+
+/// What the ledger keeps of the call besides its entry.
+fn contents(live: &mut Live<'_>, tool: Option<&Tool>, ending: &Ending) -> Vec<Item> {
+    let recorded = live.recorded(tool);
+    let mut contents = if recorded.found.has_kept_arguments {
+        Vec::new()
+    } else {
+        contents::arguments(&recorded, Some(ending))
+    };
+    contents.extend(contents::result(&recorded, ending));
+    live.found.has_kept_arguments = true;
+    contents
 }
 
 /// How the call ends after all: an agent that goes on with what is refused reads beside it that it

@@ -372,7 +372,16 @@ impl<'p> World for Live<'p> {
                 cleared: Cleared::Read(case.watched),
             }));
         };
-        let entry = record::entry::intent(&self.recorded(Some(&case.subject.tool)));
+        let recorded = self.recorded(Some(&case.subject.tool));
+        let entry = record::entry::intent(&recorded);
+        // Nothing is sent of which the ledger could not keep what its contract says.
+        if !recorded.found.has_kept_arguments {
+            let kept = record::contents::arguments(&recorded, None);
+            self.gate
+                .keep(kept)
+                .map_err(|_| Refusal::StoreUnavailable)?;
+            self.found.has_kept_arguments = true;
+        }
         let next = Beginning {
             keyed,
             confirmed,

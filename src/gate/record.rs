@@ -1,5 +1,6 @@
 //! One ledger entry for every judged call, refused ones too.
 
+pub(in crate::gate) mod contents;
 pub(in crate::gate) mod counting;
 pub mod entry;
 pub mod findings;

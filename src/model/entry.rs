@@ -230,6 +230,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The hash of the arguments as the agent sent them.
+    pub fn sent_hash(&self) -> &str {
+        self.original_params_hash
+            .as_deref()
+            .unwrap_or(&self.params_hash)
+    }
+
     /// The agent.
     pub fn agent(&self) -> &str {
         self.agent_id.as_deref().unwrap_or(&self.user_id)

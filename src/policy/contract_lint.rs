@@ -31,7 +31,12 @@ pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems)
         .unwrap_or_default();
     let derive = ["idempotency", "derive"].map(str::to_owned);
     lost(&derive, &derived, schema, problems);
-    let audited: Vec<Vec<String>> = rules.audit.iter().map(|name| vec![name.clone()]).collect();
+    let audited: Vec<Vec<String>> = rules
+        .audit
+        .plain
+        .iter()
+        .map(|name| vec![name.clone()])
+        .collect();
     lost(&["audit".to_owned()], &audited, schema, problems);
     problems.under("arguments", |problems| {
         rules.arguments.check_against(schema, problems);

@@ -2,7 +2,7 @@
 //! yet are, too.
 
 use crate::guards::{
-    allowlist, approval, arguments, budget, confirms, idempotency, output, permission,
+    allowlist, approval, arguments, audit, budget, confirms, idempotency, output, permission,
 };
 use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
@@ -95,9 +95,9 @@ pub(crate) struct Contract {
     pub secrets: secrets::Settings,
     /// What becomes of results; without it they arrive as they were sent.
     pub results: Option<results::Settings>,
-    /// Arguments that the ledger keeps as sent.
+    /// What the ledger keeps of calls besides hashes.
     #[serde(default)]
-    pub audit: Vec<String>,
+    pub audit: audit::Settings,
     /// What an entry of the ledger must have, by the documents' names; a list has all that every
     /// entry has.
     pub audit_fields: Option<Vec<String>>,

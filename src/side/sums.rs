@@ -9,7 +9,7 @@
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::rate::{Meter, Rate};
-use crate::store::journal::{Extent, Journal};
+use crate::store::journal::{Extent, Item, Journal};
 use crate::telemetry::metrics::{CallOutcome, Metrics};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -289,20 +289,32 @@ impl LedgerSums {
 
     /// Records what a message beside calls made no promise with: by itself, or as part of a sum.
     pub fn enter(&self, entry: Box<Entry>, outcome: CallOutcome) {
-        self.enter_call(entry, outcome, || true);
+        self.enter_call(entry, Vec::new(), outcome, || true);
     }
 
-    /// Records what made no promise: by itself, or as part of a sum. `reads`: whether it changes
-    /// nothing.
-    pub fn enter_call(&self, entry: Box<Entry>, outcome: CallOutcome, reads: impl Fn() -> bool) {
+    /// Records what made no promise: by itself with its `contents`, or as part of a sum. `reads`:
+    /// whether it changes nothing.
+    pub fn enter_call(
+        &self,
+        entry: Box<Entry>,
+        contents: Vec<Item>,
+        outcome: CallOutcome,
+        reads: impl Fn() -> bool,
+    ) {
         let lean = self.journal.extent() >= Extent::Lean;
         let entry = match WriteMode::of(&entry, outcome, lean, reads) {
-            WriteMode::Alone => Some(entry),
+            WriteMode::Alone => return self.record_with(*entry, contents),
             WriteMode::Rated => self.open.take(entry, self.clock.steady(), false),
             WriteMode::Summed => self.open.take(entry, self.clock.steady(), true),
         };
+        // A sum has the arguments of none of its calls.
         if let Some(entry) = entry {
-            self.record(*entry);
+            let contents = if entry.count.is_none() {
+                contents
+            } else {
+                Vec::new()
+            };
+            self.record_with(*entry, contents);
         }
     }
 
@@ -320,6 +332,17 @@ impl LedgerSums {
     pub fn write(&self, all: bool) {
         for entry in self.open.drain(self.clock.steady(), all) {
             self.record(entry);
+        }
+    }
+
+    /// Writes an entry with what is kept beside it, or neither.
+    fn record_with(&self, entry: Entry, mut contents: Vec<Item>) {
+        if contents.is_empty() {
+            return self.record(entry);
+        }
+        contents.push(entry.into());
+        if self.journal.append_unless_crowded(contents).is_err() {
+            self.metrics.ledger_dropped(1);
         }
     }
 

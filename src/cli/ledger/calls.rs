@@ -2,6 +2,7 @@
 //! ended before it could write one. For these there is only the intent, and perhaps what the next
 //! start made of it.
 
+use super::contents::{Contents, LedgerContent};
 use super::text;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
@@ -48,6 +49,8 @@ pub(in crate::cli) struct LedgerCalls {
     records: JournalReader,
     /// Calls that have begun and not ended, with the number of their intent.
     open: BTreeMap<ActionId, (u64, Entry)>,
+    /// What was kept of calls whose entry was not read yet, by action id.
+    contents: Contents,
     /// What is told once the journal has been read through.
     rest: Option<VecDeque<LedgerCall>>,
     /// Are messages through side doors told, too?
@@ -66,6 +69,7 @@ impl LedgerCalls {
         Ok(Self {
             records,
             open: BTreeMap::new(),
+            contents: Contents::default(),
             rest: None,
             messages: false,
         })
@@ -81,7 +85,12 @@ impl LedgerCalls {
 
     /// The call that `record` completes.
     fn take(&mut self, record: &JournalRecord) -> Result<Option<LedgerCall>, JournalError> {
-        if let Some(entry) = record.entry()? {
+        if let Some(content) = LedgerContent::of(record)? {
+            self.contents.add(content);
+            return Ok(None);
+        }
+        if let Some(mut entry) = record.entry()? {
+            self.contents.complete(&mut entry);
             if entry.method.is_some() && !self.messages {
                 return Ok(None);
             }
@@ -104,7 +113,10 @@ impl LedgerCalls {
                 let begun = self.open.remove(&settled.action);
                 // Every other end comes with an entry of its own.
                 let died = begun.filter(|_| settled.evidence == Evidence::Restart);
-                Ok(died.map(|(seq, entry)| unfinished(seq, entry, &settled.phase)))
+                Ok(died.map(|(seq, mut entry)| {
+                    self.contents.complete(&mut entry);
+                    unfinished(seq, entry, &settled.phase)
+                }))
             }
             Some(
                 StoreEvent::Reserved(_)

@@ -3,6 +3,7 @@
 use super::ExportArgs;
 use super::LedgerLocation;
 use super::calls::event;
+use super::contents::LedgerContent;
 use super::text;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};
 use crate::store::state::event::StoreEvent;
@@ -37,6 +38,13 @@ impl ExportArgs {
         if let Some(entry) = record.entry()? {
             let fits = self.wanted.fits(&entry);
             return Ok(fits.then(|| text::line_of(record.seq, "entry", &record.bytes)));
+        }
+        if let Some(content) = LedgerContent::of(record)? {
+            let is_wanted = self.contents
+                && !self.wanted.is_of_entries()
+                && self.wanted.names(&content.head.action_id);
+            let line = || text::line_of(record.seq, "content", &content.line());
+            return Ok(is_wanted.then(line));
         }
         if !self.entries && record.kind == REKEYED_RECORD && !self.wanted.is_of_entries() {
             return Ok(Some(text::line_of(record.seq, "rekeyed", &record.bytes)));

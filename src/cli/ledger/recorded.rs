@@ -132,14 +132,6 @@ pub(in crate::cli) fn passed(
     }
 }
 
-/// The hash of the arguments as the agent sent them.
-pub(in crate::cli) fn sent_hash(entry: &Entry) -> &str {
-    entry
-        .original_params_hash
-        .as_deref()
-        .unwrap_or(&entry.params_hash)
-}
-
 /// Whether a hook changed the call then, or refused it.
 fn has_asked(entry: &Entry, rules: &ToolRules) -> bool {
     let of_contract =
@@ -159,7 +151,7 @@ pub(in crate::cli) fn arguments(
     let rest = split(&whole);
     match [rest, whole]
         .into_iter()
-        .find(|arguments| params_hash(arguments) == sent_hash(entry))
+        .find(|arguments| params_hash(arguments) == entry.sent_hash())
     {
         Some(arguments) => Ok(arguments),
         None => bail!(
@@ -171,5 +163,5 @@ pub(in crate::cli) fn arguments(
 /// The arguments, if the ledger has all of them, because the contract's `audit` names all.
 pub(in crate::cli) fn audited(entry: &Entry) -> Option<Value> {
     let audited = Value::Object(entry.audit.clone());
-    (params_hash(&audited) == sent_hash(entry)).then_some(audited)
+    (params_hash(&audited) == entry.sent_hash()).then_some(audited)
 }

@@ -3,6 +3,7 @@
 use super::LedgerLocation;
 use super::call_filter::begins;
 use super::calls::{event, unfinished};
+use super::contents::LedgerContent;
 use super::history::History;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
@@ -10,6 +11,7 @@ use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::StoreEvent;
+use serde_json::{Map, Value, json};
 use std::io::Write;
 
 /// How many ids are named when the beginning of one fits several.
@@ -25,6 +27,10 @@ struct Story {
     /// How it came to an end after its agent had been answered.
     resolved: Option<Resolved>,
     history: History,
+    /// What was sent and came back, where that is asked for.
+    contents: Vec<LedgerContent>,
+    /// Are there any?
+    has_contents: bool,
 }
 
 impl LedgerShowArgs {
@@ -97,6 +103,10 @@ impl LedgerShowArgs {
             }
             return Ok(());
         }
+        if let Some(content) = LedgerContent::of(record)? {
+            self.take_content(content, story);
+            return Ok(());
+        }
         let Some(event) = event(record)? else {
             return Ok(());
         };
@@ -133,6 +143,14 @@ impl LedgerShowArgs {
         Ok(())
     }
 
+    fn take_content(&self, content: LedgerContent, story: &mut Story) {
+        let id = content.head.action_id.clone();
+        if begins(&id, &self.action_id) && story.is_about(&id) {
+            story.has_contents = true;
+            story.contents.extend(self.contents.then_some(content));
+        }
+    }
+
     fn print(
         &self,
         seq: u64,
@@ -152,6 +170,10 @@ impl LedgerShowArgs {
                 Some(resolved) => whole.with_new_member("resolved", &resolved.field()),
                 None => whole,
             };
+            let whole = match story.contents_field() {
+                Some(contents) => whole.with_new_member("contents", &contents),
+                None => whole,
+            };
             return writeln!(out, "{}", text::line(seq, whole.as_bytes()));
         }
         writeln!(out, "{:<15} {seq}", "record")?;
@@ -165,6 +187,16 @@ impl LedgerShowArgs {
         if let Some(resolved) = &story.resolved {
             writeln!(out, "{:<15} {}", "resolved", text::plain(&resolved.words()))?;
         }
+        for content in &story.contents {
+            let shown = match &content.text {
+                Some(text) => text::plain(&String::from_utf8_lossy(text.as_bytes())),
+                None => content.left_out(),
+            };
+            writeln!(out, "{:<15} {shown}", content.name())?;
+        }
+        if story.has_contents && !self.contents {
+            writeln!(out, "{:<15} kept; --contents shows them", "contents")?;
+        }
         story
             .history
             .lines()
@@ -174,6 +206,23 @@ impl LedgerShowArgs {
 }
 
 impl Story {
+    /// The contents by their part, where there are any to show.
+    fn contents_field(&self) -> Option<Text> {
+        let mut fields = Map::new();
+        for content in &self.contents {
+            let value = match &content.text {
+                Some(text) => text.parse().unwrap_or_default(),
+                None => Value::Null,
+            };
+            let LedgerContent { head, .. } = content;
+            fields.insert(
+                head.part.word().to_owned(),
+                json!({ "form": head.form.word(), "bytes": head.bytes, "value": value }),
+            );
+        }
+        (!fields.is_empty()).then(|| Text::of(&Value::Object(fields)))
+    }
+
     /// Whether everything so far was about `id` only.
     fn is_about(&mut self, id: &str) -> bool {
         if !self.ids.iter().any(|known| known == id) && self.ids.len() <= MAX_IDS_NAMED {

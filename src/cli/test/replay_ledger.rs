@@ -4,9 +4,7 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
-use crate::cli::ledger::recorded::{
-    UNJUDGED_NOTE, audited, is_unjudged, passed, recorded, sent_hash,
-};
+use crate::cli::ledger::recorded::{UNJUDGED_NOTE, audited, is_unjudged, passed, recorded};
 use crate::cli::ledger::recorded_as::RecordedAs;
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
@@ -239,7 +237,7 @@ impl ReplayJudge {
         let audited = audited(entry);
         match audited
             .as_ref()
-            .or_else(|| self.arguments.get(sent_hash(entry)))
+            .or_else(|| self.arguments.get(entry.sent_hash()))
         {
             None => {
                 PresentVerdict::Undecided("the ledger has no arguments: give them with --arguments")

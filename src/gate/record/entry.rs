@@ -132,6 +132,7 @@ impl FoundFields {
                     unwelcome: _,
                     unasked,
                 },
+            has_kept_arguments: _,
         } = found;
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
         let cost = found.cost();
@@ -208,7 +209,7 @@ impl ContractFields {
             variant: rules.variant.clone(),
             writes: rules.writes.clone(),
             undo: rules.undo.words(),
-            audit: audited(&rules.audit, &judged.arguments),
+            audit: rules.audit.named(&judged.arguments),
             state: state(judged, Some(rules)),
             allowed_by: allowed_by.unwrap_or_default(),
             resources: rules.permission.named(&judged.arguments),
@@ -344,11 +345,4 @@ fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> 
     let hidden = || gate.why_hidden(policy, &call.origin.caller, &call.judged.tool);
     let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
-}
-
-fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {
-    names
-        .iter()
-        .filter_map(|name| Some((name.clone(), arguments.get(name)?.clone())))
-        .collect()
 }

@@ -35,6 +35,8 @@ pub struct Findings {
     pub dispatch: DispatchFound,
     /// What enforce mode would have done, where nothing is enforced.
     pub observed: Observed,
+    /// The ledger has the call's arguments already, if it keeps them.
+    pub has_kept_arguments: bool,
 }
 
 /// What the call's task has used before it, and what it costs.

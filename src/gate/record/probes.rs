@@ -76,7 +76,7 @@ impl MadeLook<'_> {
             Some(_) => CallOutcome::Failed,
         };
         let entry = Box::new(self.entry(gate, outcome));
-        gate.sums.enter_call(entry, outcome, || true);
+        gate.sums.enter_call(entry, Vec::new(), outcome, || true);
     }
 
     fn entry(&self, gate: &Gate, outcome: CallOutcome) -> Entry {

@@ -270,3 +270,20 @@ fn contradictions_of_tasks_are_named() {
         );
     }
 }
+
+/// 003-90: what degrades leaves reads alone, and what asks asks about writes alone that it degrades: of
+/// one limit that does either, no person is asked where nothing holds.
+#[test]
+fn what_degrades_asks_nobody_about_reads() {
+    let tasks = tasks(json!({
+        "global": { "max_steps": 3, "max_cost": 2, "on_limit": { "steps": "degrade", "cost": "ask" } },
+    }));
+    let rule = rule(json!({ "cost": 1 }));
+    let limits = |changes| {
+        let asked = rule.ask(&tasks, &bot(), &tool(), changes);
+        let of = |limits: &BudgetLimits| (limits.steps, limits.cost);
+        (of(&asked.limits), of(&asked.firm))
+    };
+    assert_eq!(limits(true), ((Some(3), Some(2_000_000)), (Some(3), None)));
+    assert_eq!(limits(false), ((None, Some(2_000_000)), (None, None)));
+}

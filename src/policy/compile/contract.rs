@@ -114,7 +114,7 @@ fn section_by_section(
     let confirms = confirms.map(|written| section(written, problems));
     let needs = required::deciding(&permission, confirms.as_ref(), variants.as_ref());
     let judged = required::judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
-    let arguments = arguments.beside(&judged, &required::named(&audit, &rewrite, &secrets));
+    let arguments = arguments.beside(&judged, &required::named(audit.plain(), &rewrite, &secrets));
     ToolRules {
         purpose,
         not_for,
@@ -138,7 +138,7 @@ fn section_by_section(
         approval,
         secrets,
         results: results.map_or_else(results::Rule::usual, |written| section(written, problems)),
-        audit,
+        audit: section(audit, problems),
     }
 }
 
@@ -174,7 +174,11 @@ fn judge_words(contract: &Contract, around: ContractEnvironment<'_>, problems: &
             problems,
         );
     });
-    audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
+    audit::judge(
+        contract.audit.plain(),
+        contract.audit_fields.as_deref(),
+        problems,
+    );
     effect::judge(contract, around.servers, problems);
 }
 

@@ -153,7 +153,7 @@ fn the_whole_format_that_is_enforced_compiles() {
         .admit(&bot(), &ToolName::new("billing__create_invoice"))
         .unwrap();
     assert!(admitted.rules().side_effect);
-    assert_eq!(admitted.rules().audit, ["customer_id"]);
+    assert_eq!(admitted.rules().audit.plain, ["customer_id"]);
     // 003-61, 003-62: the documents' numbers; the task's are those of all layers.
     let asked = admitted
         .rules()

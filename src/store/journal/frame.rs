@@ -49,6 +49,9 @@ pub(super) const ENTRY_RECORD: u8 = 1;
 /// A record that holds an event in the words of who appended it.
 pub(super) const EVENT_RECORD: u8 = 2;
 
+/// A record that holds what was sent or came back of a call: a head as JSON on a line, then the bytes.
+pub(super) const CONTENT_RECORD: u8 = 5;
+
 /// A record that vouches for a summary: the last record it stands for (u64), and its hash.
 pub(super) const SUMMARY_SEAL_RECORD: u8 = 3;
 /// A record that another key seals from here on, or none: `{"time", "key", "previous"}`.

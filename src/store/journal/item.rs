@@ -3,7 +3,7 @@
 //! knows its size in bytes.
 
 use super::error::JournalError;
-use super::frame::{ENTRY_RECORD, EVENT_RECORD, RECORD_HEADER_BYTES};
+use super::frame::{CONTENT_RECORD, ENTRY_RECORD, EVENT_RECORD, RECORD_HEADER_BYTES};
 use crate::model::entry::Entry;
 
 mod shorten;
@@ -24,6 +24,9 @@ pub enum Item {
     Event(Vec<u8>),
     /// An entry of the ledger. What is too long in it is cut.
     Entry(Box<Entry>),
+    /// What was sent or came back of a call, in the words of the caller that appends it; at most
+    /// [`MAX_EVENT_BYTES`] bytes.
+    Content(Vec<u8>),
 }
 
 impl From<Entry> for Item {
@@ -37,7 +40,7 @@ impl Item {
     fn expected(&self) -> usize {
         RECORD_HEADER_BYTES
             + match self {
-                Self::Event(words) => words.len(),
+                Self::Event(words) | Self::Content(words) => words.len(),
                 Self::Entry(_) => TYPICAL_ENTRY_BYTES,
             }
     }
@@ -56,13 +59,16 @@ impl RecordGroup {
         let mut group = Self::with_room(items.iter().map(Item::expected).sum());
         for item in items {
             match item {
-                Item::Event(words) if words.len() > MAX_EVENT_BYTES => {
+                Item::Event(words) | Item::Content(words) if words.len() > MAX_EVENT_BYTES => {
                     return Err(JournalError::TooLarge {
                         bytes: words.len(),
                         limit: MAX_EVENT_BYTES,
                     });
                 }
                 Item::Event(words) => group.push(EVENT_RECORD, |out| out.extend_from_slice(words)),
+                Item::Content(words) => {
+                    group.push(CONTENT_RECORD, |out| out.extend_from_slice(words));
+                }
                 Item::Entry(entry) => group.push(ENTRY_RECORD, |out| shorten::write(entry, out)),
             }
         }

@@ -23,7 +23,7 @@ pub struct JournalRecord {
     /// Its number, from 1.
     pub seq: u64,
     /// What it holds: 1 an entry, 2 an event, 4 (`REKEYED_RECORD`) the word that another key
-    /// seals from here on. Kinds that a newer toolgate writes are read past.
+    /// seals from here on, 5 what was sent or came back of a call. Kinds that a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
     pub bytes: Bytes,
@@ -53,6 +53,12 @@ impl JournalRecord {
     /// The event, as it was appended; none when the record is of another kind.
     pub fn event(&self) -> Option<&Bytes> {
         (self.kind == frame::EVENT_RECORD).then_some(&self.bytes)
+    }
+
+    /// What was sent or came back of a call, as it was appended; none when the record is of another
+    /// kind.
+    pub fn content(&self) -> Option<&Bytes> {
+        (self.kind == frame::CONTENT_RECORD).then_some(&self.bytes)
     }
 
     fn unreadable(&self, why: &str) -> JournalError {

@@ -157,3 +157,29 @@ fn a_plan_binds_until_it_is_over() {
     run(&mut view, &enter(TaskState::Collect), START_MS).unwrap();
     assert_eq!(planned(&view), (false, 0), "it has reported");
 }
+
+/// 003-09: a stop holds in the transaction that would begin a call, whatever was seen before it, until
+/// a reset; what nothing is enforced for is counted.
+#[test]
+fn a_stop_holds_where_a_call_begins() {
+    let mut view = used();
+    run(&mut view, &steer(TaskAct::Stop), START_MS).unwrap();
+    let limits = limits();
+    let read = reserve(&limits, "bank__see", 0);
+    let write = StoreCommand::Begin(Box::new(Intent {
+        limits: limits.clone(),
+        ..intent("key", 1)
+    }));
+    let later = START_MS + 2 * IDLE_MS;
+    for command in [&read, &write] {
+        let refused = decide(command, &view, later);
+        assert!(
+            matches!(&refused, Err(CommandRefusal::Stopped(stopped)) if stopped.who == "ann"),
+            "{refused:?}"
+        );
+    }
+    let counted = reserve(&limits.only_counted(), "bank__see", 0);
+    assert!(decide(&counted, &view, later).is_ok());
+    run(&mut view, &steer(TaskAct::Reset), later).unwrap();
+    assert!(decide(&write, &view, later).is_ok());
+}

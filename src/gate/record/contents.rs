@@ -1,0 +1,95 @@
+//! What was sent and what came back of a call, as the ledger keeps it where its contract says so
+//! (`audit`, policy §4.13): records of their own beside the entry, which stays small.
+
+use super::{Ending, RecordedCall};
+use crate::guards::audit;
+use crate::mcp::json::Text;
+use crate::model::content::{ContentHead, ContentPart};
+use crate::store::journal::{Item, MAX_EVENT_BYTES};
+use crate::store::state::event::encode;
+use serde_json::Value;
+
+/// Bytes that are kept of each part at most; of a longer one its size is.
+const MAX_CONTENT_BYTES: usize = MAX_EVENT_BYTES - (4 << 10);
+/// The same of the arguments of a call that was refused: nobody has to answer for sending many.
+const MAX_REFUSED_BYTES: usize = 4 << 10;
+
+/// The arguments, as they were given and as they are sent.
+pub(in crate::gate) fn arguments(
+    recorded: &RecordedCall<'_>,
+    ending: Option<&Ending>,
+) -> Vec<Item> {
+    let judged = &recorded.call.judged;
+    let is_refused = ending.is_some_and(Result::is_err) && recorded.found.dispatch.attempts == 0;
+    let most = if is_refused {
+        MAX_REFUSED_BYTES
+    } else {
+        MAX_CONTENT_BYTES
+    };
+    let original = judged
+        .rewritten
+        .as_ref()
+        .map(|rewritten| &rewritten.original);
+    let parts = [
+        (ContentPart::Original, original),
+        (ContentPart::Arguments, Some(&judged.arguments)),
+    ];
+    with_rule(recorded, |rule| {
+        let parts = parts
+            .into_iter()
+            .filter_map(|(part, value)| Some((part, value?)));
+        parts
+            .filter_map(|(part, value)| kept(recorded, rule, part, value, most))
+            .collect()
+    })
+}
+
+/// The result, as its agent reads it, if there is one.
+pub(in crate::gate) fn result(recorded: &RecordedCall<'_>, ending: &Ending) -> Vec<Item> {
+    let answer = ending
+        .as_ref()
+        .ok()
+        .filter(|_| !recorded.found.key.replayed);
+    let Some(body) = answer.and_then(|answer| answer.body.as_ref()) else {
+        return Vec::new();
+    };
+    with_rule(recorded, |rule| {
+        let value = Text::parse::<Value>(body).ok();
+        let kept = value.and_then(|value| {
+            let part = ContentPart::Result;
+            kept(recorded, rule, part, &value, MAX_CONTENT_BYTES)
+        });
+        kept.into_iter().collect()
+    })
+}
+
+/// What `keep` makes of the contract's rule; nothing without a contract, or where it keeps hashes.
+fn with_rule(
+    recorded: &RecordedCall<'_>,
+    keep: impl FnOnce(&audit::Rule) -> Vec<Item>,
+) -> Vec<Item> {
+    match recorded.call.admitted(recorded.policy) {
+        Ok(admitted) if admitted.rules().audit.keeps_contents() => keep(&admitted.rules().audit),
+        Ok(_) | Err(_) => Vec::new(),
+    }
+}
+
+fn kept(
+    recorded: &RecordedCall<'_>,
+    rule: &audit::Rule,
+    part: ContentPart,
+    value: &Value,
+    most: usize,
+) -> Option<Item> {
+    let mut text = rule.kept(value)?.to_string().into_bytes();
+    let head = ContentHead {
+        action_id: recorded.call.judged.action.to_string(),
+        part,
+        form: rule.form,
+        bytes: text.len() as u64,
+    };
+    if text.len() > most {
+        text.clear();
+    }
+    encode(&head, &text).ok().map(Item::Content)
+}
