@@ -4,6 +4,7 @@
 use crate::admin;
 use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::admin::tools::Switches;
+use crate::app::ledger::OpenLedger;
 use crate::config::{self, Config};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
@@ -73,31 +74,31 @@ impl App {
     pub(crate) fn start(
         config: &Config,
         policy: &Arc<LivePolicy>,
-        journal: Journal,
+        ledger: OpenLedger,
     ) -> anyhow::Result<Self> {
         let keeping = SegmentRetention {
             age: config.ledger.keep,
             archive: config.ledger.archive.clone(),
         };
-        Self::build(config, policy, journal, Some(keeping))
+        Self::build(config, policy, ledger, Some(keeping))
     }
 
     /// As `start`, for who only looks: nothing of the ledger is dropped.
     pub(crate) fn look(
         config: &Config,
         policy: &Arc<LivePolicy>,
-        journal: Journal,
+        ledger: OpenLedger,
     ) -> anyhow::Result<Self> {
-        Self::build(config, policy, journal, None)
+        Self::build(config, policy, ledger, None)
     }
 
     fn build(
         config: &Config,
         policy: &Arc<LivePolicy>,
-        journal: Journal,
+        ledger: OpenLedger,
         keeping: Option<SegmentRetention>,
     ) -> anyhow::Result<Self> {
-        let (data, journal) = (&config.data, Arc::new(journal));
+        let (data, journal) = (&config.data, Arc::new(ledger.journal));
         let leftovers = leftovers(data)?;
         let apply = policy.clone();
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
@@ -129,6 +130,7 @@ impl App {
             approvers: config.admin.approvers(),
             sums,
             seal: seal.clone(),
+            content_keys: ledger.content_keys,
             slots: Slots::default(),
         });
         let changed = background::list_changes(&tools, policy, &stop);

@@ -29,7 +29,7 @@ mod variables;
 
 use build::CheckedConfig;
 pub(crate) use build::without_file;
-pub use ledger::{HeadsConfig, Ledger, SealConfig};
+pub use ledger::{ContentConfig, HeadsConfig, Ledger, SealConfig};
 pub use servers::{ServerConfig, TransportConfig};
 pub(crate) use settings::ConfigSettings;
 

@@ -22,6 +22,7 @@ use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
 use crate::policy::live::LivePolicy;
 use crate::side::{Sides, sums::LedgerSums};
+use crate::store::content_key::ContentKeys;
 use crate::store::journal::{Item, Journal, JournalError};
 use crate::telemetry::metrics::Metrics;
 use case::Subject;
@@ -63,6 +64,8 @@ pub struct Gate {
     pub rows: effects::refusal_streaks::Rows,
     /// What makes no promise, on its way into the ledger.
     pub sums: Arc<LedgerSums>,
+    /// What the contents that the ledger keeps are encrypted with.
+    pub content_keys: ContentKeys,
     /// For what a tool server wants back with the answers to its questions.
     pub seal: Arc<RoundSeal>,
     /// Room for calls.

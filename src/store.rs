@@ -15,6 +15,7 @@
 
 pub(crate) mod approvals;
 pub mod claims;
+pub mod content_key;
 pub(crate) mod disabling;
 pub mod embedded;
 pub mod journal;

@@ -82,6 +82,10 @@ struct LedgerShowArgs {
     /// Also what was sent and what came back, where the contract's `audit` has it kept
     #[arg(long)]
     contents: bool,
+    /// A file with the key for contents, with --contents; again for those that encrypted before
+    /// [default: as in the configuration]
+    #[arg(long, value_name = "FILE", requires = "contents")]
+    key: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -97,6 +101,10 @@ struct ExportArgs {
     /// Also what was sent and what came back of calls, where their contract's `audit` has it kept
     #[arg(long)]
     contents: bool,
+    /// A file with the key for contents, with --contents; again for those that encrypted before
+    /// [default: as in the configuration]
+    #[arg(long, value_name = "FILE", requires = "contents")]
+    key: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

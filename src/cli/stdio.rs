@@ -58,10 +58,10 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     if let Some(data) = &args.data {
         config.data.clone_from(data);
     }
-    let journal = if args.data.is_none() && args.config.is_none() {
+    let ledger = if args.data.is_none() && args.config.is_none() {
         let (journal, place) = free_place()?;
         config.data = place;
-        journal
+        ledger::OpenLedger::in_the_open(journal)
     } else {
         runtime.block_on(ledger::open(&config))?
     };
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     runtime.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let app = App::start(&config, &policy, journal)?;
+        let app = App::start(&config, &policy, ledger)?;
         telemetry::tasks::spawn(
             "policy files",
             policy.clone().watch(app.door.metrics.clone()),

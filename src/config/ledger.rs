@@ -2,7 +2,8 @@
 
 use super::secrets;
 use super::settings::{
-    HeadsSettings, LedgerSettings, SealKeySettings, SealSettings, SecretSettings, WebhookSettings,
+    ContentKeySettings, ContentSettings, HeadsSettings, LedgerSettings, SealKeySettings,
+    SealSettings, SecretSettings, WebhookSettings,
 };
 use crate::guards::secrets::SecretSource;
 use crate::model::address::Address;
@@ -48,6 +49,8 @@ pub struct Ledger {
     pub archive: Option<PathBuf>,
     /// What it is sealed with.
     pub seal: SealConfig,
+    /// What the contents are encrypted with that it keeps.
+    pub content: ContentConfig,
     /// Where its heads go; none: nowhere.
     pub heads: Option<HeadsConfig>,
 }
@@ -61,6 +64,15 @@ pub struct SealConfig {
     pub previous: Vec<SecretSource>,
     /// Those that sealed before and that nobody has any more.
     pub lost: Vec<KeyId>,
+}
+
+/// What contents are encrypted with. The default is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct ContentConfig {
+    /// Where the key that encrypts comes from.
+    pub key: Option<SecretSource>,
+    /// Where those come from that encrypted before.
+    pub previous: Vec<SecretSource>,
 }
 
 /// Where heads go.
@@ -83,6 +95,7 @@ impl Default for Ledger {
             max_bytes: None,
             archive: None,
             seal: SealConfig::default(),
+            content: ContentConfig::default(),
             heads: None,
         }
     }
@@ -124,6 +137,7 @@ pub(super) fn compile(
         max_bytes,
         archive,
         seal,
+        content,
         heads,
     } = written;
     if max_bytes.is_some_and(|most| most < LEDGER_BYTES_MIN) {
@@ -143,6 +157,13 @@ pub(super) fn compile(
         }),
         seal: seal
             .map(|seal| problems.under("seal", |problems| sealing(seal, roots.directory, problems)))
+            .unwrap_or_default(),
+        content: content
+            .map(|content| {
+                problems.under("content", |problems| {
+                    encrypting(content, roots.directory, problems)
+                })
+            })
             .unwrap_or_default(),
         heads: heads
             .map(|heads| problems.under("heads", |problems| witnessed(heads, roots, problems))),
@@ -232,6 +253,52 @@ fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> 
     seal
 }
 
+fn encrypting(
+    written: ContentSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> ContentConfig {
+    let ContentSettings { key, previous } = written;
+    if key.is_none() && previous.is_empty() {
+        problems.error(
+            "names no key",
+            "write `key: { file: FILE }`; make one: `openssl rand -hex 32`",
+        );
+    }
+    if previous.len() > MAX_PREVIOUS_KEYS {
+        problems.error(
+            format!("more than {MAX_PREVIOUS_KEYS} keys in `previous`"),
+            "take away those whose contents nobody has to read",
+        );
+    }
+    let source = |key: ContentKeySettings, problems: &mut Problems| {
+        let ContentKeySettings {
+            env,
+            file,
+            command,
+            timeout,
+        } = key;
+        let key = SealKeySettings {
+            env,
+            file,
+            command,
+            timeout,
+            lost: None,
+        };
+        source(key, directory, problems)
+    };
+    ContentConfig {
+        key: key.and_then(|key| problems.under("key", |problems| source(key, problems))),
+        previous: problems.under("previous", |problems| {
+            let keys = previous.into_iter().enumerate();
+            keys.filter_map(|(index, key)| {
+                problems.under(index.to_string(), |problems| source(key, problems))
+            })
+            .collect()
+        }),
+    }
+}
+
 fn source(
     written: SealKeySettings,
     directory: &Path,
@@ -257,7 +324,7 @@ fn source(
     if let Some(SecretSource::File(file)) = &source {
         problems.under("file", |problems| match std::fs::metadata(file) {
             Ok(known) if known.is_file() && known.len() < MIN_KEY_BYTES as u64 => {
-                let message = format!("a key that seals has {MIN_KEY_BYTES} bytes at least");
+                let message = format!("a key of the ledger has {MIN_KEY_BYTES} bytes at least");
                 problems.error(
                     message,
                     format!(

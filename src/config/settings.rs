@@ -300,6 +300,8 @@ pub(crate) struct LedgerSettings {
     pub archive: Option<String>,
     /// What the ledger is sealed with, so that nobody without the key can write it anew.
     pub seal: Option<SealSettings>,
+    /// What `audit` of contracts has it keep is encrypted with.
+    pub content: Option<ContentSettings>,
     /// Where its heads go by themselves, so that nobody can cut its end off unseen.
     pub heads: Option<HeadsSettings>,
 }
@@ -332,6 +334,34 @@ pub(crate) struct SealKeySettings {
     pub timeout: Option<String>,
     /// In `previous`: the id of a key that nobody has any more; its seals are not checked.
     pub lost: Option<String>,
+}
+
+/// The keys that encrypt arguments and results which contracts have the ledger keep.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Content")]
+pub(crate) struct ContentSettings {
+    /// The key that encrypts. Without it they are not encrypted.
+    pub key: Option<ContentKeySettings>,
+    /// Keys that encrypted before, so that what they encrypted can be read.
+    pub previous: Vec<ContentKeySettings>,
+}
+
+/// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end
+/// after it does not count.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentKey")]
+pub(crate) struct ContentKeySettings {
+    /// An environment variable of toolgate.
+    pub env: Option<String>,
+    /// A file; it is read at the start.
+    pub file: Option<String>,
+    /// A program that prints it, and the program's arguments; no shell, and of the environment
+    /// `PATH`, `HOME`, `USER`, `LANG` and `TMPDIR` only.
+    pub command: Vec<String>,
+    /// How long the program may take: `5s` if absent, `30s` at most.
+    pub timeout: Option<String>,
 }
 
 /// Where heads go. A head says where the ledger stands: its last record and the hash over

@@ -40,6 +40,9 @@ pub struct ContentHead {
     pub form: ContentForm,
     /// Bytes that it has in this form; more than follow: it was too long, and none do.
     pub bytes: u64,
+    /// The id of the key with which it is encrypted, if it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<String>,
 }
 
 impl ContentForm {

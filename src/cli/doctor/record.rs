@@ -119,6 +119,7 @@ fn kept(config: &Config, found: &mut DoctorFindings) {
         max_bytes,
         archive,
         seal,
+        content,
         heads,
     } = &config.ledger;
     if seal.key.is_some() {
@@ -127,6 +128,9 @@ fn kept(config: &Config, found: &mut DoctorFindings) {
         found.note(
             "the ledger is not sealed: a process that can write its directory can write it anew; see `ledger.seal`",
         );
+    }
+    if content.key.is_some() {
+        found.fine("what contracts have the ledger keep of calls is encrypted");
     }
     if heads.is_some() {
         found.fine(

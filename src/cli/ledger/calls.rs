@@ -2,11 +2,13 @@
 //! ended before it could write one. For these there is only the intent, and perhaps what the next
 //! start made of it.
 
-use super::contents::{Contents, LedgerContent};
+use super::contents::{Contents, LedgerContent, keys};
 use super::text;
+use crate::config::Ledger;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
+use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::StoreEvent;
@@ -51,6 +53,8 @@ pub(in crate::cli) struct LedgerCalls {
     open: BTreeMap<ActionId, (u64, Entry)>,
     /// What was kept of calls whose entry was not read yet, by action id.
     contents: Contents,
+    /// What these may be encrypted with.
+    keys: ContentKeys,
     /// What is told once the journal has been read through.
     rest: Option<VecDeque<LedgerCall>>,
     /// Are messages through side doors told, too?
@@ -70,8 +74,17 @@ impl LedgerCalls {
             records,
             open: BTreeMap::new(),
             contents: Contents::default(),
+            keys: ContentKeys::default(),
             rest: None,
             messages: false,
+        })
+    }
+
+    /// The same with the arguments that `kept` has the keys for.
+    pub(in crate::cli) fn with_keys(self, kept: &Ledger) -> anyhow::Result<Self> {
+        Ok(Self {
+            keys: keys(kept, &[])?,
+            ..self
         })
     }
 
@@ -85,7 +98,7 @@ impl LedgerCalls {
 
     /// The call that `record` completes.
     fn take(&mut self, record: &JournalRecord) -> Result<Option<LedgerCall>, JournalError> {
-        if let Some(content) = LedgerContent::of(record)? {
+        if let Some(content) = LedgerContent::of(record, &self.keys)? {
             self.contents.add(content);
             return Ok(None);
         }

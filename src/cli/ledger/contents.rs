@@ -1,13 +1,20 @@
 //! What the ledger has kept of calls besides their entries (`audit` of contracts).
 
+use crate::app::ledger;
+use crate::cli::serve::runtime;
+use crate::config::{ContentConfig, Ledger};
 use crate::gate::record::hashes::params_hash;
+use crate::guards::secrets::SecretSource;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::content::{ContentForm, ContentHead, ContentPart};
 use crate::model::entry::Entry;
+use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::state::event::decode;
+use anyhow::Context as _;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 
 /// Calls whose contents wait for their entry. No toolgate has so many in flight.
 const MAX_WAITING_CALLS: usize = 1 << 12;
@@ -15,8 +22,8 @@ const MAX_WAITING_CALLS: usize = 1 << 12;
 /// One part of what was kept of a call.
 pub(super) struct LedgerContent {
     pub(super) head: ContentHead,
-    /// None where it was too long to be kept.
-    pub(super) text: Option<Text>,
+    /// Or why it is not there to be read.
+    pub(super) text: Result<Text, String>,
 }
 
 /// The arguments of calls whose entries come later, where all of them are known.
@@ -27,9 +34,33 @@ pub(super) struct Contents {
     order: VecDeque<String>,
 }
 
+/// The keys for contents: those in `files`, the first of which encrypts, else those that `kept`
+/// names.
+pub(super) fn keys(kept: &Ledger, files: &[PathBuf]) -> anyhow::Result<ContentKeys> {
+    let ContentConfig { key, previous } = &kept.content;
+    if files.is_empty() && key.is_none() && previous.is_empty() {
+        return Ok(ContentKeys::default());
+    }
+    let runtime = runtime()?;
+    if files.is_empty() {
+        return runtime.block_on(ledger::content_keys(kept));
+    }
+    let read = files.iter().map(|file| {
+        let key = runtime.block_on(ledger::read_content_key(&SecretSource::File(file.clone())));
+        key.with_context(|| format!("the key in {} cannot be had", file.display()))
+    });
+    Ok(ContentKeys {
+        current: None,
+        previous: read.collect::<anyhow::Result<_>>()?,
+    })
+}
+
 impl LedgerContent {
-    /// What `record` holds; none when it holds nothing of the kind.
-    pub(super) fn of(record: &JournalRecord) -> Result<Option<Self>, JournalError> {
+    /// What `record` holds, decrypted with `keys`; none when it holds nothing of the kind.
+    pub(super) fn of(
+        record: &JournalRecord,
+        keys: &ContentKeys,
+    ) -> Result<Option<Self>, JournalError> {
         let Some(bytes) = record.content() else {
             return Ok(None);
         };
@@ -40,22 +71,23 @@ impl LedgerContent {
         let (head, body): (ContentHead, _) =
             decode(bytes).map_err(|error| unreadable(error.to_string()))?;
         if body.is_empty() {
-            return Ok(Some(Self { head, text: None }));
+            let text = Err(format!("left out: {} bytes", head.bytes));
+            return Ok(Some(Self { head, text }));
         }
-        let text = Text::read(body, &SERVER_JSON_LIMITS);
-        let text = text.map_err(|error| unreadable(error.to_string()))?;
-        Ok(Some(Self {
-            head,
-            text: Some(text),
-        }))
+        let text = match keys.read(&head, body) {
+            Ok(body) => Ok(Text::read(body, &SERVER_JSON_LIMITS)
+                .map_err(|error| unreadable(error.to_string()))?),
+            Err(sealed) => Err(sealed.to_string()),
+        };
+        Ok(Some(Self { head, text }))
     }
 
     /// As one object: the head, with the content as `value`.
     pub(super) fn line(&self) -> Vec<u8> {
         let head = Text::of(&serde_json::to_value(&self.head).unwrap_or_default());
         let whole = match &self.text {
-            Some(text) => head.with_new_member("value", text),
-            None => head,
+            Ok(text) => head.with_new_member("value", text),
+            Err(why) => head.with_new_member("missing", &Text::of(&why.as_str().into())),
         };
         whole.as_bytes().to_vec()
     }
@@ -64,11 +96,6 @@ impl LedgerContent {
     pub(super) fn name(&self) -> String {
         format!("{} ({})", self.head.part.word(), self.head.form.word())
     }
-
-    /// What stands for it where it was too long.
-    pub(super) fn left_out(&self) -> String {
-        format!("left out: {} bytes", self.head.bytes)
-    }
 }
 
 impl Contents {
@@ -76,8 +103,10 @@ impl Contents {
     pub(super) fn add(&mut self, content: LedgerContent) {
         let LedgerContent { head, text } = content;
         let is_whole = head.form == ContentForm::Full && head.part != ContentPart::Result;
-        let Some(Value::Object(arguments)) =
-            text.filter(|_| is_whole).and_then(|text| text.parse().ok())
+        let Some(Value::Object(arguments)) = text
+            .ok()
+            .filter(|_| is_whole)
+            .and_then(|text| text.parse().ok())
         else {
             return;
         };

@@ -3,8 +3,9 @@
 use super::ExportArgs;
 use super::LedgerLocation;
 use super::calls::event;
-use super::contents::LedgerContent;
+use super::contents::{LedgerContent, keys};
 use super::text;
+use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};
 use crate::store::state::event::StoreEvent;
 use jiff::Timestamp;
@@ -18,8 +19,9 @@ impl ExportArgs {
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
         let mut code = 0;
+        let keys = keys(place.kept, &self.key)?;
         for record in JournalReader::after_in(place.data, place.archive, self.after)? {
-            match self.line(&record?) {
+            match self.line(&record?, &keys) {
                 Ok(Some(line)) => writeln!(out, "{line}")?,
                 Ok(None) => {}
                 Err(error @ JournalError::Unreadable { .. }) => {
@@ -34,12 +36,16 @@ impl ExportArgs {
 
     /// The line for `record`; none when it is not asked for, or of a kind that only the journal
     /// needs.
-    fn line(&self, record: &JournalRecord) -> Result<Option<String>, JournalError> {
+    fn line(
+        &self,
+        record: &JournalRecord,
+        keys: &ContentKeys,
+    ) -> Result<Option<String>, JournalError> {
         if let Some(entry) = record.entry()? {
             let fits = self.wanted.fits(&entry);
             return Ok(fits.then(|| text::line_of(record.seq, "entry", &record.bytes)));
         }
-        if let Some(content) = LedgerContent::of(record)? {
+        if let Some(content) = LedgerContent::of(record, keys)? {
             let is_wanted = self.contents
                 && !self.wanted.is_of_entries()
                 && self.wanted.names(&content.head.action_id);

@@ -5,6 +5,7 @@ use super::call_filter::begins;
 use super::calls::{LedgerCall, LedgerCalls};
 use super::text::plain;
 use crate::cli::explain;
+use crate::config::Ledger;
 use crate::gate::pipeline::Stage;
 use crate::gate::prepare::STRIPPED;
 use crate::gate::record::hashes::params_hash;
@@ -32,10 +33,10 @@ pub(in crate::cli) const APPROVAL_CODES: [&str; 4] = [
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
-/// The call whose action id begins with `id`.
-pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
+/// The call whose action id begins with `id`, with the arguments that `kept` has the keys for.
+pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Result<Entry> {
     let mut found: Option<LedgerCall> = None;
-    for call in LedgerCalls::open(data)? {
+    for call in LedgerCalls::open(data)?.with_keys(kept)? {
         let call = call?;
         if !begins(&call.entry.action_id, id) {
             continue;

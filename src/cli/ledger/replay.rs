@@ -6,6 +6,7 @@ use super::recorded_as::RecordedAs;
 use super::text::{plain, short};
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
+use crate::config::Ledger;
 use crate::gate::steps::judge::Arguments;
 use crate::gate::supposing::made;
 use crate::gate::supposing::steps::visible;
@@ -48,7 +49,7 @@ impl ReplayArgs {
         config: Option<&Path>,
         out: &mut dyn Write,
     ) -> anyhow::Result<u8> {
-        let entry = recorded::find(data, &self.action_id)?;
+        let entry = recorded::find(data, &Ledger::default(), &self.action_id)?;
         let before = recorded(&entry);
         let policy = configured::load(config)?
             .1

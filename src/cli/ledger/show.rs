@@ -3,11 +3,12 @@
 use super::LedgerLocation;
 use super::call_filter::begins;
 use super::calls::{event, unfinished};
-use super::contents::LedgerContent;
+use super::contents::{LedgerContent, keys};
 use super::history::History;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::StoreEvent;
@@ -31,6 +32,8 @@ struct Story {
     contents: Vec<LedgerContent>,
     /// Are there any?
     has_contents: bool,
+    /// What they may be encrypted with.
+    keys: ContentKeys,
 }
 
 impl LedgerShowArgs {
@@ -40,7 +43,10 @@ impl LedgerShowArgs {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
-        let mut story = Story::default();
+        let mut story = Story {
+            keys: keys(place.kept, &self.key)?,
+            ..Story::default()
+        };
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
             match self.take(&record?, &mut story) {
                 Err(error @ JournalError::Unreadable { .. }) => writeln!(err, "{error}")?,
@@ -103,7 +109,7 @@ impl LedgerShowArgs {
             }
             return Ok(());
         }
-        if let Some(content) = LedgerContent::of(record)? {
+        if let Some(content) = LedgerContent::of(record, &story.keys)? {
             self.take_content(content, story);
             return Ok(());
         }
@@ -189,8 +195,8 @@ impl LedgerShowArgs {
         }
         for content in &story.contents {
             let shown = match &content.text {
-                Some(text) => text::plain(&String::from_utf8_lossy(text.as_bytes())),
-                None => content.left_out(),
+                Ok(text) => text::plain(&String::from_utf8_lossy(text.as_bytes())),
+                Err(why) => why.clone(),
             };
             writeln!(out, "{:<15} {shown}", content.name())?;
         }
@@ -210,15 +216,13 @@ impl Story {
     fn contents_field(&self) -> Option<Text> {
         let mut fields = Map::new();
         for content in &self.contents {
-            let value = match &content.text {
-                Some(text) => text.parse().unwrap_or_default(),
-                None => Value::Null,
-            };
-            let LedgerContent { head, .. } = content;
-            fields.insert(
-                head.part.word().to_owned(),
-                json!({ "form": head.form.word(), "bytes": head.bytes, "value": value }),
-            );
+            let LedgerContent { head, text } = content;
+            let mut field = json!({ "form": head.form.word(), "bytes": head.bytes });
+            match text {
+                Ok(text) => field["value"] = text.parse().unwrap_or_default(),
+                Err(why) => field["missing"] = why.as_str().into(),
+            }
+            fields.insert(head.part.word().to_owned(), field);
         }
         (!fields.is_empty()).then(|| Text::of(&Value::Object(fields)))
     }

@@ -61,7 +61,8 @@ impl Add {
     pub(super) fn run(&self, out: &mut String) -> anyhow::Result<u8> {
         let config = self.config.as_deref();
         let data = configured::data_dir(self.data.as_deref(), config)?;
-        let entry = recorded_call(&data, &self.action_id)?;
+        let (_, kept) = configured::ledger(config)?;
+        let entry = recorded_call(&data, &kept, &self.action_id)?;
         let policy = find::load(&configured::path(config)?)
             .reading
             .policy

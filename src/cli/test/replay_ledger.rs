@@ -107,7 +107,8 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
     let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
     let (mut unreadable, mut met) = (0, HashSet::new());
-    for call in LedgerCalls::open(&data)? {
+    let (_, kept) = configured::ledger(args.config.as_deref())?;
+    for call in LedgerCalls::open(&data)?.with_keys(&kept)? {
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => {
                 if args.judged_as.agent_for(&call.entry.user_id).is_some() {

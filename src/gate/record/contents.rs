@@ -82,14 +82,17 @@ fn kept(
     most: usize,
 ) -> Option<Item> {
     let mut text = rule.kept(value)?.to_string().into_bytes();
-    let head = ContentHead {
+    let mut head = ContentHead {
         action_id: recorded.call.judged.action.to_string(),
         part,
         form: rule.form,
         bytes: text.len() as u64,
+        key: None,
     };
     if text.len() > most {
         text.clear();
+    } else if let Some(key) = &recorded.gate.content_keys.current {
+        text = key.encrypt(&mut head, &text)?;
     }
     encode(&head, &text).ok().map(Item::Content)
 }

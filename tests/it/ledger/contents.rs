@@ -13,6 +13,11 @@ const ANSWERED_CANARY: &str = "canary-answered-91cd";
 const CARD: &str = "4111111111111111";
 
 async fn stage(audit: &str) -> (ScriptedServer, Gate) {
+    let (server, setup) = staged(audit).await;
+    (server, setup.start().await)
+}
+
+async fn staged(audit: &str) -> (ScriptedServer, Setup) {
     let server = ScriptedServer::with(["look", "note"].map(tool).to_vec()).await;
     server.answers(|_| {
         let text = format!("{ANSWERED_CANARY} {CARD}");
@@ -27,12 +32,10 @@ async fn stage(audit: &str) -> (ScriptedServer, Gate) {
   bank__note: {{ purpose: a test, actions: [write], permission: anyone, side_effect: {{ writes: notes, rollback: {{ manual: by hand }} }}, secrets: [], audit: {audit}, {shaped}, arguments: {{ properties: {{ note: {{}}, amount: {{}} }} }}, rules: [ {{ code: too_much, when: 'has(arguments.amount) && arguments.amount > 9' }} ] }}
 "
     );
-    let gate = Setup::new()
+    let setup = Setup::new()
         .server_with("bank", &format!("url: \"{}\"", server.url()))
-        .policy(&policy)
-        .start()
-        .await;
-    (server, gate)
+        .policy(&policy);
+    (server, setup)
 }
 
 /// Whether `canary` stands in a file below `place`.
@@ -217,4 +220,70 @@ async fn kept_arguments_are_judged_again() {
     let (status, said, _) = runs(&setup, replay).await;
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("too_much"), "{said}");
+}
+
+/// threat-model §3G G8: with a key nothing that is kept lies in the open; only the key shows it, also
+/// once another has taken its place, and what was kept is judged again with it. Without its key
+/// toolgate does not start.
+#[tokio::test]
+async fn a_key_encrypts_what_is_kept() {
+    let content = |keys: &str| format!("ledger: {{ content: {{ {keys} }} }}\n");
+    let (_server, setup) = staged("full").await;
+    let setup = setup.more(&content("key: { file: one.key }"));
+    setup.write();
+    let (status, said, err) = runs(&setup, "serve --config toolgate.yaml").await;
+    assert_eq!(status, 1, "{said}{err}");
+    assert!(err.contains("ledger.content.key"), "{err}");
+    for (name, byte) in [("one.key", "1a"), ("two.key", "2b")] {
+        write_private(&setup.directory().join(name), &byte.repeat(32));
+    }
+    let gate = setup.start().await;
+    let sent = json!({ "note": SENT_CANARY, "amount": 2 });
+    assert_eq!(
+        code(&gate.agent().call("bank__look", sent.clone()).await),
+        None
+    );
+    let id = gate.entries(1).await.remove(0)["action_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let setup = gate.stop().await;
+    let data = setup.directory().join("data");
+    assert!(!lies_in(&data, SENT_CANARY) && !lies_in(&data, ANSWERED_CANARY));
+    let setup = setup.instead(
+        "content: { key: { file: one.key } }",
+        "content: { key: { file: two.key }, previous: [ { file: one.key } ] }",
+    );
+    setup.write();
+    let show = format!("ledger show {id} --contents");
+    for (more, is_shown) in [
+        ("--config toolgate.yaml", true),
+        ("--data data --key one.key", true),
+        ("--data data --key two.key", false),
+        ("--data data", false),
+    ] {
+        let (status, shown, err) = runs(&setup, &format!("{show} {more}")).await;
+        assert_eq!(status, 0, "{err}");
+        assert_eq!(shown.contains(SENT_CANARY), is_shown, "{more}: {shown}");
+        assert_eq!(
+            shown.contains("which is not given"),
+            !is_shown,
+            "{more}: {shown}"
+        );
+    }
+    let (status, said, err) = runs(&setup, "test --replay ledger --config toolgate.yaml").await;
+    assert_eq!(status, 0, "{said}{err}");
+    assert!(!said.contains("no arguments"), "{said}");
+    let (status, exported, err) =
+        runs(&setup, "ledger export --contents --data data --key one.key").await;
+    assert!(
+        status == 0 && exported.contains(SENT_CANARY),
+        "{exported}{err}"
+    );
+}
+
+fn write_private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }

@@ -48,7 +48,7 @@ async fn keys_that_cannot_seal_are_refused() {
     let path = write_key(&setup, "seal.key", "short\n");
     let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
     assert!(
-        code == 1 && out.contains("a key that seals has 32 bytes at least"),
+        code == 1 && out.contains("a key of the ledger has 32 bytes at least"),
         "{out}{err}"
     );
     write_key(&setup, "seal.key", &"5e".repeat(32));
