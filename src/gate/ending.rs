@@ -206,6 +206,9 @@ async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
     if ending.as_ref().is_err_and(is_over) || live.found.dispatch.is_out_of_time {
         live.found.state.evidence = Box::pin(gate.effects.done(call)).await;
     }
+    if matches!(ending, Err(Refusal::LoopDetected { .. })) {
+        Box::pin(gate.effects.refused_before(live.policy, call)).await;
+    }
     // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too.
     let leaves_plan =
         live.timer.stage() < Stage::Visible || matches!(ending, Err(Refusal::Planned));

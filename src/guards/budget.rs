@@ -277,10 +277,9 @@ impl Rule {
     /// What a call has really cost, in millionths, if the structured result tells as the contract
     /// says.
     pub fn spent(&self, result: &Value) -> Option<u64> {
-        result
-            .pointer(self.cost_from.as_deref()?)?
-            .as_f64()
-            .and_then(in_micros)
+        let cost = result.pointer(self.cost_from.as_deref()?)?.as_f64()?;
+        // What costs more than can be said costs as much as can be.
+        in_micros(cost.min(MAX_UNIT_COST))
     }
 
     /// In words, for `explain`; none when there is nothing to say.

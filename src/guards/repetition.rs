@@ -308,21 +308,22 @@ fn repeated(history: &[SeenCall], call: u64) -> usize {
     })
 }
 
-/// How many calls at the end are `call` and one other in turn, each always with one outcome.
+/// How many calls at the end are two in turn of which `call` is one, each always with one outcome. Once
+/// there are too many, none of the two goes on: else the one that was not refused would begin anew.
 fn in_turn(history: &[SeenCall], call: u64) -> usize {
     let [.., before, last] = history else {
         return 0;
     };
-    if before.call != call || last.call == call {
+    if before.call == last.call || (call != before.call && call != last.call) {
         return 0;
     }
-    let pair = [last, before];
-    let expected = pair.into_iter().cycle();
-    history
-        .iter()
-        .rev()
-        .zip(expected)
-        .take_while(|(seen, expected)| seen == expected)
+    let same = |one: &SeenCall, other: &SeenCall| {
+        (one.call, one.outcome, one.refused) == (other.call, other.outcome, other.refused)
+    };
+    let expected = [last, before].into_iter().cycle();
+    let pairs = history.iter().rev().zip(expected);
+    pairs
+        .take_while(|(seen, expected)| same(seen, expected))
         .count()
 }
 

@@ -214,6 +214,7 @@ pub fn is_misleading(character: char) -> bool {
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
+        | '\u{2800}'
         | '\u{fe00}'..='\u{fe0e}'
         | '\u{fff0}'..='\u{fffb}'
         | '\u{1d173}'..='\u{1d17a}'

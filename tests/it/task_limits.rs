@@ -120,14 +120,16 @@ fn passed(codes: &[String]) -> usize {
 #[tokio::test]
 async fn what_was_not_sent_costs_nothing() {
     let contracts = CONTRACTS.replace("secrets: []", "secrets: [], budget: { cost: 2 }");
-    let limits = "budgets: { global: { max_steps: 3, max_tool_calls: 3, max_cost: 6 } }\n";
+    let limits =
+        "budgets: { global: { max_steps: 3, max_tool_calls: 3, max_cost: 6, max_failures: 4 } }\n";
     for tool in ["bank__look", "bank__note"] {
         let bank = Bank::of(&contracts, limits).await;
         bank.server.down();
         let unsent = codes(&bank.agent(), tool, 5, |n| json!({ "n": n })).await;
         assert_eq!(unsent, ["upstream_unavailable"; 5], "{tool}");
         let task = bank.task().await;
-        let used = ["steps", "tool_calls", "cost"].map(|key| task[key].as_f64().unwrap());
+        let used =
+            ["steps", "tool_calls", "cost", "failures"].map(|key| task[key].as_f64().unwrap());
         assert!(
             used.iter().all(|used| used.abs() < f64::EPSILON),
             "{tool}: {task}"
@@ -299,6 +301,35 @@ async fn a_tasks_time_ends_calls_in_flight() {
     for answer in [&read, &after] {
         assert_eq!(answer["result"]["_meta"][DECISION]["dimension"], "duration");
     }
+}
+
+/// 003-119: a loop that is refused goes on being one, however long its agent goes on with it: it never
+/// becomes idle, and so no other task with calls of its own.
+#[tokio::test]
+async fn a_loop_that_is_refused_does_not_end_idle() {
+    if !has_later() {
+        return;
+    }
+    let server = ScriptedServer::with(["look", "poll", "note"].map(tool).to_vec()).await;
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", server.url()))
+        .policy(&format!(
+            "{CONTRACTS}repetition: {{ warn: 1, stop: 2 }}\nbudgets: {{ idle: 20m }}\n"
+        ));
+    let look = async |gate: &Gate| {
+        let answer = gate.agent().call("bank__look", json!({})).await;
+        code(&answer).unwrap_or_default()
+    };
+    let mut gate = setup.start().await;
+    assert_eq!([look(&gate).await, look(&gate).await], ["", ""]);
+    for minutes in [19, 38, 57] {
+        let later = Duration::from_mins(minutes);
+        gate = gate.stop().await.later(later).start().await;
+        assert_eq!(look(&gate).await, "loop_detected", "{minutes}");
+    }
+    let later = Duration::from_mins(78);
+    gate = gate.stop().await.later(later).start().await;
+    assert_eq!(look(&gate).await, "", "after 21 minutes of silence");
 }
 
 /// A task that its agent does not name has ended after an idle hour, or what the policy says; one

@@ -7,12 +7,13 @@ use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
 use crate::guards::budget::{BudgetDemand, shown};
 use crate::guards::repetition::WatchedAttempt;
-use crate::guards::task::{plan_full, stopped_by};
+use crate::guards::task::{Belonging, plan_full, stopped_by};
 use crate::mcp::canonical;
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::model::task::{TaskOrigin, TaskSource};
+use crate::policy::Policy;
 use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
 use crate::store::state::Millis;
@@ -129,7 +130,9 @@ impl Effects {
                 Ok(Some(exceeded.dimension))
             }
             Err(exceeded) => {
-                self.refused(bill, task, now).await;
+                let idle = bill.asked.limits.idle;
+                self.refused(bill.task, &bill.asked.price.tool, idle, task)
+                    .await;
                 Err(exceed(bill, &exceeded, left))
             }
         }
@@ -137,16 +140,22 @@ impl Effects {
 
     /// A task that goes on asking is not idle, though it gets nothing (003-119). Noted now and then:
     /// a refusal costs no write each.
-    async fn refused(&self, bill: &Bill, task: Option<&TaskUsage>, now: Millis) {
-        let (Some(idle), Some(task)) = (bill.asked.limits.idle, task) else {
+    async fn refused(
+        &self,
+        task: Digest,
+        tool: &ToolName,
+        idle: Option<u64>,
+        known: Option<&TaskUsage>,
+    ) {
+        let (Some(idle), Some(known)) = (idle, known) else {
             return;
         };
-        if now.saturating_sub(task.last) < idle / REFUSED_NOTES_PER_IDLE {
+        if self.store.now().saturating_sub(known.last) < idle / REFUSED_NOTES_PER_IDLE {
             return;
         }
         let spend = Spend {
-            task: bill.task,
-            tool: bill.asked.price.tool.clone(),
+            task,
+            tool: tool.clone(),
             charge: None,
             failed: false,
             seen: None,
@@ -155,6 +164,18 @@ impl Effects {
         };
         if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
             tracing::warn!(%error, "a refused call is not noted");
+        }
+    }
+
+    /// The same for a call that was refused before step 9, for its task.
+    pub(in crate::gate) async fn refused_before(&self, policy: &Policy, call: &Call) {
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.origin.caller, &call.judged) else {
+            return;
+        };
+        let idle = policy.tasks.idle(task.source);
+        if let Ok(known) = self.known(task.key, false).await {
+            self.refused(task.key, &call.judged.tool, idle, known.as_deref())
+                .await;
         }
     }
 

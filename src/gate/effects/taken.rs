@@ -137,9 +137,10 @@ impl Reserved {
                 Charge::Hold => Some((tool, cost)),
                 Charge::Settle(cost) => Some((tool, cost)),
             };
+            let sent_at_all = sent.is_some();
             let read = EndedRead {
                 sent,
-                failed: ended.failed,
+                failed: ended.failed && sent_at_all,
                 seen: ended.seen,
             };
             return effects.reads.count(*reader, read).await;

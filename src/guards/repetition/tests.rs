@@ -76,7 +76,10 @@ fn circles_are_found() {
         ("aaaA", 'a', "fine"),
         ("AAaa", 'a', "warned"),
         ("ababab", 'a', "in turn"),
-        ("ababab", 'b', "warned"),
+        // The one that was not refused does not begin it anew.
+        ("ababab", 'b', "in turn"),
+        ("ababab", 'c', "fine"),
+        ("abababc", 'a', "warned"),
         ("bababa", 'b', "in turn"),
         ("xbabab", 'a', "warned"),
         ("abAbab", 'a', "fine"),
@@ -155,7 +158,9 @@ fn the_usual_thresholds_end_a_loop() {
         assert_eq!(found, expected, "{times} {changes}");
     }
     let in_turn = history(&"ab".repeat(16));
-    assert_eq!(watched(&usual, &in_turn, ('a', true), &last), "in turn");
+    for call in ['a', 'b'] {
+        assert_eq!(watched(&usual, &in_turn, (call, true), &last), "in turn");
+    }
     // As often as other calls stand between, it is no loop.
     let among_others = history(&"abc".repeat(10));
     assert_eq!(watched(&usual, &among_others, ('a', true), &last), "fine");

@@ -5,7 +5,7 @@ use super::claim::{Age, Claim, ClaimPhase};
 use super::event::{BudgetSettled, Carried, HoldDecided, Intended, Settled, StoreEvent, TaskAct};
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
-use super::settlement::Evidence;
+use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
@@ -102,7 +102,9 @@ fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
     if let Some((reserved, charge)) = spent.charge {
         task.settle(&spent.tool, reserved, charge);
     }
-    task.note(spent.failed, spent.seen, spent.at);
+    // What was never sent has not failed: its agent was told to send it again (003-17).
+    let is_unsent = matches!(spent.charge, Some((_, Charge::Release)));
+    task.note(spent.failed && !is_unsent, spent.seen, spent.at);
     if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
         task.succeed();
     }
@@ -153,7 +155,8 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
             claim.reserved,
             settled.charge,
         );
-        task.note(settled.failed, settled.seen, settled.at);
+        let is_unsent = settled.phase == ClaimPhase::NotSent;
+        task.note(settled.failed && !is_unsent, settled.seen, settled.at);
         task.prove(settled.action, &settled.phase);
         // What is found out later, by an operator or a probe, says nothing of how the task
         // fares now.

@@ -60,9 +60,10 @@ impl Index {
         match kind {
             CLAIM_PREFIX => self.forget_claim(batch, key, now)?,
             TASK_PREFIX
-                if self
-                    .task(key)?
-                    .is_some_and(|task| task.last + IDLE_RETENTION_MS <= now) =>
+                if self.task(key)?.is_some_and(|task| {
+                    // A stop holds until a reset.
+                    task.stopped.is_none() && task.last + IDLE_RETENTION_MS <= now
+                }) =>
             {
                 batch.remove(named(TASK_PREFIX, key));
             }

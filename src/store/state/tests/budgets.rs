@@ -50,7 +50,8 @@ fn exceeded(limits: &BudgetLimits, view: &StoreView, now: Millis) -> Option<Dime
     }
 }
 
-/// A task an hour old: two calls of `bank__pay` at 2 each, one of `bank__see`, one failure.
+/// A task an hour old: two calls of `bank__pay` at 2 each, of which one failed, and one of `bank__see`
+/// that was not sent.
 fn used() -> StoreView {
     let mut view = StoreView::default();
     for tool in ["bank__pay", "bank__pay", "bank__see"] {
@@ -61,12 +62,12 @@ fn used() -> StoreView {
         )
         .unwrap();
     }
-    run(
-        &mut view,
-        &spend("bank__see", Some((2, Charge::Release)), true),
-        START_MS,
-    )
-    .unwrap();
+    for (tool, charge, failed) in [
+        ("bank__see", Charge::Release, true),
+        ("bank__pay", Charge::Hold, true),
+    ] {
+        run(&mut view, &spend(tool, Some((2, charge)), failed), START_MS).unwrap();
+    }
     view
 }
 

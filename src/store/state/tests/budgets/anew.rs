@@ -69,7 +69,7 @@ fn an_old_reservation_is_no_part_of_a_new_budget() {
         });
         run(&mut view, &spend, START_MS + 30).unwrap();
         let task = view.task.unwrap();
-        let expected = if release { (0, 0, 1) } else { (90, 1, 0) };
+        let expected = if release { (0, 0, 0) } else { (90, 1, 0) };
         assert_eq!((task.cost, task.calls, task.failures), expected, "{at}");
     }
     // The same of a call with a claim, whose outcome an operator names afterwards.

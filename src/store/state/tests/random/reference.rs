@@ -241,7 +241,7 @@ impl ReferenceStore {
             is_refused: false,
         };
         self.run(&StoreCommand::Spend(spend)).unwrap();
-        self.charge(index, charge, failed);
+        self.charge(index, charge, failed && charge != Charge::Release);
     }
 
     fn intent_of(&mut self, step: RandomBegin) -> Intent {
@@ -336,7 +336,7 @@ impl ReferenceStore {
             cost,
             ..settle(&intent, phase.clone())
         };
-        let failed = settle.failed && !was_unknown;
+        let failed = settle.failed && !was_unknown && settle.phase != ClaimPhase::NotSent;
         if self.run(&StoreCommand::Settle(settle)).is_err() {
             return;
         }
