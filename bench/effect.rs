@@ -8,7 +8,7 @@ use toolgate::model::entry::Entry;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store;
 use toolgate::store::state::budget::{BudgetLimits, Price};
-use toolgate::store::state::claim::{ClaimPhase, Stored};
+use toolgate::store::state::claim::{ClaimPhase, Kinship, Stored};
 use toolgate::store::state::command::{Intent, Settle, StoreCommand};
 use toolgate::store::state::settlement::Evidence;
 
@@ -37,6 +37,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
             cost: 1,
         },
         entry: entry(&action, "dispatching"),
+        kinship: Kinship::default(),
     };
     store
         .run(StoreCommand::Begin(Box::new(intent)), None)

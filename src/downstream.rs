@@ -2,9 +2,11 @@
 //! agents that launch their servers. A message is classified by its body first (protocol §4.2).
 
 pub(crate) mod accept;
+mod acknowledged;
 mod alike;
 mod batch;
 mod body;
+mod carried_answer;
 mod checks;
 pub(crate) mod connection_limit;
 mod handshake;
@@ -15,7 +17,9 @@ mod modern;
 mod neighbour;
 mod patience;
 mod peers;
+mod pipe_line;
 mod replay_budget;
+mod request_origin;
 pub(crate) mod room;
 mod route;
 pub(crate) mod session;
@@ -24,16 +28,18 @@ mod stream;
 mod unread;
 
 use crate::gate::Gate;
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::scope::Scope;
+use crate::outlet::receipt::AgentConnection;
 use crate::policy::Policy;
 use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::tasks::WorkPlace;
 use crate::upstream::links::Links;
 use crate::upstream::servers::Servers;
+use request_origin::RequestOrigin;
 use room::MessageRoom;
 use session::AgentSessions;
 use std::sync::Arc;
@@ -54,8 +60,27 @@ struct Authenticated {
 struct Visit {
     scope: Scope,
     known: Authenticated,
-    /// Where the connection's requests are worked on.
-    place: WorkPlace,
+    /// Where it comes from on that.
+    origin: RequestOrigin,
+    /// The connection, where one is served that can tell what its agent has read.
+    connection: Option<Arc<AgentConnection>>,
+}
+
+impl Visit {
+    /// A message has come on its connection.
+    fn hears(&self, message: &Message) {
+        if let (MessageKind::Request, Some(connection)) = (message.kind, &self.connection) {
+            connection.hears(self.origin.arrived);
+        }
+    }
+
+    /// It is `caller` who has sent it, for the user that it names.
+    fn speaks(&mut self, caller: Arc<Caller>) {
+        if let Some(connection) = &self.connection {
+            connection.acts_for(&caller);
+        }
+        self.known.caller = caller;
+    }
 }
 
 /// What the door leads to.

@@ -3,11 +3,15 @@
 //! Most requests have one answer and nothing before it: that takes one place. A queue is made when
 //! something is said on the way.
 
+pub mod receipt;
+
 use crate::mcp::message::Message;
 use crate::mcp::sse::SseComment;
 use parking_lot::Mutex;
+use receipt::Receipt;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as Task, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -46,6 +50,22 @@ pub struct Inlet {
 struct WayBack {
     state: Mutex<WayState>,
     left: Notify,
+    /// Whether the agent has read the answer; made when that is asked for.
+    receipt: OnceLock<Arc<Receipt>>,
+    /// The answer was taken out.
+    is_taken: AtomicBool,
+}
+
+/// Of the answer to one request, for what writes it.
+#[derive(Clone)]
+pub struct AnswerTicket(Arc<WayBack>);
+
+impl AnswerTicket {
+    /// Its receipt, where the answer was taken out and its receipt is asked for.
+    pub fn receipt(&self) -> Option<Arc<Receipt>> {
+        let is_taken = self.0.is_taken.load(Ordering::Acquire);
+        self.0.receipt.get().filter(|_| is_taken).cloned()
+    }
 }
 
 struct WayState {
@@ -70,6 +90,8 @@ pub fn way_back() -> (Outlet, Inlet) {
             reader: None,
         }),
         left: Notify::new(),
+        receipt: OnceLock::new(),
+        is_taken: AtomicBool::new(false),
     });
     let inlet = Inlet {
         way: way.clone(),
@@ -104,6 +126,13 @@ impl Outlet {
         let says = self.says()?;
         let said = says.send_timeout(outgoing, longest).await;
         said.map_err(|_| AgentLeft)
+    }
+
+    /// The receipt of the response, which is not said yet. `is_relayed`: something stands between
+    /// agent and toolgate.
+    pub fn receipt(&self, is_relayed: bool) -> Arc<Receipt> {
+        let receipt = self.0.receipt.get_or_init(|| Receipt::new(is_relayed));
+        receipt.clone()
     }
 
     /// Ends when the agent has gone.
@@ -155,6 +184,11 @@ impl Drop for Outlet {
 }
 
 impl Inlet {
+    /// For what writes the answer.
+    pub fn ticket(&self) -> AnswerTicket {
+        AnswerTicket(self.way.clone())
+    }
+
     /// What comes next; none when nothing more does.
     pub async fn recv(&mut self) -> Option<Outgoing> {
         poll_fn(|task| self.poll_recv(task)).await
@@ -192,7 +226,10 @@ impl Inlet {
             return Poll::Ready(Some(outgoing));
         }
         match answer {
-            Some(answer) => Poll::Ready(Some(Outgoing::Last(answer))),
+            Some(answer) => {
+                self.way.is_taken.store(true, Ordering::Release);
+                Poll::Ready(Some(Outgoing::Last(answer)))
+            }
             None if is_over => Poll::Ready(None),
             None => Poll::Pending,
         }

@@ -177,6 +177,8 @@ impl Stand {
                 links,
                 outlet,
                 waiting,
+                arrived: Duration::ZERO,
+                is_relayed: false,
             }),
         }
     }

@@ -2,6 +2,7 @@
 //! to, unless asked for.
 
 mod connect;
+mod unkeyed;
 mod untested;
 
 use crate::cli::{unfitted, unnamed};
@@ -68,6 +69,7 @@ pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
             let pinned = unfitted::pinned(&policy);
             diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
             diagnostics.extend(unnamed::judge(configuration, &policy));
+            diagnostics.extend(unkeyed::judge(configuration, &policy));
             good.extend(notes(configuration, config.as_ref(), &policy));
         }
         let servers: Vec<ServerConfig> = config
@@ -124,6 +126,7 @@ fn notes(configuration: &Path, config: Option<&Config>, policy: &Policy) -> Vec<
             "note: {irreversible} of {of} with side effects cannot be taken back, so a person is asked before each call"
         ));
     }
+    notes.extend(unkeyed::regimes(policy));
     let servers = config
         .into_iter()
         .flat_map(|config| config.servers.keys().map(ToString::to_string));

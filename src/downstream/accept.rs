@@ -1,6 +1,7 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for
 //! what is in flight.
 
+use super::carried_answer::CarriedAnswer;
 use super::connection_limit::{ConnectionLimit, Guest, RequestTurn};
 use super::head_guard::HeadGuard;
 use crate::telemetry::tasks;
@@ -88,12 +89,22 @@ where
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    guest.serves(&stream);
     let watched = TokioIo::new(HeadGuard::new(stream, Arc::clone(&guest)));
     let asked = Arc::clone(&guest);
     let answer = service_fn(move |request| {
         let turn = asked.turn();
         let answer = service(request, Arc::clone(&asked));
-        async move { Ok::<_, Infallible>(answer.await.map(|body| Attended { body, _turn: turn })) }
+        let guest = Arc::clone(&asked);
+        async move {
+            let mut answer = answer.await;
+            let carried = answer.extensions_mut().remove::<CarriedAnswer>();
+            Ok::<_, Infallible>(answer.map(|body| Attended {
+                body,
+                carried: carried.map(|answer| (answer, guest)),
+                _turn: turn,
+            }))
+        }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder
@@ -120,7 +131,20 @@ where
 /// any more.
 struct Attended<B> {
     body: B,
+    /// The answer to a call that is in it, and whose connection it is.
+    carried: Option<(CarriedAnswer, Arc<Guest>)>,
     _turn: RequestTurn,
+}
+
+impl<B> Attended<B> {
+    /// All of it was read.
+    fn ends(&mut self) {
+        if let Some((carried, guest)) = self.carried.take()
+            && let (Some(receipt), Some(connection)) = (carried.receipt(), guest.connection())
+        {
+            connection.ends(receipt);
+        }
+    }
 }
 
 impl<B: Body + Unpin> Body for Attended<B> {
@@ -131,7 +155,11 @@ impl<B: Body + Unpin> Body for Attended<B> {
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(task)
+        let frame = Pin::new(&mut self.body).poll_frame(task);
+        if matches!(frame, Poll::Ready(None)) || frame.is_ready() && self.body.is_end_stream() {
+            self.ends();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,6 +6,8 @@ use super::handshake::arrived;
 use super::http::too_fast;
 use super::modern::is_modern;
 use super::patience::FIRST_WORD_TIMEOUT;
+use super::pipe_line::PipeLine;
+use super::request_origin::RequestOrigin;
 use super::route::CallHeaders;
 use super::session::AgentSession;
 use super::unread::{self, MessageReading};
@@ -131,7 +133,8 @@ impl Door {
                 caller,
                 ..known.clone()
             };
-            let begun = self.start(arrived(session, known, message, heads.clone(), None));
+            let origin = RequestOrigin::default();
+            let begun = self.start(arrived(session, known, message, heads.clone(), origin));
             tasks::spawn("message of a batch", carried(begun, outlet.clone()));
         }
         MessageBatch {
@@ -255,7 +258,7 @@ impl MessageBatch {
     }
 
     /// The answer over stdio: what comes before the answers at once, they themselves as an array.
-    pub(super) async fn over_stdio(self, out: mpsc::Sender<Bytes>) {
+    pub(super) async fn over_stdio(self, out: mpsc::Sender<PipeLine>) {
         let Self {
             mut answers,
             mut inlet,
@@ -268,19 +271,21 @@ impl MessageBatch {
                     length += answer.encode().len();
                     answers.push(*answer);
                 }
-                Outgoing::Message(message) if out.send(message.encode()).await.is_err() => return,
+                Outgoing::Message(message) if out.send(message.encode().into()).await.is_err() => {
+                    return;
+                }
                 Outgoing::Message(_) | Outgoing::Comment(_) | Outgoing::Interrupted(_) => {}
             }
             if length > JOINED_ANSWER_BYTES_MAX {
                 length = 0;
                 let answers = std::mem::take(&mut answers);
-                if out.send(joined(&answers)).await.is_err() {
+                if out.send(joined(&answers).into()).await.is_err() {
                     return;
                 }
             }
         }
         if !answers.is_empty() {
-            drop(out.send(joined(&answers)).await);
+            drop(out.send(joined(&answers).into()).await);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::mcp::headers::{
     IDEMPOTENCY_KEY_HEADER, METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, SESSION_HEADER,
 };
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN,
-    TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, ORIGIN, TRANSFER_ENCODING,
 };
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -82,6 +82,34 @@ fn is_ours(door: &Door, origin: &str) -> bool {
                 .iter()
                 .any(|allowed| allowed.eq_ignore_ascii_case(host))
         })
+}
+
+/// Headers that a program between agent and toolgate adds.
+const RELAY_HEADERS: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+const RELAY_HEADER_PREFIX: &str = "x-forwarded-";
+
+/// Whether a request has come through a program that reads the answer for its agent: it says so, or
+/// it came to this machine alone under a name that other machines use, or to an address that others
+/// reach under a name that means their own machine (a forwarded port).
+pub(super) fn is_relayed(headers: &HeaderMap, is_local: bool) -> bool {
+    let says_so = |name: &HeaderName| {
+        RELAY_HEADERS.contains(&name.as_str()) || name.as_str().starts_with(RELAY_HEADER_PREFIX)
+    };
+    headers.keys().any(says_so) || is_local != host_of(headers).is_some_and(is_this_machine)
+}
+
+fn host_of(headers: &HeaderMap) -> Option<&str> {
+    let host = headers.get(HOST)?.to_str().ok()?;
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    Some(name.trim_start_matches('[').trim_end_matches(']'))
+}
+
+fn is_this_machine(name: &str) -> bool {
+    let is_loopback = |ip: std::net::IpAddr| ip.to_canonical().is_loopback();
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_loopback)
 }
 
 /// Refuses a POST whose body would not be plain JSON of a known length.
@@ -196,4 +224,42 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 /// A header as text.
 pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    /// 004-01: what reads for an agent shows itself by what it adds, or by a name that does not fit the
+    /// address.
+    #[test]
+    fn what_reads_for_an_agent_shows_itself() {
+        let relayed = |header: &'static str, value: &'static str, is_local: bool| {
+            let mut headers = HeaderMap::new();
+            let host = if is_local {
+                "localhost:8080"
+            } else {
+                "toolgate:8080"
+            };
+            headers.insert(HOST, HeaderValue::from_static(host));
+            headers.insert(header, HeaderValue::from_static(value));
+            is_relayed(&headers, is_local)
+        };
+        for is_local in [true, false] {
+            for name in [
+                "forwarded",
+                "via",
+                "x-real-ip",
+                "x-forwarded-for",
+                "x-forwarded-ssl",
+            ] {
+                assert!(relayed(name, "1", is_local), "{name}");
+            }
+            assert!(!relayed("accept", "*/*", is_local));
+        }
+        assert!(relayed("host", "toolgate.example", true));
+        // A forwarded port: it acknowledges everything.
+        assert!(relayed("host", "localhost:8080", false) && relayed("host", "127.0.0.1", false));
+    }
 }

@@ -7,9 +7,11 @@
 //! The other places belong to callers that are known. When those are taken, the connection gives
 //! way that has been idle for longest, of the caller that has most.
 
+use super::acknowledged::SocketLook;
 use super::neighbour::Neighbours;
 use super::peers::Peers;
 use crate::model::clock::Clock;
+use crate::outlet::receipt::AgentConnection;
 use crate::telemetry::tasks::WorkPlace;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
@@ -17,8 +19,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -91,6 +93,8 @@ pub(crate) struct Guest {
     number: u64,
     /// Where its requests are worked on.
     pub(super) place: WorkPlace,
+    /// What its answers were written to, once it is served.
+    connection: OnceLock<ServedConnection>,
     seat: Arc<Seat>,
     shared: Arc<ConnectionLimitInner>,
 }
@@ -223,6 +227,7 @@ impl ConnectionLimitInner {
         Ok(Guest {
             number,
             place: WorkPlace::default(),
+            connection: OnceLock::new(),
             seat,
             shared: Arc::clone(self),
         })
@@ -314,7 +319,42 @@ fn files() -> usize {
 
 // === impl Guest ===
 
+/// A connection that is served.
+struct ServedConnection {
+    connection: Arc<AgentConnection>,
+    /// Only this machine can reach its listener.
+    is_local: bool,
+}
+
 impl Guest {
+    /// It is served on `stream`.
+    pub(super) fn serves(&self, stream: &TcpStream) {
+        let is_local = stream
+            .local_addr()
+            .is_ok_and(|own| own.ip().to_canonical().is_loopback());
+        let connection = Arc::new(AgentConnection::new(Box::new(SocketLook::of(stream))));
+        let served = ServedConnection {
+            connection,
+            is_local,
+        };
+        drop(self.connection.set(served));
+    }
+
+    /// What is known of its answers.
+    pub(super) fn connection(&self) -> Option<&Arc<AgentConnection>> {
+        self.connection.get().map(|served| &served.connection)
+    }
+
+    /// Whether only this machine can reach its listener.
+    pub(super) fn is_local(&self) -> bool {
+        self.connection.get().is_some_and(|served| served.is_local)
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Duration {
+        self.shared.clock.steady()
+    }
+
     /// Whether a request on the connection has proved who sends it. Costs nothing.
     pub(super) fn is_known(&self) -> bool {
         self.seat.is_known.load(Ordering::Relaxed)

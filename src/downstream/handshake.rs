@@ -1,5 +1,6 @@
 //! `initialize`, and what an agent says afterwards that wants no answer.
 
+use super::request_origin::RequestOrigin;
 use super::route::{Arrived, CallHeaders};
 use super::session::{AgentSession, UnsolicitedMessages};
 use super::{Authenticated, Door};
@@ -16,7 +17,7 @@ use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::relay::initialized_together;
 use crate::side::{MessageOutcome, Passing, capabilities};
-use crate::telemetry::tasks::{self, WorkPlace};
+use crate::telemetry::tasks;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::links::Links;
@@ -285,16 +286,16 @@ fn report(told: Result<(), Fault>) {
     }
 }
 
-/// A request on a session, worked on at `place`.
+/// A request on a session, from `origin`.
 pub(super) fn arrived(
     session: &Arc<AgentSession>,
     known: Authenticated,
     message: Message,
     heads: CallHeaders,
-    place: Option<WorkPlace>,
+    origin: RequestOrigin,
 ) -> Arrived {
     Arrived {
-        place,
+        origin,
         known,
         scope: session.scope.clone(),
         revision: session.revision,

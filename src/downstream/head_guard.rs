@@ -6,6 +6,8 @@
 //! minute, or after a moment when too much waits to be read.
 
 use super::connection_limit::Guest;
+use crate::telemetry::tasks;
+use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
 use std::io;
@@ -15,6 +17,7 @@ use std::task::{Context as Task, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::{Interval, Sleep};
 
 /// From the first byte of a head to its last (threat-model §8).
@@ -24,6 +27,16 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// … and so many of them in any case.
 const MAX_STALL_CHECKS: u32 = 60;
+/// Ended connections whose last answers are looked after at once; those of others count as not read.
+const MAX_LATER_LOOKS: usize = 256;
+static LATER_LOOKS: Semaphore = Semaphore::const_new(MAX_LATER_LOOKS);
+/// When they are looked at, each after the one before.
+const LATER_LOOK_PAUSES: [Duration; 4] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+];
 /// Longest line that can be a `Content-Length`; longer ones are read only for their end.
 const HEADER_LINE_BYTES_MAX: usize = 64;
 
@@ -37,6 +50,12 @@ pub(super) struct HeadGuard {
     head_ends: Option<Pin<Box<Sleep>>>,
     /// While the reader of an answer takes nothing.
     stalled: Option<Stalled>,
+    is_closing: bool,
+    /// Bytes that nobody has read had come before the answers that have ended were written.
+    is_early: bool,
+    /// When the last bytes of these were about to be written: a quick agent reads them before the write
+    /// is over.
+    writes_at: Option<Duration>,
 }
 
 struct Stalled {
@@ -172,6 +191,9 @@ impl HeadGuard {
             in_head: false,
             head_ends,
             stalled: None,
+            is_closing: false,
+            is_early: false,
+            writes_at: None,
         }
     }
 
@@ -188,8 +210,13 @@ impl HeadGuard {
 
     /// Follows what was read.
     fn follow(&mut self, bytes: &[u8]) -> Result<(), BareLineFeed> {
-        let mut ended = false;
+        let (mut ended, was_in_head) = (false, self.in_head);
         self.in_head = self.place.follow(bytes, &mut ended)?;
+        if let (true, false, Some(connection)) =
+            (self.in_head || ended, was_in_head, self.guest.connection())
+        {
+            connection.head_begins(self.guest.now());
+        }
         // The next head has its own time, where the caller is known.
         if self.in_head && (self.head_ends.is_none() || ended && self.guest.is_known()) {
             self.head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
@@ -197,6 +224,43 @@ impl HeadGuard {
             self.head_ends = None;
         }
         Ok(())
+    }
+
+    /// Notes what was read of the answers, now or within a moment: what is on its way to another
+    /// machine is acknowledged when it has arrived there.
+    fn closes(&mut self) {
+        if std::mem::replace(&mut self.is_closing, true) {
+            return;
+        }
+        let Some(connection) = self.guest.connection() else {
+            return;
+        };
+        if !connection.closes(self.guest.now()) {
+            return;
+        }
+        let Ok(place) = LATER_LOOKS.try_acquire() else {
+            return;
+        };
+        let (connection, guest) = (connection.clone(), self.guest.clone());
+        tasks::spawn("last answer of a connection", async move {
+            for pause in LATER_LOOK_PAUSES {
+                tokio::time::sleep(pause).await;
+                if !connection.closes(guest.now()) {
+                    break;
+                }
+            }
+            drop(place);
+        });
+    }
+
+    /// Notes, before the end of an answer goes to the kernel, whether a request is on its way already:
+    /// a quick agent may send its next one between the write and the flush.
+    fn writes(&mut self) {
+        let ends = self.guest.connection();
+        if ends.is_some_and(|connection| connection.has_ended()) {
+            self.is_early |= ioctl_fionread(&self.connection).is_ok_and(|bytes| bytes > 0);
+            self.writes_at = Some(self.guest.now());
+        }
     }
 
     /// Gives on how much of `bytes` was `written`, or that the reader has had its time.
@@ -266,6 +330,7 @@ impl AsyncWrite for HeadGuard {
         task: &mut Task<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.writes();
         let written = Pin::new(&mut self.connection).poll_write(task, bytes);
         self.poll_written(task, bytes.len(), written)
     }
@@ -275,6 +340,7 @@ impl AsyncWrite for HeadGuard {
         task: &mut Task<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.writes();
         let written = Pin::new(&mut self.connection).poll_write_vectored(task, bytes);
         self.poll_written(task, bytes.iter().map(|part| part.len()).sum(), written)
     }
@@ -284,11 +350,28 @@ impl AsyncWrite for HeadGuard {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_flush(task)
+        let is_early = self.is_early;
+        let flushed = Pin::new(&mut self.connection).poll_flush(task);
+        if let (Poll::Ready(Ok(())), Some(connection)) = (&flushed, self.guest.connection())
+            && connection.has_ended()
+        {
+            let at = self.writes_at.unwrap_or_else(|| self.guest.now());
+            connection.flushed(at, is_early);
+            (self.is_early, self.writes_at) = (false, None);
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+        // Before the end of the stream leaves, which counts as a byte that is not acknowledged.
+        self.closes();
         Pin::new(&mut self.connection).poll_shutdown(task)
+    }
+}
+
+impl Drop for HeadGuard {
+    fn drop(&mut self) {
+        self.closes();
     }
 }
 

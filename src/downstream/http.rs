@@ -8,6 +8,7 @@ use super::body::{HttpAnswer, empty, error, json, overloaded};
 use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
+use super::request_origin::RequestOrigin;
 use super::unread::{self, MessageReading};
 use super::{Authenticated, Door, Visit};
 use crate::guards::identity::Identified;
@@ -42,6 +43,8 @@ const TOO_MANY_PROVE_NOTHING: &str = "overloaded: too many requests from this ad
 struct ProvedHead {
     known: Authenticated,
     user: Result<Arc<Caller>, UserRefused>,
+    /// A front end says whose it is.
+    is_spoken_for: bool,
 }
 
 impl ProvedHead {
@@ -76,6 +79,7 @@ impl Door {
     }
 
     fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<Visit, HttpAnswer> {
+        let connection = guest.connection();
         let (scope, head) = self.proved(request).map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
@@ -98,10 +102,20 @@ impl Door {
                 wait,
             ));
         }
+        if let Some(connection) = connection {
+            connection.belongs(&known.caller);
+        }
+        let is_local = guest.is_local();
+        let origin = RequestOrigin {
+            place: Some(guest.place.clone()),
+            arrived: connection.map_or(Duration::ZERO, |connection| connection.arrived()),
+            is_relayed: head.is_spoken_for || checks::is_relayed(request.headers(), is_local),
+        };
         Ok(Visit {
             scope,
             known: head.admitted()?,
-            place: guest.place.clone(),
+            origin,
+            connection: connection.cloned(),
         })
     }
 
@@ -114,7 +128,9 @@ impl Door {
 
     fn authenticate(&self, headers: &HeaderMap) -> Result<ProvedHead, HttpAnswer> {
         let policy = self.policy.current();
+        let mut is_spoken_for = false;
         let identified = policy.identity.identify(checks::bearer(headers), |name| {
+            is_spoken_for = true;
             checks::single(headers, name)
         });
         let Identified {
@@ -145,6 +161,7 @@ impl Door {
                 policy: policy.clone(),
             },
             user: asking,
+            is_spoken_for,
         })
     }
 
@@ -230,6 +247,7 @@ impl Door {
                 return json(status, &refused);
             }
         };
+        visit.hears(&message);
         let in_session = message.kind == MessageKind::Request && !is_modern(&message);
         let answered = if message.kind == MessageKind::Response {
             message.id.clone()
@@ -238,7 +256,7 @@ impl Door {
         };
         match self.judged(known, message) {
             Ok((caller, message)) => {
-                visit.known.caller = caller;
+                visit.speaks(caller);
                 self.classified(visit, head.headers, message).await
             }
             // To SDKs of old an HTTP error is the end of their session.

@@ -2,6 +2,7 @@
 //! (protocol §3).
 
 use super::body::{HttpAnswer, empty, error, json};
+use super::carried_answer::{CarriedAnswer, carrying, carrying_all};
 use super::checks::{accepts, header};
 use super::handshake::{OpenedSession, arrived};
 use super::session::{AgentSession, STANDALONE_STREAM};
@@ -50,7 +51,8 @@ impl Door {
         let Visit {
             scope,
             known,
-            place,
+            origin,
+            connection: _,
         } = visit;
         if message.kind == MessageKind::Request && message.method == "initialize" {
             return Box::pin(self.open_session(known.proved, scope, message)).await;
@@ -67,14 +69,20 @@ impl Door {
             MessageKind::Request => {
                 let heads = Self::heads(&known.policy, headers);
                 let (first, inlet) = self
-                    .begin(arrived(&session, known, message, heads, Some(place)))
+                    .begin(arrived(&session, known, message, heads, origin))
                     .first()
                     .await;
                 match first {
-                    Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
-                    Some(first) => session
-                        .feed(&first, inlet)
-                        .read(0, session.revision >= Revision::V2025_11_25),
+                    Some(Outgoing::Last(answer)) => {
+                        carrying(json(StatusCode::OK, &answer), inlet.ticket())
+                    }
+                    Some(first) => {
+                        let carried = CarriedAnswer::once_passed(inlet.ticket());
+                        let is_primed = session.revision >= Revision::V2025_11_25;
+                        let stream = session.feed(&first, inlet);
+                        let answer = stream.read_for(carried.passed(), 0, is_primed);
+                        carrying_all(answer, carried)
+                    }
                     None => empty(StatusCode::ACCEPTED),
                 }
             }

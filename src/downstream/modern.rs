@@ -2,6 +2,7 @@
 //! (protocol §1, §4.2).
 
 use super::body::{HttpAnswer, json, json_on, modern_events};
+use super::carried_answer::{CarriedAnswer, carrying, carrying_all};
 use super::route::Arrived;
 use super::{Door, Visit};
 use crate::gate::catalogue::view::ListAsked;
@@ -36,7 +37,8 @@ impl Door {
         let Visit {
             scope,
             known,
-            place,
+            origin,
+            connection: _,
         } = visit;
         let id = message.id.clone();
         let links = Arc::new(self.links.alone());
@@ -68,15 +70,18 @@ impl Door {
             links,
             session: None,
             heads,
-            place: Some(place),
+            origin,
         });
         let (first, inlet) = begun.first().await;
         match first {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
-                json_on(headers, code, &answer)
+                carrying(json_on(headers, code, &answer), inlet.ticket())
             }
-            Some(first) => modern_events(first, inlet),
+            Some(first) => {
+                let ticket = inlet.ticket();
+                carrying_all(modern_events(first, inlet), CarriedAnswer::of(ticket))
+            }
             None => super::body::empty(StatusCode::NO_CONTENT),
         }
     }

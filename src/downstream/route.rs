@@ -4,6 +4,7 @@ mod begun_request;
 mod call_params;
 mod passed_headers;
 
+use super::request_origin::RequestOrigin;
 use super::unread::{MessageReading, fits};
 use super::{Authenticated, Door};
 use crate::failpoint;
@@ -23,7 +24,7 @@ use crate::outlet::{Inlet, Outlet, way_back};
 use crate::policy::Policy;
 use crate::relay;
 use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
-use crate::telemetry::tasks::{self, DetachOnDrop, WorkPlace};
+use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
 pub(super) use begun_request::BegunRequest;
@@ -45,8 +46,7 @@ pub(super) struct Arrived {
     pub(super) links: Arc<Links>,
     pub(super) session: Option<String>,
     pub(super) heads: CallHeaders,
-    /// Where it is worked on, if its connection has a place for that.
-    pub(super) place: Option<WorkPlace>,
+    pub(super) origin: RequestOrigin,
 }
 
 /// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
@@ -177,7 +177,7 @@ impl Door {
         outlet: &Outlet,
         waiting: WaitingRequest,
     ) -> Option<DetachOnDrop> {
-        let place = arrived.place.clone();
+        let place = arrived.origin.place.clone();
         let work = self.call_work(arrived, outlet, waiting)?;
         Some(DetachOnDrop::at(place, "call", work))
     }
@@ -251,11 +251,11 @@ impl Door {
         server: Scope,
         AnswerPath { outlet, waiting }: AnswerPath,
     ) -> DetachOnDrop {
-        let (this, place) = (self.clone(), arrived.place.clone());
+        let (this, place) = (self.clone(), arrived.origin.place.clone());
         let work = async move {
             Self::list_own(&arrived, &server).await;
             if let Some(call) = this.call_work(arrived, &outlet, waiting) {
-                call.await;
+                Box::pin(call).await;
             }
         };
         let work = self.running.track_future(work);
@@ -268,7 +268,7 @@ impl Door {
         outlet: Outlet,
         waiting: WaitingRequest,
     ) -> DetachOnDrop {
-        let place = arrived.place;
+        let place = arrived.origin.place;
         let request = relay::RelayRequest {
             caller: arrived.known.caller,
             scope: arrived.scope,
@@ -325,7 +325,7 @@ impl Door {
         AnswerPath { outlet, waiting }: AnswerPath,
     ) -> Option<DetachOnDrop> {
         if arrived.links.has_own(&arrived.scope) {
-            let (this, place) = (self.clone(), arrived.place.clone());
+            let (this, place) = (self.clone(), arrived.origin.place.clone());
             let work = async move {
                 let _waiting = waiting;
                 Self::list_own(&arrived, &arrived.scope).await;
@@ -393,8 +393,7 @@ impl Door {
         let limits = self.servers.limits(server.as_ref());
         let mode = arrived.known.policy.mode;
         fits(&arrived.message, MessageReading { mode, limits })?;
-        let request_id = shown_id(&arrived.message);
-        let meta = MetaMembers::of(&arrived);
+        let (request_id, meta) = (shown_id(&arrived.message), MetaMembers::of(&arrived));
         let mut trace = meta.trace();
         let known = self.gate.tool_of(Some(&arrived.links), &tool).is_some();
         let start = CallStart {
@@ -435,6 +434,8 @@ impl Door {
                     links,
                     outlet,
                     waiting,
+                    arrived: arrived.origin.arrived,
+                    is_relayed: arrived.origin.is_relayed,
                 }),
             },
         ))

@@ -4,6 +4,8 @@ use super::batch::{self, BatchRefused};
 use super::handshake::{OpenedSession, arrived};
 use super::http::too_fast;
 use super::modern::is_modern;
+use super::pipe_line::PipeLine;
+use super::request_origin::RequestOrigin;
 use super::route::{Arrived, CallHeaders};
 use super::session::AgentSession;
 use super::unread::{self, MessageReading};
@@ -14,6 +16,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::AgentId;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
+use crate::outlet::receipt::AnswerWire;
 use crate::telemetry::tasks;
 use crate::upstream::lines::Lines;
 use bytes::Bytes;
@@ -35,7 +38,7 @@ struct StdioAgent {
     door: Arc<Door>,
     agent: AgentId,
     scope: Scope,
-    out: mpsc::Sender<Bytes>,
+    out: mpsc::Sender<PipeLine>,
     workers: PipeWorkers,
     session: Option<Arc<AgentSession>>,
 }
@@ -49,12 +52,19 @@ pub(crate) async fn serve(
     input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) {
-    let (out, mut waiting) = mpsc::channel::<Bytes>(MAX_QUEUED_LINES);
+    let (out, mut waiting) = mpsc::channel::<PipeLine>(MAX_QUEUED_LINES);
+    let (clock, wire) = (door.clock, AnswerWire::pipe());
     let writer = tasks::spawn("stdio writer", async move {
         let mut output = output;
         while let Some(line) = waiting.recv().await {
             let written = async {
-                output.write_all(&line).await?;
+                output.write_all(&line.bytes).await?;
+                if let Some(receipt) = &line.receipt {
+                    // Nobody has read the line before its end is there, and a quick agent has before
+                    // the write of that is over.
+                    output.flush().await?;
+                    receipt.written(clock.steady(), &wire);
+                }
                 output.write_all(b"\n").await?;
                 output.flush().await
             };
@@ -101,7 +111,7 @@ pub(crate) async fn serve(
 
 impl StdioAgent {
     async fn say(&self, message: &Message) {
-        let _ = self.out.send(message.encode()).await;
+        let _ = self.out.send(message.encode().into()).await;
     }
 
     async fn line(&mut self, line: Bytes) {
@@ -201,7 +211,7 @@ impl StdioAgent {
             }
             (MessageKind::Request, Some(session)) => {
                 let heads = CallHeaders::default();
-                let arrived = arrived(session, known, message, heads, None);
+                let arrived = arrived(session, known, message, heads, self.origin());
                 self.start(arrived);
             }
             (MessageKind::Request, None) => {
@@ -230,7 +240,7 @@ impl StdioAgent {
     async fn modern(&mut self, known: Authenticated, message: Message) {
         match Door::envelope(&message, None) {
             Ok(revision) => self.start(Arrived {
-                place: None,
+                origin: self.origin(),
                 known,
                 scope: self.scope.clone(),
                 revision,
@@ -282,7 +292,7 @@ impl StdioAgent {
                 // before its answers are.
                 let tell = move |outgoing: Outgoing| match outgoing {
                     Outgoing::Message(message) | Outgoing::Last(message) => {
-                        drop(out.try_send(message.encode()));
+                        drop(out.try_send(message.encode().into()));
                     }
                     // There are none on standard output.
                     Outgoing::Comment(_) | Outgoing::Interrupted(_) => {}
@@ -303,11 +313,20 @@ impl StdioAgent {
         }
     }
 
+    /// Where the request comes from that was read just now.
+    fn origin(&self) -> RequestOrigin {
+        RequestOrigin {
+            place: None,
+            arrived: self.door.clock.steady(),
+            is_relayed: false,
+        }
+    }
+
     /// Begins a request here, so that what follows on the pipe finds it, and leaves the rest to a
     /// worker.
     fn start(&mut self, mut arrived: Arrived) {
         let worker = self.workers.free();
-        arrived.place = worker.as_ref().map(|worker| worker.place.clone());
+        arrived.origin.place = worker.as_ref().map(|worker| worker.place.clone());
         let begun = self.door.begin(arrived);
         self.workers.give(begun, worker);
     }

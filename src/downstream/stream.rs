@@ -13,6 +13,7 @@ use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
@@ -74,6 +75,8 @@ struct ReaderPosition {
     after: u64,
     reader: u64,
     signs: u64,
+    /// Set when the answer is read.
+    passed: Option<Arc<AtomicBool>>,
 }
 
 impl EventStream {
@@ -171,6 +174,25 @@ impl EventStream {
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to
     /// one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> HttpAnswer {
+        self.read_as(None, after, prime)
+    }
+
+    /// The same; sets `passed` when the answer is read here.
+    pub(super) fn read_for(
+        self: &Arc<Self>,
+        passed: Arc<AtomicBool>,
+        after: u64,
+        prime: bool,
+    ) -> HttpAnswer {
+        self.read_as(Some(passed), after, prime)
+    }
+
+    fn read_as(
+        self: &Arc<Self>,
+        passed: Option<Arc<AtomicBool>>,
+        after: u64,
+        prime: bool,
+    ) -> HttpAnswer {
         let (reader, signs, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
@@ -198,6 +220,7 @@ impl EventStream {
                 after,
                 reader,
                 signs,
+                passed,
             },
             first,
         );
@@ -236,6 +259,15 @@ impl EventStream {
                 }
                 if let Some(event) = event {
                     place.after = event.number;
+                    let answer = written.answer.as_ref().map(|(number, _)| *number);
+                    // What stands in place of an answer that was forgotten is none.
+                    if let (Some(passed), true, true) = (
+                        &place.passed,
+                        answer == Some(event.number),
+                        event.ticket > 0,
+                    ) {
+                        passed.store(true, Ordering::Release);
+                    }
                     return Some(event.bytes.clone());
                 }
                 if written.done || written.interrupted {

@@ -3,7 +3,7 @@
 use crate::gate::catalogue::tool::Tool;
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
-use crate::guards::idempotency::{Given, KeyRequest};
+use crate::guards::idempotency::{CallPlace, Given, KeyRequest};
 use crate::guards::rewrite::ChangedArguments;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -14,11 +14,13 @@ use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
 use crate::outlet::Outlet;
+use crate::outlet::receipt::Receipt;
 use crate::policy::Policy;
 use crate::upstream::links::{Links, WaitingRequest};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
@@ -88,6 +90,11 @@ pub struct CallOrigin {
     pub outlet: Outlet,
     /// Its place among the agent's requests that wait.
     pub waiting: WaitingRequest,
+    /// When the first byte of its request was read, in steady time; zero where that says nothing of
+    /// what the agent had read.
+    pub arrived: Duration,
+    /// Something stands between agent and toolgate, and reads for it.
+    pub is_relayed: bool,
 }
 
 impl CallOrigin {
@@ -160,6 +167,13 @@ impl Call {
         (!parts.is_empty()).then_some(Value::Object(parts))
     }
 
+    /// The receipt of the call's answer, which is not given yet.
+    pub(in crate::gate) fn receipt(&self) -> Arc<Receipt> {
+        let receipt = self.origin.outlet.receipt(self.origin.is_relayed);
+        self.origin.waiting.keeps(&receipt);
+        receipt
+    }
+
     /// The fencing token that the agent says it holds (004-26).
     pub(in crate::gate) fn fence(&self) -> Option<u64> {
         self.message.meta(FENCE)?.get("token")?.value().as_u64()
@@ -178,7 +192,7 @@ impl Call {
     }
 
     /// The call as the key is made of it.
-    pub(in crate::gate) fn asked<'a>(&'a self, tool: &'a Tool) -> KeyRequest<'a> {
+    pub(in crate::gate) fn asked<'a>(&'a self, tool: &'a Tool, place: CallPlace) -> KeyRequest<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
         let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
         let given = Given {
@@ -192,6 +206,8 @@ impl Call {
             tool: &tool.definition.name,
             arguments: &judged.arguments,
             given,
+            place,
+            hints_idempotent: tool.hints_idempotent(),
         }
     }
 

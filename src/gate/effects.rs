@@ -3,24 +3,30 @@
 //! transaction (guarantees §2).
 
 pub(in crate::gate) mod bill;
+pub(in crate::gate) mod kin;
+pub(in crate::gate) mod observed;
+pub(in crate::gate) mod progress;
 pub mod refusal_streaks;
 pub(in crate::gate) mod replays;
 pub mod slots;
+pub(in crate::gate) mod standing;
 pub(in crate::gate) mod taken;
 
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::effects::bill::Bill;
 use crate::gate::effects::bill::{Reserved, read, reservation};
+use crate::gate::effects::kin::{HeldKeys, KinStand};
+use crate::gate::effects::observed::ObservedCalls;
+use crate::gate::effects::progress::Progress;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
 use crate::guards::approval::Approved;
 use crate::guards::budget::shown;
 use crate::guards::confirms::Confirmed;
-use crate::guards::idempotency::Keyed;
+use crate::guards::idempotency::{CallPlace, Keyed, Regime};
 use crate::guards::task::{Belonging, stopped_by};
-use crate::mcp::message::Message;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
@@ -32,23 +38,18 @@ use crate::store::claims::{Store, StoreError};
 use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
 use crate::store::state::budget::{Exceeded, TaskUsage};
-use crate::store::state::claim::{ClaimStatus, claim_status};
+use crate::store::state::claim::Kinship;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// How long a call waits for the same call in flight (guarantees §4, §7).
-const HOLD: Duration = Duration::from_secs(45);
 /// Bytes of answers that may wait for room on the disk; the outcome of a call beyond that stays
 /// unknown.
 const UNKEPT: usize = 64 << 20;
-/// When a call that has waited so long may ask again, in milliseconds.
-const ASK_AGAIN: u64 = 5000;
 
 /// The store and the sessions' lanes.
 pub struct Effects {
@@ -62,19 +63,12 @@ pub struct Effects {
     pub ending: CancellationToken,
     /// Bytes of answers that may wait for room on the disk.
     pub(in crate::gate) unkept: Arc<Semaphore>,
-}
-
-/// How a call's key stands, when the call is not refused for it.
-pub(in crate::gate) enum Stand {
-    /// Nobody holds it.
-    Open {
-        /// What the first round of the call has taken of a budget is for this one, too.
-        is_paid: bool,
-    },
-    /// The call has been made; this was its answer.
-    Again(Message),
-    /// The call may have run.
-    Unknown(ActionId),
+    /// From which calls agents have gone on.
+    pub(in crate::gate) progress: Progress,
+    /// Which keys were held by calls that equal theirs.
+    held: HeldKeys,
+    /// What was observed where nothing is enforced.
+    observed: ObservedCalls,
 }
 
 /// What step 12 writes, as the steps before have found it.
@@ -84,15 +78,21 @@ pub(in crate::gate) struct Beginning<'a> {
     pub(in crate::gate) approved: Approved,
     pub(in crate::gate) bill: &'a Bill,
     pub(in crate::gate) lease: Lease,
+    /// The ended call of this key that it is not.
+    pub(in crate::gate) past: Option<ActionId>,
     pub(in crate::gate) entry: Entry,
     /// What the budget leaves, as agents read it.
     pub(in crate::gate) left: &'a mut Option<Value>,
 }
 
+/// When the call may ask again that found another quicker, in milliseconds.
+pub(in crate::gate) const ASK_AGAIN: u64 = 5000;
+
 impl Effects {
     /// On `store`, with nobody in any lane.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let unkept = Arc::new(Semaphore::new(UNKEPT));
+        let held = HeldKeys::new(store.now());
         let reads = Arc::new(ReadCounts::new(store));
         Self {
             store: reads.clone(),
@@ -100,6 +100,9 @@ impl Effects {
             lanes: Arc::default(),
             ending: CancellationToken::new(),
             unkept,
+            progress: Progress::default(),
+            held,
+            observed: ObservedCalls::default(),
         }
     }
 
@@ -112,12 +115,10 @@ impl Effects {
         found: &mut Findings,
     ) -> Result<Bill, Refusal> {
         let Subject { call, rules, .. } = subject;
-        let Belonging { task, session } = Belonging::of(&call.origin.caller, &call.judged)?;
+        let belonging = Belonging::of(&call.origin.caller, &call.judged)?;
+        let place = belonging.place(&call.origin.caller);
+        let Belonging { task, session } = belonging;
         let task_source = task.source;
-        let (origin, idle) = (
-            bill::origin(call, task_source),
-            policy.tasks.idle(task_source),
-        );
         let (task, session) = (task.key, session.key);
         let asked = rules.budget.ask(
             &policy.tasks,
@@ -125,7 +126,7 @@ impl Effects {
             &call.judged.tool,
             rules.side_effect,
         );
-        let mut asked = asked.ending_idle(idle);
+        let mut asked = asked.ending_idle(policy.tasks.idle(task_source));
         // Where nothing names a task, all that the agent ever does is one: the usual steps of a task
         // would run out in a day's work.
         let is_usual = policy.tasks.has_usual_steps(&call.origin.caller);
@@ -159,11 +160,15 @@ impl Effects {
         Ok(Bill {
             task,
             session,
+            place: CallPlace {
+                key: place.key,
+                is_named: place.is_named(),
+            },
             asked,
             before,
             watched: policy.repetition.is_watching(),
             is_only_counted,
-            origin,
+            origin: bill::origin(call, task_source),
             over: None,
         })
     }
@@ -179,71 +184,6 @@ impl Effects {
         }
         let known = self.look(of_task(task)).await?.task;
         Ok(known.map(Arc::new))
-    }
-
-    /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight,
-    /// whose end is this call's answer too.
-    pub(in crate::gate) async fn stand(
-        &self,
-        call: &Call,
-        keyed: &Keyed,
-        holder: &mut Option<ActionId>,
-    ) -> Result<Stand, Refusal> {
-        let held = tokio::time::timeout(HOLD, self.settled(call, keyed, holder)).await;
-        match held.unwrap_or(Err(Refusal::DuplicateInFlight {
-            after_ms: ASK_AGAIN,
-        }))? {
-            ClaimStatus::Open { round, .. } => Ok(Stand::Open { is_paid: round > 0 }),
-            standing @ (ClaimStatus::Ended(_) | ClaimStatus::Asked(_)) => {
-                self.replayed(call, &standing).await.map(Stand::Again)
-            }
-            ClaimStatus::Unknown(action) => Ok(Stand::Unknown(action)),
-            ClaimStatus::InFlight(_) => Err(Refusal::OutcomeUnknown),
-            ClaimStatus::Conflict => Err(Refusal::IdempotencyConflict),
-            ClaimStatus::Expired => Err(Refusal::IdempotencyKeyExpired),
-        }
-    }
-
-    /// How the key stands once no other call is in flight for it.
-    async fn settled(
-        &self,
-        call: &Call,
-        keyed: &Keyed,
-        holder: &mut Option<ActionId>,
-    ) -> Result<ClaimStatus, Refusal> {
-        let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
-        loop {
-            let view = self
-                .look(StoreKeys {
-                    call: Some(key),
-                    ..StoreKeys::default()
-                })
-                .await?;
-            let mut standing = claim_status(
-                view.claim.as_ref(),
-                &fingerprint,
-                round.as_ref(),
-                self.store.now(),
-            );
-            let asked = view.claim.as_ref().and_then(|claim| claim.phase.stored());
-            if let (ClaimStatus::Open { round: 1.., .. }, Some(asked)) = (&standing, asked)
-                && Box::pin(self.answers_nothing(call, asked)).await?
-            {
-                standing = ClaimStatus::Asked(asked.clone());
-            }
-            *holder = view
-                .claim
-                .filter(|_| !matches!(standing, ClaimStatus::Open { .. }))
-                .map(|claim| claim.action);
-            let ClaimStatus::InFlight(action) = standing else {
-                return Ok(standing);
-            };
-            tokio::select! {
-                biased;
-                () = self.store.wait_ended(key, action) => {}
-                () = call.origin.gone() => return Err(Refusal::Cancelled),
-            }
-        }
     }
 
     pub(in crate::gate) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
@@ -352,9 +292,14 @@ impl Effects {
             approved,
             bill,
             lease,
+            past,
             entry,
             left,
         } = begin;
+        // While this one waited for a person or for its turn, an equal call may have been lost.
+        if call.round().is_none() && !matches!(self.kin(keyed).await?, KinStand::Free) {
+            return Ok(None);
+        }
         let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
@@ -377,6 +322,7 @@ impl Effects {
                 confirms,
                 ..entry
             },
+            kinship: kinship(call, keyed, past),
         };
         let decided = self
             .store
@@ -397,6 +343,17 @@ impl Effects {
             Ok(_) => Err(Refusal::InternalError),
             Err(refused) => not_begun(refused, bill, left).map(|()| None),
         }
+    }
+}
+
+/// Which other calls a call equals.
+fn kinship(call: &Call, keyed: &Keyed, past: Option<ActionId>) -> Kinship {
+    let trace = call.judged.said.trace.as_ref();
+    let is_told_apart = matches!(keyed.regime(), Regime::Reissue { .. });
+    Kinship {
+        kin: keyed.kin(),
+        trace: trace.filter(|_| is_told_apart).cloned(),
+        past,
     }
 }
 

@@ -24,8 +24,9 @@ use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::unlisted;
 use crate::gate::effects::Beginning;
-use crate::gate::effects::Stand;
-use crate::gate::effects::taken::Taken;
+use crate::gate::effects::progress::place_at;
+use crate::gate::effects::standing::{KeyAsked, Stand};
+use crate::gate::effects::taken::{AwaitedAnswer, Taken};
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::Turn;
 use crate::gate::pipeline::World;
@@ -45,6 +46,7 @@ use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Welcome;
+use crate::guards::idempotency::Regime;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -235,7 +237,7 @@ impl<'p> World for Live<'p> {
             watched,
             is_planned,
         } = case;
-        let asked = subject.call.asked(&subject.tool);
+        let asked = subject.call.asked(&subject.tool, bill.place);
         let keyed = match &subject.rules.idempotency {
             Some(rule) => Some(rule.key(&asked, &watched)?),
             None => None,
@@ -256,14 +258,24 @@ impl<'p> World for Live<'p> {
             return Ok(UnclaimedCall(case));
         };
         let effects = &self.gate.effects;
+        let asked = KeyAsked {
+            subject: &case.subject,
+            keyed,
+            clock: self.gate.clock,
+        };
+        // What has been read is looked at when the call comes; it may wait for much until it begins.
+        let before = std::mem::take(&mut self.found.key);
+        let shown = if before.is_looked_at {
+            before
+                .compared
+                .map_or_else(Vec::new, |compared| compared.shown)
+        } else {
+            effects.shown_by(asked)
+        };
         loop {
-            let mut holder = None;
-            let stands = effects.stand(&case.subject.call, keyed, &mut holder);
-            let stands = Box::pin(stands).await;
-            self.found.key = KeyFound {
-                holder,
-                replayed: matches!(stands, Ok(Stand::Again(_))),
-            };
+            self.found.key = KeyFound::default();
+            let stands = Box::pin(effects.stand(asked, &mut self.found.key)).await;
+            self.found.key.replayed = matches!(stands, Ok(Stand::Again(_)));
             match stands? {
                 Stand::Again(answer) => return Err(Stop::Answered(Box::new(answer))),
                 Stand::Unknown(action) => {
@@ -272,6 +284,10 @@ impl<'p> World for Live<'p> {
                     Box::pin(resolved).await?;
                 }
                 Stand::Open { is_paid } => {
+                    self.found.key.is_looked_at = true;
+                    if !shown.is_empty() {
+                        self.found.key.compared().shown = shown;
+                    }
                     return Ok(UnclaimedCall(KeyedCall { is_paid, ..case }));
                 }
             }
@@ -331,7 +347,7 @@ impl<'p> World for Live<'p> {
             self.found.approval = None;
             return Ok(Turn::Back(case));
         };
-        self.found.approval = found;
+        self.found.approval = found.map(Box::new);
         if confirmed.is_none() {
             let used = approved
                 .hold()
@@ -374,20 +390,14 @@ impl<'p> World for Live<'p> {
         };
         let recorded = self.recorded(Some(&case.subject.tool));
         let entry = record::entry::intent(&recorded);
-        // Nothing is sent of which the ledger could not keep what its contract says.
-        if !recorded.found.has_kept_arguments {
-            let kept = record::contents::arguments(&recorded, None);
-            self.gate
-                .keep(kept)
-                .map_err(|_| Refusal::StoreUnavailable)?;
-            self.found.has_kept_arguments = true;
-        }
+        self.found.has_kept_arguments = record::contents::keep_arguments(&recorded)?;
         let next = Beginning {
             keyed,
             confirmed,
             approved,
             bill: &case.bill,
             lease,
+            past: self.found.key.past(),
             entry,
             left: &mut self.found.remaining,
         };
@@ -401,6 +411,18 @@ impl<'p> World for Live<'p> {
         };
         self.found.fence = Some(claimed.fence);
         let cleared = self.taken.hold(claimed, rule, keyed);
+        let server = &case.subject.tool.server.settings.name;
+        let place = place_at(keyed.place(), server);
+        (self.gate.effects.progress).go_on(place, self.found.key.shown());
+        if let (Regime::Reissue { .. }, Some(held)) = (keyed.regime(), &mut self.taken.claim) {
+            let receipt = case.subject.call.receipt();
+            let caller = case.subject.call.origin.caller.clone();
+            held.answer = Some(AwaitedAnswer {
+                place,
+                caller,
+                receipt,
+            });
+        }
         Ok(Turn::On(BegunCall {
             subject: case.subject,
             cleared,

@@ -17,6 +17,7 @@ use crate::gate::case::Subject;
 use crate::gate::case::VisibleCall;
 use crate::gate::case::WelcomeCall;
 use crate::gate::effects::bill::Bill;
+use crate::gate::effects::observed::KeyObserved;
 use crate::gate::live::Live;
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::Turn;
@@ -191,8 +192,22 @@ impl<'p> World for Observing<'_, 'p> {
         };
         let Subject { call, tool, rules } = &case.subject;
         if let Some(rule) = &rules.idempotency {
-            if self.noted(rule.key(&call.asked(tool), &watched)).is_none() {
+            if self
+                .noted(rule.key(&call.asked(tool, bill.place), &watched))
+                .is_none()
+            {
                 return Ok(case.with(None));
+            }
+            let observed = KeyObserved {
+                call,
+                tool,
+                rule,
+                place: bill.place,
+                now: self.0.timer.now(),
+            };
+            let joins = self.0.gate.effects.would_join(&observed);
+            if !joins.is_empty() {
+                self.0.found.key.compared().would_join = joins;
             }
             if rules.confirms.is_some() {
                 let name = confirms::Settings::NAME.to_owned();

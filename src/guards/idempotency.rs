@@ -10,7 +10,7 @@ use super::evidence::NotRepeated;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::digest::Digest;
-use crate::model::ids::{ActionId, ServerName};
+use crate::model::ids::ServerName;
 use crate::model::pointer::steps;
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
@@ -24,13 +24,17 @@ use std::time::Duration;
 
 mod derive;
 pub(super) mod given;
+mod keyed;
 mod probe;
+mod regime;
 mod seed;
 mod upstream;
 
 pub(crate) use derive::DeriveSettings as Derive;
 pub(crate) use given::{Given, KEY_ARGUMENT_NAME, KEY_META_NAME};
+pub(crate) use keyed::Keyed;
 pub(crate) use probe::{Probe, ProbeSettings, ProbeVerdict};
+pub(crate) use regime::{CallPlace, Regime, RegimeKeys};
 pub(crate) use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSettings};
 
 /// How long a key is known after its call has ended (004-29).
@@ -53,16 +57,17 @@ pub(crate) struct Settings {
     /// Refuse a call without a key, instead of deriving one.
     pub require: bool,
     /// A call without a key: calls are the same when these arguments are, by JSON pointer;
-    /// `arguments`, the default: when all are; `sha256-32`: the first 32 hexadecimal digits of
+    /// `arguments`, the default: when all are; `retry`: when one is sent again because the answer to
+    /// the other was lost, as far as that shows; `sha256-32`: the first 32 hexadecimal digits of
     /// SHA-256 over the sorted JSON of name, user and args.
     pub derive: Option<Derive>,
-    /// Show the optional argument `idempotency_key` to agents, required with `require` [default:
-    /// as `require`]. It is not sent to the tool server, unless the tool has it itself.
+    /// Show the optional argument `idempotency_key` to agents, required with `require` [default: with
+    /// `require` and with `derive: retry`]. It is not sent to the tool server, unless the tool has it itself.
     pub expose: Option<bool>,
     /// How long the key and its answer are kept after the call has ended [default: 1h, 1m to 30d].
     pub ttl: Option<String>,
     /// How long after its end a call with a derived key is still the same call [default: as
-    /// `ttl`].
+    /// `ttl`; with `derive: retry` 2m, 1s to 1h].
     pub window: Option<String>,
     /// Where the tool server takes a key of its own.
     pub upstream: Option<UpstreamSettings>,
@@ -81,6 +86,8 @@ pub(crate) struct Settings {
 pub struct Rule {
     /// None: a key is required.
     derive: Option<derive::DeriveRule>,
+    /// The contract says which calls are the same.
+    is_said: bool,
     expose: bool,
     ttl: Duration,
     window: Duration,
@@ -103,6 +110,10 @@ pub struct KeyRequest<'a> {
     pub arguments: &'a Value,
     /// The keys that came with the call.
     pub given: Given<'a>,
+    /// Where it is made.
+    pub place: CallPlace,
+    /// Whether the server says that a second call changes nothing (`idempotentHint`).
+    pub hints_idempotent: bool,
 }
 
 /// Where a key comes from.
@@ -116,17 +127,6 @@ pub enum KeySource {
     Header,
     /// Made from the call itself.
     Derived,
-}
-
-/// The call has its key. Made by [`Rule::key`] only.
-#[must_use]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keyed {
-    call_key: Digest,
-    fingerprint: Digest,
-    source: KeySource,
-    ttl: Duration,
-    seed: Option<String>,
 }
 
 // === impl Settings ===
@@ -144,11 +144,15 @@ impl Settings {
     #[must_use]
     pub(crate) fn within(self, contract: Option<&Self>) -> Self {
         let Self {
-            require, expose, ..
-        } = contract.cloned().unwrap_or_default();
-        Self {
             require,
             expose,
+            derive,
+            ..
+        } = contract.cloned().unwrap_or_default();
+        let shows = || require || derive.is_some_and(|derive| derive.is_retry());
+        Self {
+            require,
+            expose: expose.or_else(|| Some(shows())),
             ..self
         }
     }
@@ -195,12 +199,12 @@ impl Section for Settings {
                 problems.error("is for derived keys, and none is derived", hint);
             });
         }
-        let own = between("window", window.as_deref(), KEY_WINDOW_BOUNDS, problems);
-        judge_window(own, ttl, problems);
-        let window = own.unwrap_or(ttl);
-        let derive = derive.map_or_else(derive::DeriveRule::default, |derive| {
+        let is_said = require || derive.is_some();
+        let derive = derive.map_or(regime::UNSAID, |derive| {
             problems.under("derive", |problems| derive.compile(problems))
         });
+        let is_retry = derive == derive::DeriveRule::Retry && !require;
+        let window = compile_window(window.as_deref(), ttl, is_retry, problems);
         let upstream =
             upstream.and_then(|one| problems.under("upstream", |problems| one.compile(problems)));
         problems.under("not_executed", |problems| {
@@ -215,9 +219,10 @@ impl Section for Settings {
             });
         }
         let derive = (!require).then_some(derive);
-        let expose = expose.unwrap_or(require);
+        let expose = expose.unwrap_or(require || is_retry);
         Rule {
             derive,
+            is_said,
             expose,
             ttl,
             window,
@@ -227,6 +232,24 @@ impl Section for Settings {
             attempts,
         }
     }
+}
+
+/// How long a call with a derived key is the same.
+fn compile_window(
+    window: Option<&str>,
+    ttl: Duration,
+    is_retry: bool,
+    problems: &mut Problems,
+) -> Duration {
+    let (bounds, unsaid) = if is_retry {
+        let unsaid = regime::REISSUE_WINDOW.min(ttl);
+        (regime::REISSUE_WINDOW_BOUNDS, unsaid)
+    } else {
+        (KEY_WINDOW_BOUNDS, ttl)
+    };
+    let own = between("window", window, bounds, problems);
+    judge_window(own, ttl, problems);
+    own.unwrap_or(unsaid)
 }
 
 fn judge_window(window: Option<Duration>, ttl: Duration, problems: &mut Problems) {
@@ -258,7 +281,8 @@ fn judge_errors(errors: &[i64], problems: &mut Problems) {
 impl Default for Rule {
     fn default() -> Self {
         Self {
-            derive: Some(derive::DeriveRule::default()),
+            derive: Some(regime::UNSAID),
+            is_said: false,
             expose: false,
             ttl: DEFAULT_KEY_TTL,
             window: DEFAULT_KEY_TTL,
@@ -275,16 +299,22 @@ impl Rule {
     /// disagree, or cannot be used, refuse like a missing one.
     pub fn key(&self, asked: &KeyRequest<'_>, _watched: &NotRepeated) -> Result<Keyed, Refusal> {
         let fingerprint = derive::fingerprint(asked);
+        let kin = || self.kin(asked, fingerprint);
         if let Some((source, key)) = asked.given.one()? {
             let call_key = derive::call_key(asked, derive::KeyKind::Given, key.as_bytes());
             return Ok(Keyed {
                 call_key,
                 fingerprint,
                 source,
+                regime: Regime::Keyed,
+                kin: Some(kin()),
                 ttl: self.ttl,
+                window: self.ttl,
+                place: asked.place,
                 seed: None,
             });
         }
+        let regime = self.regime(asked.hints_idempotent);
         let missing = || given::key_required(given::KEY_EXPECTED_MESSAGE);
         let derived = self
             .derive
@@ -293,13 +323,47 @@ impl Rule {
             .apply(asked, fingerprint)
             .ok_or_else(missing)?;
         let call_key = derive::call_key(asked, derived.kind, &derived.bytes);
+        let is_kin =
+            matches!(derived.kind, derive::KeyKind::Arguments) && !self.holds_key(asked.arguments);
+        // What a re-issue is told by is kept as long as a key: where its call ended late, its agent
+        // has read nothing of it.
+        let ttl = if self.is_retry() {
+            self.ttl
+        } else {
+            self.window
+        };
         Ok(Keyed {
             call_key,
             fingerprint,
             source: KeySource::Derived,
-            ttl: self.window,
+            regime: regime.unwrap_or(Regime::Declared),
+            kin: (!is_kin).then(kin),
+            ttl,
+            window: self.window,
+            place: asked.place,
             seed: derived.seed,
         })
+    }
+
+    /// What the call has in common with all that equal it, whatever their keys: its key where that is
+    /// made of all arguments, and none of them can hold a key.
+    fn kin(&self, asked: &KeyRequest<'_>, fingerprint: Digest) -> Digest {
+        let mut fingerprint = fingerprint;
+        if self.holds_key(asked.arguments) {
+            let mut rest = asked.arguments.clone();
+            if let Some(members) = rest.as_object_mut() {
+                members.retain(|name, _| self.holders().all(|holder| holder != name));
+            }
+            fingerprint = derive::fingerprint(&KeyRequest {
+                arguments: &rest,
+                ..*asked
+            });
+        }
+        derive::call_key(asked, derive::KeyKind::Arguments, fingerprint.as_bytes())
+    }
+
+    fn holds_key(&self, arguments: &Value) -> bool {
+        self.holders().any(|name| arguments.get(name).is_some())
     }
 
     /// Takes the argument `idempotency_key` off the arguments if it is ours and not the tool's own,
@@ -426,76 +490,6 @@ fn has_own(tool: &Schema, name: &str) -> bool {
 pub struct Shown {
     /// Must the agent give it?
     pub required: bool,
-}
-
-// === impl Keyed ===
-
-impl Keyed {
-    /// SHA-256 over tenant, agent, user, server, tool and key, each with its length: what the store knows
-    /// the call by.
-    pub fn call_key(&self) -> Digest {
-        self.call_key
-    }
-
-    /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key
-    /// must agree in it.
-    pub fn fingerprint(&self) -> Digest {
-        self.fingerprint
-    }
-
-    /// Where the key comes from and how long it counts, for `explain`.
-    pub fn describe(&self, rule: &Rule) -> String {
-        let from = match (self.source, &rule.derive) {
-            (KeySource::Derived, Some(derive)) => format!("derived from {derive}"),
-            _ => "given".to_owned(),
-        };
-        format!(
-            "the key is {from}, and counts for {} s after the call",
-            self.ttl.as_secs()
-        )
-    }
-
-    /// Where the key comes from.
-    pub fn source(&self) -> KeySource {
-        self.source
-    }
-
-    /// How long the call's answer is given again, counted from its end: `ttl` of a given key,
-    /// `window` of a derived one.
-    pub fn ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    /// How long the key stays used after that: a given one is never executed again silently, while
-    /// a call that equals one whose window is over is a new call.
-    pub fn keep(&self) -> Duration {
-        if self.source == KeySource::Derived {
-            Duration::ZERO
-        } else {
-            TOMBSTONE_TTL
-        }
-    }
-
-    /// The key for the tool server, where no agent can make another's. That of a derived key names
-    /// the claim, too: a server that remembers for longer than the window must not take the
-    /// next call for the last. The documents' formula goes out as it is, so that a server which
-    /// computes it as well finds it equal.
-    pub fn upstream_key(&self, claim: ActionId) -> String {
-        match (&self.seed, self.source) {
-            (Some(seed), _) => seed.clone(),
-            (None, KeySource::Derived) => {
-                let claim = claim.to_string();
-                Digest::of_parts(
-                    "toolgate upstream key",
-                    &[self.call_key.as_bytes(), claim.as_bytes()],
-                )
-                .to_string()
-            }
-            (None, _) => {
-                Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

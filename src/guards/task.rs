@@ -116,6 +116,31 @@ impl Belonging {
     }
 }
 
+impl Belonging {
+    /// In which calls of `caller` follow each other: the task that it names, else the session that it
+    /// names; a trace is none of them.
+    pub(crate) fn place(&self, caller: &Caller) -> TaskOrSession {
+        match self.task.source {
+            TaskSource::Trace => named(caller, TaskSource::Agent, ""),
+            TaskSource::Task
+            | TaskSource::Wire
+            | TaskSource::Meta
+            | TaskSource::Header
+            | TaskSource::Agent => self.task,
+        }
+    }
+}
+
+impl TaskOrSession {
+    /// Whether its agent names it.
+    pub(crate) fn is_named(&self) -> bool {
+        match self.source {
+            TaskSource::Task | TaskSource::Wire | TaskSource::Meta | TaskSource::Header => true,
+            TaskSource::Trace | TaskSource::Agent => false,
+        }
+    }
+}
+
 /// Where the agent says that its task is, if it does (003-10). What changes something is planned or
 /// executed, whatever it is called.
 pub(crate) fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<TaskState>, Refusal> {

@@ -55,6 +55,9 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "policy",
     "replayed",
     "claimed_by",
+    "same_as",
+    "because",
+    "would_join",
     "attempts",
     "fence",
     "cost",
@@ -206,6 +209,15 @@ pub struct Entry {
     /// replayed, or its outcome is not known (004-18).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claimed_by: Option<String>,
+    /// The action id of the equal call that it was compared with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub same_as: Option<String>,
+    /// Why it is the same call, or another one; a word of a closed list.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub because: Option<String>,
+    /// In observe mode: the regimes, each a word, that would have given it an earlier call's answer.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub would_join: Vec<String>,
     /// How often it was sent; 0 for never.
     #[serde(default)]
     pub attempts: u32,

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Which calls are one: by their agent's key, by what a contract declares, where one is sent again.
+pub(crate) const REGIME_WORDS: [&str; 3] = ["keyed", "declared", "retry"];
+
 /// A count that only grows.
 #[derive(Debug)]
 pub(crate) struct Tally(AtomicU64);

@@ -92,6 +92,11 @@ pub trait Store: Send + Sync {
     /// Up to `most` claims that have not come to an end, with their keys.
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError>;
 
+    /// A claim whose call may have run and is not known to, with its key, else one of which that was not
+    /// known for a while: one that has `kin` in common with the calls that equal it, where that is
+    /// not its key.
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError>;
+
     /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with
     /// their keys; the oldest first. One that nobody decided in time is among them while it
     /// says so.

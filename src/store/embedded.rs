@@ -262,6 +262,10 @@ impl Store for EmbeddedStore {
         self.shared.unsettled(most)
     }
 
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        self.shared.held(kin)
+    }
+
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         Ok(self
             .shared

@@ -107,6 +107,10 @@ impl Store for MemoryStore {
             .collect())
     }
 
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        Ok(self.table.lock().held(kin))
+    }
+
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().open_holds(self.time.now(), most))
     }

@@ -233,11 +233,11 @@ pub(crate) async fn resolve(
         OperatorFinding::Abandon => ClaimPhase::Abandoned,
         OperatorFinding::Applied(result) => {
             let result = fitting(result)?;
-            refusal(&claim)?;
+            refusal(&claim, false)?;
             ClaimPhase::Completed(store.keep(false, result.bytes()).await?)
         }
     };
-    refusal(&claim)?;
+    refusal(&claim, phase == ClaimPhase::Abandoned)?;
     let became = phase.word();
     let evidence = Evidence::Operator { who, why };
     let settle = Settle {
@@ -260,7 +260,7 @@ pub(crate) async fn resolve(
             .await?
             .ok_or(Unresolved::NoClaim(action))?
             .1;
-        return Err(refusal(&claim)
+        return Err(refusal(&claim, true)
             .err()
             .unwrap_or(Unresolved::Ended(claim.phase.word())));
     }
@@ -269,10 +269,11 @@ pub(crate) async fn resolve(
 }
 
 /// Only what nobody knows, and what waits for an agent that may never come back, is an operator's
-/// to end.
-fn refusal(claim: &Claim) -> Result<(), Unresolved> {
+/// to end; what was given up, once it is known after all.
+fn refusal(claim: &Claim, gives_up: bool) -> Result<(), Unresolved> {
     match &claim.phase {
         ClaimPhase::Unknown { .. } | ClaimPhase::AwaitingInput { .. } => Ok(()),
+        ClaimPhase::Abandoned if !gives_up => Ok(()),
         ClaimPhase::Dispatching => Err(Unresolved::InFlight),
         ended @ (ClaimPhase::Completed(_)
         | ClaimPhase::Failed { .. }

@@ -295,6 +295,10 @@ impl Store for ReadCounts {
         self.store.find(action).await
     }
 
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        self.store.held(kin).await
+    }
+
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         self.store.unsettled(most).await
     }

@@ -238,8 +238,9 @@ fn admitted(
 /// Step 12: everything that the steps before found is found again, in their order, in one
 /// transaction.
 fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, CommandRefusal> {
+    let before = view.claim.as_ref();
     let standing = claim::claim_status(
-        view.claim.as_ref(),
+        before.filter(|claim| !claim.is_past(intent.kinship.past)),
         &intent.fingerprint,
         intent.round.as_ref(),
         now,
@@ -283,6 +284,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         counted: (intent.price.tool.as_str() != intent.entry.tool)
             .then(|| intent.price.tool.clone()),
         entry: intent.entry.clone(),
+        kinship: intent.kinship.clone(),
     })
 }
 

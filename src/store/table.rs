@@ -13,7 +13,7 @@ use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// One thing, and when it last changed.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub(super) struct StateTable {
     pub(super) sessions: HashMap<Digest, Versioned<SessionFence>>,
     /// All that are open, and others.
     pub(super) holds: HashMap<Digest, Versioned<Hold>>,
+    /// Claims that hold the calls which equal them, or have held them: what those have in common, and their keys.
+    pub(super) held: BTreeSet<(Digest, Digest)>,
     /// The last record applied.
     pub(super) last: u64,
     /// The last record that is in the index, too.
@@ -112,6 +114,15 @@ impl StateTable {
         apply(event, &mut view);
         self.last = self.last.max(change);
         let place = event.place();
+        if let (Some(key), Some(claim)) = (place.call, &view.claim)
+            && let Some(kin) = claim.kinship.kin
+        {
+            if claim.concerns_kin() {
+                self.held.insert((kin, key));
+            } else {
+                self.held.remove(&(kin, key));
+            }
+        }
         keep(&mut self.claims, place.call, view.claim, change);
         keep(&mut self.tasks, place.task, view.task, change);
         keep(&mut self.holds, place.hold, view.hold, change);
@@ -119,6 +130,16 @@ impl StateTable {
             self.token = self.token.max(session.token);
             keep(&mut self.sessions, place.session, Some(session), change);
         }
+    }
+
+    /// A claim that holds the calls of `kin`, with its key; else one that has held them.
+    pub(super) fn held(&self, kin: Digest) -> Option<(Digest, Claim)> {
+        let first = (kin, Digest::new([0; 32]));
+        let of_kin = self.held.range(first..);
+        let of_kin = of_kin.take_while(|(found, _)| *found == kin);
+        let known = of_kin.filter_map(|(_, key)| Some((key, self.claims.get(key)?)));
+        let newest = known.max_by_key(|(_, claim)| (claim.value.holds_kin(), claim.value.changed));
+        newest.map(|(key, claim)| (*key, claim.value.clone()))
     }
 
     /// The next fencing token: greater than any before, of any session.
@@ -158,7 +179,15 @@ impl StateTable {
         let dropped = self
             .claims
             .extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));
-        let dropped = dropped.map(|(_, kept)| kept.value.action).collect();
+        let held = &mut self.held;
+        let dropped = dropped
+            .map(|(key, kept)| {
+                if let Some(kin) = kept.value.kinship.kin {
+                    held.remove(&(kin, key));
+                }
+                kept.value.action
+            })
+            .collect();
         self.tasks
             .retain(|key, kept| kept.change > upto || paying.contains(key));
         self.sessions.retain(|_, kept| kept.change > upto);

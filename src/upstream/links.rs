@@ -30,7 +30,7 @@ mod waiting;
 
 use feeds::SessionFeed;
 use news::{SessionNews, SessionWishes};
-use waiting::InFlight;
+use waiting::{CrossableAnswers, InFlight};
 
 pub(crate) use sending::{BridgeTerms, Sending, SentRequest};
 pub use waiting::{CannotWait, WaitingRequest};
@@ -48,6 +48,7 @@ pub struct Links {
     /// Whose tasks are whose.
     pub tasks: Arc<TaskOwners>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
+    crossable: CrossableAnswers,
     /// What servers show this agent only.
     catalogs: KnownCatalogs,
     /// What a legacy session hears of modern servers.
@@ -85,6 +86,7 @@ impl Links {
             returned: Notify::new(),
             tasks: Arc::default(),
             in_flight: Mutex::default(),
+            crossable: CrossableAnswers::default(),
             catalogs: KnownCatalogs::default(),
             feeds: Mutex::default(),
             news: SessionNews::default(),
@@ -131,6 +133,7 @@ impl Links {
             returned: Notify::new(),
             tasks: Arc::default(),
             in_flight: Mutex::default(),
+            crossable: CrossableAnswers::default(),
             catalogs: KnownCatalogs::default(),
             feeds: Mutex::default(),
             news: SessionNews::default(),

@@ -88,6 +88,8 @@ mod full_disk;
 mod incident_004;
 // Toolgate is killed at every point of a call, and started again.
 mod kills;
+// Which calls are sent again, and which are meant again.
+mod reissues;
 // A panic of toolgate's ends one call.
 mod panics;
 // What becomes of a call with a side effect, event by event.

@@ -40,6 +40,8 @@ contracts:
 
 const PERMISSION_DRAFT: &str =
     "    permission: anyone     # say who: roles, a tenant, a resource\n";
+const RETRY_DRAFT: &str = "    idempotency: { derive: retry } # only a call that is sent again is the same; or `arguments`: every equal one for an hour\n";
+const ARGUMENTS_DRAFT: &str = "    idempotency: { derive: arguments } # equal calls within an hour are one; or name the arguments that make them one\n";
 const ADDITIVE_DRAFT: &str =
     "    additive: true         # so it says: nothing is lost; else another of the four words\n";
 const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
@@ -213,12 +215,19 @@ fn push_contract(text: &mut String, tool: &Tool) {
         "    actions: [{actions}]{}# {why}",
         " ".repeat(12 - actions.len())
     );
+    // Where a second call changes nothing, or nothing is lost by it, a false join harms more.
+    let is_harmless = actions == "write" || definition["annotations"]["idempotentHint"] == true;
     match actions {
         "read" => {}
         // Drafted only where the server says that nothing is lost.
         "write" => text.push_str(&[PERMISSION_DRAFT, ADDITIVE_DRAFT].concat()),
         _ => text.push_str(&[PERMISSION_DRAFT, IRREVERSIBLE_DRAFT].concat()),
     }
+    text.push_str(match actions {
+        "read" => "",
+        _ if is_harmless => RETRY_DRAFT,
+        _ => ARGUMENTS_DRAFT,
+    });
     text.push_str("    secrets: []\n");
 }
 

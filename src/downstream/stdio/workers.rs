@@ -1,10 +1,10 @@
 //! The tasks that do what an agent on a pipe asks for: a few that stay, each with a place of its own
 //! for one request after the other, so that a request brings neither a task nor memory for its work.
 
+use crate::downstream::pipe_line::PipeLine;
 use crate::downstream::route::BegunRequest;
 use crate::outlet::{Inlet, Outgoing};
 use crate::telemetry::tasks::{self, WorkPlace};
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const MAX_PIPE_WORKERS: usize = 16;
 
 /// The workers of one pipe. Dropped, they end with the requests that they have.
 pub(super) struct PipeWorkers {
-    out: mpsc::Sender<Bytes>,
+    out: mpsc::Sender<PipeLine>,
     all: Vec<PipeWorker>,
     /// Those that have nothing to do, the one that was busy last at the end.
     idle: Arc<Mutex<Vec<usize>>>,
@@ -35,7 +35,7 @@ pub(super) struct FreeWorker {
 
 impl PipeWorkers {
     /// Workers who write what agents read to `out`.
-    pub(super) fn new(out: mpsc::Sender<Bytes>) -> Self {
+    pub(super) fn new(out: mpsc::Sender<PipeLine>) -> Self {
         let (all, idle) = (Vec::new(), Arc::default());
         Self { out, all, idle }
     }
@@ -100,9 +100,9 @@ impl PipeWorkers {
         };
         // Nothing was said before it: nothing has waited yet.
         match begun.inlet.recv().now_or_never() {
-            Some(Some(Outgoing::Last(answer))) => room.send(answer.encode()),
+            Some(Some(Outgoing::Last(answer))) => room.send(answer.encode().into()),
             Some(Some(Outgoing::Message(said))) => {
-                room.send(said.encode());
+                room.send(said.encode().into());
                 return Err(begun);
             }
             Some(Some(Outgoing::Comment(_) | Outgoing::Interrupted(_))) | None => {
@@ -115,7 +115,7 @@ impl PipeWorkers {
 }
 
 /// Does a request's work, and writes all that its agent reads.
-async fn to_the_end(begun: BegunRequest, out: &mpsc::Sender<Bytes>) {
+async fn to_the_end(begun: BegunRequest, out: &mpsc::Sender<PipeLine>) {
     let BegunRequest { inlet, work, .. } = begun;
     match work {
         // What follows its answer, such as its entry in the ledger, waits for no reader.
@@ -125,7 +125,7 @@ async fn to_the_end(begun: BegunRequest, out: &mpsc::Sender<Bytes>) {
 }
 
 /// Writes what comes, until the answer is written or nobody reads any more.
-async fn written(mut inlet: Inlet, out: &mpsc::Sender<Bytes>) {
+async fn written(mut inlet: Inlet, out: &mpsc::Sender<PipeLine>) {
     while let Some(outgoing) = inlet.recv().await {
         let (message, is_last) = match outgoing {
             // There are none on standard output.
@@ -133,7 +133,13 @@ async fn written(mut inlet: Inlet, out: &mpsc::Sender<Bytes>) {
             Outgoing::Message(message) => (message, false),
             Outgoing::Last(message) => (message, true),
         };
-        if out.send(message.encode()).await.is_err() || is_last {
+        let receipt = if is_last {
+            inlet.ticket().receipt()
+        } else {
+            None
+        };
+        let bytes = message.encode();
+        if out.send(PipeLine { bytes, receipt }).await.is_err() || is_last {
             return;
         }
     }

@@ -36,6 +36,12 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// Whether its server says that a second call with the same arguments changes nothing.
+    pub(in crate::gate) fn hints_idempotent(&self) -> bool {
+        let hint = self.definition.text.at(&["annotations", "idempotentHint"]);
+        hint.is_some_and(|hint| hint.is_true())
+    }
+
     /// A tool that no server lists, as observe mode calls it all the same: its server says whether
     /// there is one. Nothing is known of it but its names.
     pub(in crate::gate) fn unlisted(

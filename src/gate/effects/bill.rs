@@ -6,6 +6,7 @@ use crate::gate::record;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
 use crate::guards::budget::{BudgetDemand, shown};
+use crate::guards::idempotency::CallPlace;
 use crate::guards::repetition::WatchedAttempt;
 use crate::guards::task::{Belonging, plan_full, stopped_by};
 use crate::mcp::canonical;
@@ -33,6 +34,8 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) task: Digest,
     /// Whose turn it takes.
     pub(in crate::gate) session: Digest,
+    /// Which calls it can follow.
+    pub(in crate::gate) place: CallPlace,
     /// What it asks of the task, and what the task may use.
     pub(in crate::gate) asked: BudgetDemand,
     /// The task so far, when that can matter.

@@ -1,18 +1,20 @@
 //! What the same call reads once it has been made: the answer that it was given before.
 
 use crate::gate::call::Call;
-use crate::gate::effects::{Effects, unavailable};
+use crate::gate::effects::{ASK_AGAIN, Effects, unavailable};
 use crate::gate::steps::dispatch::asks_for_task;
+use crate::guards::ToolRules;
+use crate::guards::idempotency::{self, KEY_META_NAME, Keyed, Regime};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::refusal::Refusal;
+use crate::store::state::Millis;
 use crate::store::state::claim::{ClaimStatus, Stored};
 use crate::upstream::owners::is_task;
 use crate::upstream::parking::ParkedCalls;
-
-/// When a call whose answer cannot be read here may ask again, in milliseconds.
-const ASK_AGAIN: u64 = 5000;
+use jiff::Timestamp;
+use serde_json::json;
 
 impl Effects {
     /// What the same call reads once it has been made. A question or the handle of a task is no
@@ -71,6 +73,97 @@ impl Effects {
         let asked = self.answer(asked).await?;
         Ok(ParkedCalls::was_parked(asked.body.as_ref()))
     }
+}
+
+/// An ended call whose answer is given again.
+pub(in crate::gate) struct ReplayedCall<'a> {
+    /// When its end was recorded.
+    pub(in crate::gate) at: Millis,
+    pub(in crate::gate) keyed: &'a Keyed,
+    pub(in crate::gate) rules: &'a ToolRules,
+}
+
+impl ReplayedCall<'_> {
+    /// `answer` as its agent reads it: first that nothing ran now, and how to run it again; then all
+    /// of it, byte for byte. An agent that gave its own key knows it, and what a contract
+    /// declares is as it was.
+    pub(in crate::gate) fn told(&self, answer: &Message) -> Message {
+        let is_told = matches!(self.keyed.regime(), Regime::Reissue { .. });
+        let body = answer.body.as_ref().filter(|_| is_told);
+        let Some((body, mut members)) = body.and_then(|body| Some((body, body.object()?))) else {
+            return answer.clone();
+        };
+        if answer.is_error {
+            let message = body
+                .get("message")
+                .and_then(|text| Some(text.as_str()?.into_owned()));
+            let words = format!("{} {}", self.words(), message.unwrap_or_default());
+            members.set("message", Text::string(&words));
+            return Message {
+                body: Some(members.text()),
+                ..answer.clone()
+            };
+        }
+        let content = body.get("content");
+        // The handle of a task is read by programs alone.
+        if content.is_none() && body.get("structuredContent").is_none() {
+            return answer.clone();
+        }
+        let content = content.and_then(|content| content.elements());
+        let content = content.into_iter().flatten();
+        let note = Text::members_of(&[
+            ("type", Text::string("text")),
+            ("text", Text::string(&self.words())),
+        ]);
+        members.set("content", Text::array(std::iter::once(note).chain(content)));
+        Message {
+            body: Some(members.text()),
+            ..answer.clone()
+        }
+    }
+
+    fn shows_key(&self) -> bool {
+        let rule = self.rules.idempotency.as_ref();
+        rule.is_some_and(idempotency::Rule::is_exposed)
+    }
+
+    fn words(&self) -> String {
+        let place = if self.shows_key() {
+            "the argument `idempotency_key`".to_owned()
+        } else {
+            format!("`_meta` member `{KEY_META_NAME}`")
+        };
+        format!(
+            "toolgate: Nothing ran now. This call was carried out once, at {}, and this is the answer it was given then. \
+             To run it a second time, send it with a new value in {place}.",
+            shown(self.at)
+        )
+    }
+}
+
+/// What an agent reads whose call was held for an equal one of another session, which has been
+/// carried out since, at `at`.
+pub(in crate::gate) fn done_elsewhere(call: &Call, at: Millis) -> Message {
+    let words = format!(
+        "toolgate: Nothing ran now. A call that equals this one was made under another key or in another session of yours, \
+         and its outcome was unknown when this call came first. It has been carried out: that was known at {}. Its answer \
+         belongs to that call. To run this call as well, send it with a new idempotency key.",
+        shown(at)
+    );
+    let mut result = json!({ "content": [{ "type": "text", "text": words }], "isError": false });
+    if call.origin.era == Era::Modern {
+        result["resultType"] = json!("complete");
+    }
+    Message::response(None, Text::of(&result), false)
+}
+
+fn shown(at: Millis) -> String {
+    let at = i64::try_from(at).ok();
+    let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
+    at.map_or_else(
+        || "a time that is not known".to_owned(),
+        |at| at.to_string(),
+    )
 }
 
 /// Whether the agent that makes this call reads such an answer.

@@ -3,6 +3,7 @@
 
 use crate::gate::effects::Effects;
 use crate::gate::effects::bill::Reserved;
+use crate::gate::effects::progress::{DoneCall, EndedAt};
 use crate::gate::effects::slots::Slot;
 use crate::gate::steps::cleared::Claimed;
 use crate::gate::steps::cleared::Cleared;
@@ -14,10 +15,12 @@ use crate::gate::steps::proof::Proof;
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
+use crate::outlet::receipt::Receipt;
 use crate::store::claims::StoreError;
 use crate::store::state::budget::SeenCall;
 use crate::store::state::claim::ClaimPhase;
@@ -26,6 +29,7 @@ use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tally::EndedRead;
 use crate::telemetry::tasks;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the end of a call waits for room on the disk before its agent is told that it could not
@@ -52,6 +56,23 @@ pub(in crate::gate) struct HeldClaim {
     pub(in crate::gate) late: Option<Late>,
     /// What it cost, when the result says so, in millionths.
     pub(in crate::gate) cost: Option<u64>,
+    /// Where calls follow it, and whether its answer was read, where that counts.
+    pub(in crate::gate) answer: Option<AwaitedAnswer>,
+}
+
+/// The answer to a call that an equal one may follow.
+pub(in crate::gate) struct AwaitedAnswer {
+    pub(in crate::gate) place: Digest,
+    pub(in crate::gate) caller: Arc<Caller>,
+    pub(in crate::gate) receipt: Arc<Receipt>,
+}
+
+impl AwaitedAnswer {
+    fn remember(&self, effects: &Effects, ended: DoneCall) {
+        let (place, caller) = (self.place, &*self.caller);
+        let at = EndedAt { place, caller };
+        effects.progress.remember(at, ended, &self.receipt);
+    }
 }
 
 /// How a call ended, for its task's budget and for the loop detector.
@@ -75,6 +96,7 @@ impl Taken {
             proof: Proof::NotSent,
             late: None,
             cost: None,
+            answer: None,
         }));
         Cleared::Claimed(stamp)
     }
@@ -172,6 +194,7 @@ impl HeldClaim {
             proof,
             late,
             cost,
+            answer: awaited,
         } = self;
         let (key, action) = (claimed.key, claimed.action);
         let round = EndedRound {
@@ -190,6 +213,8 @@ impl HeldClaim {
                 Some(error),
             ),
         };
+        // The handle of a task and a question are no answers of the tool.
+        let is_answered = phase.is_final() && phase.stored().is_some() && answer.is_some();
         let settle = Settle {
             key,
             action,
@@ -208,6 +233,9 @@ impl HeldClaim {
             Err(StoreError::Full(_)) => late::written(&*effects.store, key, PATIENCE).await,
             settled => settled.map(drop),
         };
+        if let (Some(awaited), Ok(()), true) = (&awaited, &settled, is_answered) {
+            awaited.remember(effects, DoneCall { key, action });
+        }
         if let Some(late) = late {
             late.listen(effects.store.clone(), key, action);
         }

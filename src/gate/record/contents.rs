@@ -5,6 +5,7 @@ use super::{Ending, RecordedCall};
 use crate::guards::audit;
 use crate::mcp::json::Text;
 use crate::model::content::{ContentHead, ContentPart};
+use crate::model::refusal::Refusal;
 use crate::store::journal::{Item, MAX_EVENT_BYTES};
 use crate::store::state::event::encode;
 use serde_json::Value;
@@ -13,6 +14,16 @@ use serde_json::Value;
 const MAX_CONTENT_BYTES: usize = MAX_EVENT_BYTES - (4 << 10);
 /// The same of the arguments of a call that was refused: nobody has to answer for sending many.
 const MAX_REFUSED_BYTES: usize = 4 << 10;
+
+/// Has the ledger keep the arguments of a call that is about to begin, once: nothing is sent of which it
+/// could not keep what the contract says.
+pub(in crate::gate) fn keep_arguments(recorded: &RecordedCall<'_>) -> Result<bool, Refusal> {
+    if !recorded.found.has_kept_arguments {
+        let kept = recorded.gate.keep(arguments(recorded, None));
+        kept.map_err(|_| Refusal::StoreUnavailable)?;
+    }
+    Ok(true)
+}
 
 /// The arguments, as they were given and as they are sent.
 pub(in crate::gate) fn arguments(

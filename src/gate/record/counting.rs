@@ -61,6 +61,7 @@ fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, no
     let effects = CallEffects {
         is_duplicate: found.key.holder.is_some() && !is_conflict,
         is_replayed: found.key.replayed,
+        would_join: found.key.would_join(),
         is_failed_first: counted.claimed && ending.is_err(),
         executed: counted.executed,
         used: found

@@ -12,7 +12,7 @@ use crate::gate::record::findings::KeyFound;
 use crate::gate::record::findings::Observed;
 use crate::gate::record::findings::StateFound;
 use crate::gate::record::hashes::params_hash;
-use crate::gate::record::timing::{Spent, StageTimer};
+use crate::gate::record::timing::Spent;
 use crate::guards::ToolRules;
 use crate::guards::budget::units;
 use crate::guards::pins::Unapproved;
@@ -31,13 +31,13 @@ pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
     entry(recorded, None)
 }
 
-/// What the ledger keeps; without an `ending`, of a call that is about to be sent.
+/// What the ledger keeps; without an `ending`, of a call that is about to be sent. The rest is what only
+/// messages, looks at the server and sums have.
 pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
     let (judged, caller) = (&recorded.call.judged, &recorded.call.origin.caller);
-    let found = FoundFields::of(recorded.found);
+    let (found, took) = (FoundFields::of(recorded.found), TimeFields::of(recorded));
     let contract = ContractFields::of(recorded, ending);
     let (end, rewriting) = (EndFields::of(recorded, ending), RewriteFields::of(judged));
-    let took = TimeFields::of(recorded.timer, judged);
     Entry {
         time: recorded.gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
@@ -77,6 +77,9 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         policy: recorded.policy.version.clone(),
         replayed: found.replayed,
         claimed_by: found.claimed_by,
+        same_as: found.same_as,
+        because: found.because,
+        would_join: found.would_join,
         attempts: found.attempts,
         fence: found.fence,
         cost: found.cost,
@@ -96,6 +99,9 @@ struct FoundFields {
     fault: Option<String>,
     replayed: bool,
     claimed_by: Option<String>,
+    same_as: Option<String>,
+    because: Option<String>,
+    would_join: Vec<String>,
     attempts: u32,
     fence: Option<u64>,
     cost: Option<f64>,
@@ -111,7 +117,13 @@ impl FoundFields {
                 evidence: _,
             },
             warning: _,
-            key: KeyFound { holder, replayed },
+            key:
+                KeyFound {
+                    holder,
+                    replayed,
+                    is_looked_at: _,
+                    compared,
+                },
             draft,
             remaining,
             approval,
@@ -134,6 +146,7 @@ impl FoundFields {
                 },
             has_kept_arguments: _,
         } = found;
+        let compared = compared.as_deref();
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
         let cost = found.cost();
         Self {
@@ -147,6 +160,9 @@ impl FoundFields {
             fault: fault.as_ref().map(|fault| fault.what.clone()),
             replayed: *replayed,
             claimed_by: holder.map(|holder| holder.to_string()),
+            same_as: compared.and_then(|one| Some(one.same_as?.to_string())),
+            because: compared.and_then(|one| Some(one.because?.word().to_owned())),
+            would_join: found.key.joined_words(),
             attempts: *attempts,
             fence: *fence,
             cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
@@ -239,7 +255,7 @@ impl EndFields {
         let decided = refusal.or(would_refuse.map(|foreseen| &foreseen.refusal));
         let outcome = ending.map(|ending| outcome_of(ending, found).word());
         Self {
-            approval: hold(refusal, found.approval.as_ref()).map(|id| id.to_string()),
+            approval: hold(refusal, found.approval.as_deref()).map(|id| id.to_string()),
             event: event(ending),
             outcome: outcome.unwrap_or("dispatching"),
             aborted_reason: refusal.and_then(reason),
@@ -261,7 +277,8 @@ struct TimeFields {
 }
 
 impl TimeFields {
-    fn of(timer: &StageTimer, judged: &ToolCall) -> Self {
+    fn of(recorded: &RecordedCall<'_>) -> Self {
+        let (timer, judged) = (recorded.timer, &recorded.call.judged);
         let Spent {
             judging,
             held,

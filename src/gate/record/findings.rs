@@ -3,7 +3,9 @@
 //! does not compile until the entry keeps it or leaves it out by name. Answers and metrics take
 //! what they need.
 
+use crate::gate::effects::progress::DoneCall;
 use crate::gate::pipeline::Stage;
+use crate::guards::idempotency::Regime;
 use crate::guards::output::Meaning;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
@@ -28,7 +30,7 @@ pub struct Findings {
     /// Step 9: what is left of the task's budget, as agents read it.
     pub remaining: Option<Value>,
     /// Step 10.
-    pub approval: Option<ApprovalFound>,
+    pub approval: Option<Box<ApprovalFound>>,
     /// Step 12: the token that the call runs under.
     pub fence: Option<u64>,
     /// Steps 14 and 15.
@@ -57,6 +59,81 @@ pub struct StateFound {
     pub evidence: Vec<ActionId>,
 }
 
+/// Why a call is the same as an equal one, or why it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// Their agent gave both one key.
+    SameKey,
+    /// The contract says which calls are one.
+    Declared,
+    /// It came while the other was in flight.
+    InFlight,
+    /// It is a round of the other, or comes again after one.
+    SameRounds,
+    /// Both have one trace id.
+    SameTrace,
+    /// The other ended when nobody waited for its answer any more.
+    SettledLate,
+    /// It came within the window, and nothing shows that its agent went on.
+    WithinWindow,
+    /// The other may have run.
+    UnknownOutcome,
+    /// It was held for the other, which has been carried out.
+    DoneElsewhere,
+    /// Another call: its agent went on from the first.
+    WentOn,
+    /// Another call: the window is over.
+    WindowOver,
+    /// Another call: its server says that a second one changes nothing.
+    IdempotentTool,
+}
+
+impl Because {
+    /// The word in ledger entries.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::SameKey => "same_key",
+            Self::Declared => "declared",
+            Self::InFlight => "in_flight",
+            Self::SameRounds => "same_rounds",
+            Self::SameTrace => "same_trace",
+            Self::SettledLate => "settled_late",
+            Self::WithinWindow => "within_window",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::DoneElsewhere => "done_elsewhere",
+            Self::WentOn => "went_on",
+            Self::WindowOver => "window_over",
+            Self::IdempotentTool => "idempotent_tool",
+        }
+    }
+
+    /// Whether it makes the call another one.
+    pub fn is_new_call(self) -> bool {
+        match self {
+            Self::WentOn | Self::WindowOver | Self::IdempotentTool => true,
+            Self::SameKey
+            | Self::Declared
+            | Self::InFlight
+            | Self::SameRounds
+            | Self::SameTrace
+            | Self::SettledLate
+            | Self::WithinWindow
+            | Self::UnknownOutcome
+            | Self::DoneElsewhere => false,
+        }
+    }
+}
+
+impl From<Regime> for Because {
+    fn from(regime: Regime) -> Self {
+        match regime {
+            Regime::Keyed => Self::SameKey,
+            Regime::Declared => Self::Declared,
+            Regime::Reissue { .. } => Self::SameRounds,
+        }
+    }
+}
+
 /// How the key stood.
 #[derive(Default)]
 pub struct KeyFound {
@@ -64,6 +141,55 @@ pub struct KeyFound {
     pub holder: Option<ActionId>,
     /// The answer is that call's.
     pub replayed: bool,
+    /// Whether it was looked what its agent had gone on from.
+    pub(in crate::gate) is_looked_at: bool,
+    /// What came of comparing it, where there was anything to compare it with.
+    pub(in crate::gate) compared: Option<Box<ComparedCall>>,
+}
+
+/// An equal call, and what its agent has shown.
+#[derive(Default)]
+pub(in crate::gate) struct ComparedCall {
+    /// The equal call that it was compared with.
+    pub same_as: Option<ActionId>,
+    /// What came of that.
+    pub because: Option<Because>,
+    /// The ended call whose key it takes: it is not that call.
+    pub past: Option<ActionId>,
+    /// The calls that its agent has gone on from, if it is begun.
+    pub(in crate::gate) shown: Vec<DoneCall>,
+    /// In observe mode: the regimes that would have joined it to an earlier call.
+    pub would_join: Vec<&'static str>,
+}
+
+impl KeyFound {
+    /// To note what came of comparing it.
+    pub(in crate::gate) fn compared(&mut self) -> &mut ComparedCall {
+        self.compared.get_or_insert_default()
+    }
+
+    /// The ended call whose key it takes.
+    pub(in crate::gate) fn past(&self) -> Option<ActionId> {
+        self.compared.as_ref()?.past
+    }
+
+    /// The calls that its agent has gone on from, if it is begun.
+    pub(in crate::gate) fn shown(&self) -> &[DoneCall] {
+        self.compared
+            .as_ref()
+            .map_or(&[], |compared| &compared.shown)
+    }
+
+    /// The same, as the entry has them.
+    pub(in crate::gate) fn joined_words(&self) -> Vec<String> {
+        self.would_join().iter().map(ToString::to_string).collect()
+    }
+
+    /// The regimes that would have joined it.
+    pub(in crate::gate) fn would_join(&self) -> &[&'static str] {
+        let compared = self.compared.as_ref();
+        compared.map_or(&[], |compared| &compared.would_join)
+    }
 }
 
 /// The hold that the call uses up.

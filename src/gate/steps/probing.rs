@@ -115,6 +115,10 @@ async fn settle(
             return Ok(());
         }
     }
+    // What is asked for by this call's key says nothing of a call with another.
+    if key != probed.keyed.call_key() && probed.probe.asks_by_key() {
+        return Err(unknown);
+    }
     let phase = match look(gate, call, probed, &claim, timer).await? {
         ProbeVerdict::Found => {
             let stored = effects

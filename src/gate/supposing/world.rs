@@ -16,9 +16,10 @@ use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::approval;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
-use crate::guards::idempotency::{Given, KeyRequest, Keyed};
+use crate::guards::idempotency::{CallPlace, Given, KeyRequest, Keyed};
 use crate::guards::repetition::WatchedAttempt;
 use crate::guards::rewrite::{RewriteDraft, RewriteOutcome, passed_again};
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::model::window::SlidingWindow;
@@ -279,6 +280,11 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             tool: own,
             arguments: &case.arguments,
             given,
+            place: CallPlace {
+                key: Digest::of(b""),
+                is_named: false,
+            },
+            hints_idempotent: false,
         };
         let keyed = rule.key(&asked, &case.left);
         let keyed = self.notes.note(Stage::Idempotency, keyed)?;

@@ -17,6 +17,7 @@ const MAX_DERIVE_POINTERS: usize = 16;
 /// The words that may stand in place of pointers.
 const ARGUMENTS_WORD: &str = "arguments";
 const SEED_WORD: &str = "sha256-32";
+const RETRY_WORD: &str = "retry";
 
 /// JSON pointers to the arguments that make two calls the same, or one word.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,7 +25,7 @@ const SEED_WORD: &str = "sha256-32";
 pub(crate) enum DeriveSettings {
     /// `[/tenant_id, /customer_id]`
     Pointers(Vec<String>),
-    /// `arguments` or `sha256-32`
+    /// `arguments`, `retry` or `sha256-32`
     Word(String),
 }
 
@@ -43,15 +44,16 @@ impl JsonSchema for DeriveSettings {
 }
 
 /// As run.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum DeriveRule {
     /// From all arguments: equal fingerprints, equal keys.
-    #[default]
     Arguments,
     /// From some arguments.
     Pointers(Vec<String>),
     /// By the documents' formula (004-22).
     Seed,
+    /// From all arguments and the place: only what is sent again is the same.
+    Retry,
 }
 
 /// A derived key.
@@ -69,19 +71,28 @@ pub(super) enum KeyKind {
     Arguments,
     Pointers,
     Seed,
+    Retry,
 }
 
 // === impl DeriveSettings ===
 
 impl DeriveSettings {
+    /// Whether only what is sent again is to be the same.
+    pub(super) fn is_retry(&self) -> bool {
+        matches!(self, Self::Word(word) if word == RETRY_WORD)
+    }
+
     pub(super) fn compile(self, problems: &mut Problems) -> DeriveRule {
         match self {
             Self::Word(word) if word == ARGUMENTS_WORD => DeriveRule::Arguments,
             Self::Word(word) if word == SEED_WORD => DeriveRule::Seed,
+            Self::Word(word) if word == RETRY_WORD => DeriveRule::Retry,
             Self::Word(_) => {
                 problems.error(
                     "no such way to derive a key",
-                    format!("list pointers, or write {ARGUMENTS_WORD} or {SEED_WORD}"),
+                    format!(
+                        "list pointers, or write {ARGUMENTS_WORD}, {RETRY_WORD} or {SEED_WORD}"
+                    ),
                 );
                 DeriveRule::Arguments
             }
@@ -127,6 +138,15 @@ impl DeriveRule {
                 bytes: fingerprint.as_bytes().to_vec(),
                 seed: None,
             }),
+            Self::Retry => Some(Derived {
+                kind: KeyKind::Retry,
+                bytes: [
+                    asked.place.key.as_bytes().as_slice(),
+                    fingerprint.as_bytes(),
+                ]
+                .concat(),
+                seed: None,
+            }),
             Self::Seed => {
                 let seed = seed::key(asked.tool, &seed::of_caller(asked.caller), asked.arguments);
                 Some(Derived {
@@ -170,7 +190,7 @@ impl DeriveRule {
     pub(super) fn pointers(&self) -> &[String] {
         match self {
             Self::Pointers(pointers) => pointers,
-            Self::Arguments | Self::Seed => &[],
+            Self::Arguments | Self::Seed | Self::Retry => &[],
         }
     }
 }
@@ -181,6 +201,7 @@ impl fmt::Display for DeriveRule {
             Self::Arguments => f.write_str("all arguments"),
             Self::Pointers(pointers) => f.write_str(&pointers.join(" ")),
             Self::Seed => f.write_str(SEED_WORD),
+            Self::Retry => f.write_str("what is sent again"),
         }
     }
 }
@@ -206,6 +227,7 @@ pub(super) fn call_key(asked: &KeyRequest<'_>, kind: KeyKind, key: &[u8]) -> Dig
         KeyKind::Arguments => b"arguments",
         KeyKind::Pointers => b"pointers",
         KeyKind::Seed => b"seed",
+        KeyKind::Retry => b"retry",
     };
     let KeyRequest {
         caller,

@@ -164,6 +164,12 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 impl Probe {
+    /// Whether the question names the key of the call that it is about.
+    pub fn asks_by_key(&self) -> bool {
+        let mut values = self.arguments.values();
+        values.any(|value| value.as_str() == Some(KEY_PLACEHOLDER))
+    }
+
     /// The arguments of the question; none when an argument it needs was not in the call.
     pub fn ask(&self, arguments: &Value, key: &str) -> Option<Value> {
         let fill = |(name, value): (&String, &Value)| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::guards::Mode;
-use crate::model::ids::TenantId;
+use crate::model::ids::{ActionId, TenantId};
 use serde_json::json;
 
 mod written;
@@ -81,6 +81,11 @@ impl KeyedSample {
                 tool,
                 arguments,
                 given,
+                place: CallPlace {
+                    key: Digest::of(b"place"),
+                    is_named: false,
+                },
+                hints_idempotent: false,
             },
             &NotRepeated::observed(Mode::Observe).unwrap(),
         )
@@ -339,4 +344,59 @@ fn keys_end() {
     assert_eq!(given_key.upstream_key(one), given_key.upstream_key(two));
     assert_ne!(derived.upstream_key(one), derived.upstream_key(two));
     assert_ne!(given_key.upstream_key(one), "k");
+}
+
+/// 004-11: how agents give a key is the same for all calls of a tool: a case shows what its contract
+/// shows, whatever it says itself of which calls are the same.
+#[test]
+fn a_case_shows_the_key_as_its_contract_does() {
+    let settings = |written: Value| serde_json::from_value::<Settings>(written).unwrap();
+    for (contract, case, is_shown) in [
+        (None, json!({ "derive": "retry" }), false),
+        (Some(json!({})), json!({ "derive": "retry" }), false),
+        (
+            Some(json!({ "derive": "retry" })),
+            json!({ "derive": ["/to"] }),
+            true,
+        ),
+        (Some(json!({ "require": true })), json!({}), true),
+        (
+            Some(json!({ "derive": "retry", "expose": false })),
+            json!({ "derive": "retry" }),
+            false,
+        ),
+    ] {
+        let contract = contract.map(settings);
+        let rule = settings(case)
+            .within(contract.as_ref())
+            .compile(&mut Problems::default());
+        assert_eq!(rule.is_exposed(), is_shown, "{contract:?}");
+    }
+}
+
+/// 004-36: what calls have in common that differ only in their keys, wherever these stand; with no key
+/// it is the key of a call whose contract says nothing.
+#[test]
+fn equal_calls_are_kin_whatever_their_keys() {
+    let reference = json!({ "upstream": { "argument": "reference" } });
+    let rule = rule(reference);
+    let plain = KeyedSample::with(json!({ "to": "x" }));
+    let own = plain.key(&Rule::default()).unwrap();
+    assert_eq!((own.kin(), plain.key(&rule).unwrap().kin()), (None, None));
+    for (name, key) in [
+        ("reference", "1"),
+        ("reference", "2"),
+        ("idempotency_key", "3"),
+    ] {
+        let mut sample = KeyedSample::with(json!({ "to": "x", name: key }));
+        sample.argument = Some(json!(key));
+        assert_eq!(
+            sample.key(&rule).unwrap().kin(),
+            Some(own.call_key()),
+            "{name}"
+        );
+    }
+    let mut other = KeyedSample::with(json!({ "to": "y", "reference": "1" }));
+    other.argument = Some(json!("1"));
+    assert_ne!(other.key(&rule).unwrap().kin(), Some(own.call_key()));
 }

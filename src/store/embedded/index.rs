@@ -9,6 +9,7 @@
 //! h <key>                a held call: JSON on a line, then its arguments
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
+//! k <kin> <call key>     the claim holds the calls that equal it
 //! x <time> <c|t|s|h> <key> something may be forgotten from then on
 //! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
@@ -26,9 +27,9 @@ use super::park::block_on_for;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use names::{
-    CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, META_KEY, OPEN_PREFIX,
-    RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten, idle_since, kept_in,
-    named, named_by,
+    CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX, META_KEY,
+    OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten,
+    idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,7 @@ use std::time::Duration;
 use values::{claim_text, hold_text, read, read_claim, read_hold, text, unreadable};
 
 mod changes;
+mod kin;
 mod names;
 mod sweep;
 mod values;
@@ -77,6 +79,8 @@ pub(super) struct Index {
     hangs: AtomicBool,
     /// Which claims it may hold. Changed only by the thread that writes the index.
     known: Mutex<KeyFilter>,
+    /// Whether a claim may hold the calls that equal it: few ever do.
+    holds: AtomicBool,
 }
 
 impl Index {
@@ -102,6 +106,7 @@ impl Index {
             db,
             hangs: AtomicBool::new(false),
             known: Mutex::new(KeyFilter::new()),
+            holds: AtomicBool::new(false),
         };
         let applied = index
             .get(META_KEY)?
@@ -109,6 +114,8 @@ impl Index {
             .transpose()?
             .unwrap_or_default();
         index.learn()?;
+        let first = calmly(|| index.db.scan_prefix([KIN_PREFIX]).next().transpose())?;
+        index.holds.store(first.is_some(), Ordering::Release);
         Ok((index, applied))
     }
 
@@ -263,7 +270,9 @@ impl Index {
         let mut batch = Batch::default();
         for (key, claim) in &changes.claims {
             let is_new = self.known.lock().add(key);
+            self.drop_past(&mut batch, key, claim)?;
             put_claim(&mut batch, key, claim, is_new)?;
+            self.put_kin(&mut batch, key, claim);
         }
         put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
@@ -410,6 +419,9 @@ fn put_claim(
     batch.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
     if !is_new || !claim.phase.is_final() {
         batch.insert(acting(claim.action), key.as_bytes());
+    }
+    if let Some(past) = claim.kinship.past {
+        batch.remove(acting(past));
     }
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
         batch.insert(kept_in(&stored.digest, key), &[]);

@@ -198,6 +198,21 @@ impl EmbeddedInner {
             .map(|claim| (key, claim)))
     }
 
+    /// A claim that holds the calls of `kin`, else one that has held them: what is in memory is newer
+    /// than what is indexed.
+    pub(super) fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        let table = self.table.lock();
+        let newest = table.held(kin);
+        if newest.as_ref().is_some_and(|(_, claim)| claim.holds_kin()) {
+            return Ok(newest);
+        }
+        let indexed = self
+            .lookup
+            .ask(|index| index.held(&kin, |key| table.claims.contains_key(key)))?;
+        let holds = indexed.as_ref().is_some_and(|(_, claim)| claim.holds_kin());
+        Ok(if holds { indexed } else { newest.or(indexed) })
+    }
+
     /// Claims that have not come to an end: those in memory as they are there, the others as they
     /// are indexed.
     pub(super) fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {

@@ -212,6 +212,9 @@ impl Claim {
             counted,
             agent: intended.entry.agent().to_owned(),
             user: intended.entry.named_user().map(str::to_owned),
+            kinship: intended.kinship.clone(),
+            is_late: false,
+            was_unknown: false,
         }
     }
 
@@ -240,7 +243,9 @@ impl Claim {
             // round was answered.
             self.answered.push(self.brought);
         }
+        self.was_unknown |= self.holds_kin();
         self.phase = settled.phase.clone();
+        self.is_late |= settled.evidence != Evidence::Exchange;
         self.changed = settled.at;
         if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
             // The operator speaks of the call, not of the round in which it stood.

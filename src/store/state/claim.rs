@@ -52,6 +52,37 @@ pub struct Claim {
     /// For which user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user: Option<String>,
+    /// Which other calls it equals.
+    #[serde(skip_serializing_if = "Kinship::is_empty", default)]
+    pub kinship: Kinship,
+    /// Something else than its own exchange said what became of it: its agent has not read that.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_late: bool,
+    /// It was unknown whether it had run: calls that equal it were held.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub was_unknown: bool,
+}
+
+/// What tells a call from calls that equal it. All of it is missing in what releases before wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kinship {
+    /// SHA-256 over caller, tool and all arguments, whatever its key is made of; none where that is
+    /// its key.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kin: Option<Digest>,
+    /// The trace id that came with it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trace: Option<String>,
+    /// The call that has ended under this key and is not this one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub past: Option<ActionId>,
+}
+
+impl Kinship {
+    /// Whether nothing of it is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How far a claim got.
@@ -226,6 +257,10 @@ impl ClaimPhase {
             (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => {
                 next.is_final()
             }
+            // Who gave up may learn it after all.
+            (Self::Abandoned, Evidence::Operator { .. }) => {
+                matches!(next, Self::Completed(_) | Self::NotSent)
+            }
             _ => false,
         }
     }
@@ -318,6 +353,41 @@ pub enum Age {
 }
 
 impl Claim {
+    /// Whether it holds every call that equals it: it may have run.
+    pub fn holds_kin(&self) -> bool {
+        matches!(
+            self.phase,
+            ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned
+        )
+    }
+
+    /// Whether it has held calls that equal it, and has been carried out since: those are told so.
+    pub fn has_held_kin(&self) -> bool {
+        let is_done = matches!(
+            self.phase,
+            ClaimPhase::Completed(_) | ClaimPhase::Failed { again: false, .. }
+        );
+        self.was_unknown && is_done
+    }
+
+    /// Whether calls that equal it have to know of it.
+    pub fn concerns_kin(&self) -> bool {
+        self.holds_kin() || self.has_held_kin()
+    }
+
+    /// Whether it had more than one round, or brought one: no call that equals it is a new one.
+    pub fn has_rounds(&self) -> bool {
+        self.brought.is_some() || !self.answered.is_empty()
+    }
+
+    /// Whether it has ended and another call may take its key, which says so by its `action`.
+    pub fn is_past(&self, action: Option<ActionId>) -> bool {
+        Some(self.action) == action
+            && self.phase.is_final()
+            && !self.holds_kin()
+            && !self.has_rounds()
+    }
+
     /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.
     pub fn is_released(&self) -> bool {
         matches!(

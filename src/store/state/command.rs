@@ -3,7 +3,7 @@
 
 use super::StoreKeys;
 use super::budget::{BudgetLimits, Price, SeenCall};
-use super::claim::ClaimPhase;
+use super::claim::{ClaimPhase, Kinship};
 use super::hold::HoldQuestion;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
@@ -110,6 +110,8 @@ pub struct Intent {
     pub origin: Option<TaskOrigin>,
     /// What the ledger knows so far.
     pub entry: Entry,
+    /// Which other calls it equals, and which of them it is not.
+    pub kinship: Kinship,
 }
 
 /// What became of a claim.

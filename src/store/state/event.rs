@@ -2,7 +2,7 @@
 //! or of a held call's arguments, where there are any.
 
 use super::budget::{Rate, SeenCall, TaskUsage};
-use super::claim::{Claim, ClaimPhase};
+use super::claim::{Claim, ClaimPhase, Kinship};
 use super::fence::SessionFence;
 use super::hold::{self, Hold, OperatorDecision};
 use super::settlement::{Charge, Evidence};
@@ -242,6 +242,9 @@ pub struct Intended {
     pub counted: Option<ToolName>,
     /// What the ledger knows so far.
     pub entry: Entry,
+    /// Which other calls it equals, and which of them it is not.
+    #[serde(skip_serializing_if = "Kinship::is_empty", default)]
+    pub kinship: Kinship,
 }
 
 /// A claim comes to another phase.

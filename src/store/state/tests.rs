@@ -8,6 +8,7 @@ use super::settlement::Evidence;
 use super::*;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
+use crate::store::state::claim::Kinship;
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::LazyLock;
@@ -71,6 +72,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
             cost: 0,
         },
         entry: entry("bank__pay"),
+        kinship: Kinship::default(),
     }
 }
 

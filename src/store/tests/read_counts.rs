@@ -69,6 +69,10 @@ impl Store for FullAtWill {
         self.within.find(action).await
     }
 
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        self.within.held(kin).await
+    }
+
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         self.within.unsettled(most).await
     }

@@ -57,6 +57,10 @@ impl Store for Waited {
         self.0.unsettled(most).await
     }
 
+    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
+        self.0.held(kin).await
+    }
+
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         self.0.holds(most).await
     }

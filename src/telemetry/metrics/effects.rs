@@ -3,6 +3,7 @@
 
 use super::labels::LabelPair;
 use super::{Buckets, buckets};
+use crate::model::tally::REGIME_WORDS;
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -38,6 +39,8 @@ pub struct CallEffects<'a> {
     pub is_duplicate: bool,
     /// Its answer is an earlier call's.
     pub is_replayed: bool,
+    /// The regimes that would have given it an earlier call's answer, where nothing is enforced.
+    pub would_join: &'a [&'static str],
     /// It was the first of its key, was sent or about to be, and has no answer.
     pub is_failed_first: bool,
     /// It changes something and was sent: a digest of trace, tool and arguments.
@@ -52,6 +55,7 @@ pub struct CallEffects<'a> {
 pub(super) struct EffectMetrics {
     suppressed: Counter,
     replays: Counter,
+    would_join: Family<LabelPair, Counter>,
     failed_first: Counter,
     executed: Counter,
     executed_again: Counter,
@@ -98,6 +102,7 @@ impl EffectMetrics {
         Self {
             suppressed: Counter::default(),
             replays: Counter::default(),
+            would_join: Family::default(),
             failed_first: Counter::default(),
             executed: Counter::default(),
             executed_again: Counter::default(),
@@ -194,6 +199,17 @@ impl EffectMetrics {
             "Calls that a hook was asked about before they were sent, by what it said",
             self.before_hooks.clone(),
         );
+        for regime in REGIME_WORDS {
+            drop(
+                self.would_join
+                    .get_or_create_owned(&LabelPair("regime", regime)),
+            );
+        }
+        registry.register(
+            "toolgate_would_join",
+            "Calls in observe mode that a regime would have answered with an earlier call's answer",
+            self.would_join.clone(),
+        );
         registry.register(
             "toolgate_after_hooks",
             "Ended calls that a hook was to hear of, by whether it did",
@@ -220,6 +236,11 @@ impl EffectMetrics {
             (&self.failed_first, tally.is_failed_first),
         ] {
             counter.inc_by(u64::from(counts));
+        }
+        for regime in tally.would_join {
+            self.would_join
+                .get_or_create(&LabelPair("regime", regime))
+                .inc();
         }
         if let Some(effect) = tally.executed {
             self.executed.inc();

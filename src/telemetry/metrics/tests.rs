@@ -124,6 +124,7 @@ fn names_are_the_promised_ones() {
             "toolgate_unknown_outcomes",
             "toolgate_upstream_seconds",
             "toolgate_upstream_up",
+            "toolgate_would_join_total",
         ]
     );
     assert!(text.ends_with("# EOF\n"));

@@ -3,13 +3,43 @@
 use super::Links;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::outlet::receipt::Receipt;
 use crate::upstream::link::Link;
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one agent's conversation that wait for an answer (threat-model §8).
 const MAX_REQUESTS_IN_FLIGHT: usize = 256;
+
+/// Answered requests whose receipts a cancellation can still reach. One that comes later than so many
+/// others crosses no answer.
+const MAX_RECEIPTS: usize = MAX_REQUESTS_IN_FLIGHT + 64;
+
+/// Answers that a cancellation may cross on its way.
+#[derive(Default)]
+pub(super) struct CrossableAnswers(Mutex<VecDeque<(Vec<u8>, Weak<Receipt>)>>);
+
+impl CrossableAnswers {
+    fn keep(&self, id: &[u8], receipt: &Arc<Receipt>) {
+        let mut kept = self.0.lock();
+        if kept.len() >= MAX_RECEIPTS {
+            kept.pop_front();
+        }
+        kept.push_back((id.to_vec(), Arc::downgrade(receipt)));
+    }
+
+    /// The agent does not want the answer to request `id`.
+    fn void(&self, id: &[u8]) {
+        let kept = self.0.lock();
+        let meant = kept.iter().filter(|(of, _)| of == id);
+        for receipt in meant.filter_map(|(_, receipt)| receipt.upgrade()) {
+            receipt.void();
+        }
+    }
+}
 
 /// A request of the agent that waits.
 pub(super) struct InFlight {
@@ -83,6 +113,7 @@ impl Links {
         let Some(id) = params.get("requestId").cloned() else {
             return;
         };
+        self.crossable.void(id.as_bytes());
         let found = {
             // From here on the agent may use the id again.
             let mut in_flight = self.in_flight.lock();
@@ -120,6 +151,17 @@ impl WaitingRequest {
             waiting.link = Some((link.clone(), id.clone()));
         }
         true
+    }
+
+    /// A cancellation of the request voids `receipt`, also once it is answered.
+    pub fn keeps(&self, receipt: &Arc<Receipt>) {
+        if self.links.alone {
+            return;
+        }
+        self.links.crossable.keep(&self.id, receipt);
+        if self.cancelled.is_cancelled() {
+            receipt.void();
+        }
     }
 
     /// Whether the agent has its answer.

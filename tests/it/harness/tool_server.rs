@@ -161,6 +161,11 @@ impl ToolServer {
         self.shared.held.add_permits(1);
     }
 
+    /// Takes back what let a call go that never came.
+    pub async fn take_back(&self) {
+        self.shared.held.acquire().await.unwrap().forget();
+    }
+
     /// How many calls of such tools ran side by side at most.
     pub fn most_held(&self) -> usize {
         self.shared.holding.lock().unwrap().1

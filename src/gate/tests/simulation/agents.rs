@@ -254,6 +254,8 @@ impl SimulatedWorld {
                 links: links.clone(),
                 outlet,
                 waiting,
+                arrived: Duration::ZERO,
+                is_relayed: false,
             }),
         };
         let running = process.gate.clone().call_tool(call);

@@ -18,6 +18,7 @@ pub(super) const SESSION_PREFIX: u8 = b's';
 pub(super) const HOLD_PREFIX: u8 = b'h';
 pub(super) const ACTION_PREFIX: u8 = b'a';
 pub(super) const OPEN_PREFIX: u8 = b'o';
+pub(super) const KIN_PREFIX: u8 = b'k';
 pub(super) const EXPIRY_PREFIX: u8 = b'x';
 pub(super) const GROUP_PREFIX: u8 = b'g';
 pub(super) const RESULT_PREFIX: u8 = b'r';
@@ -49,6 +50,11 @@ pub(super) fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
 /// That `key`'s answer lies in the file `digest`.
 pub(super) fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
     [&[RESULT_PREFIX][..], digest.as_bytes(), key.as_bytes()].concat()
+}
+
+/// That the claim of `key` holds the calls of `kin`.
+pub(super) fn holding(kin: &Digest, key: &Digest) -> Vec<u8> {
+    [&[KIN_PREFIX][..], kin.as_bytes(), key.as_bytes()].concat()
 }
 
 /// When something that was last used then may be forgotten. By the hour, so that its use leaves few

@@ -90,6 +90,7 @@ impl Index {
         match claim.age(now) {
             Age::Fresh => {}
             Age::Remembered => {
+                Self::drop_kin(batch, key, &claim);
                 if let Some(stored) = claim.phase.stored_mut() {
                     stored.body = Bytes::new();
                     batch.remove(kept_in(&stored.digest, key));
@@ -101,6 +102,7 @@ impl Index {
                 );
             }
             Age::Forgotten => {
+                Self::drop_kin(batch, key, &claim);
                 batch.remove(named(CLAIM_PREFIX, key));
                 if self.key_of(claim.action)?.is_some() {
                     batch.remove(acting(claim.action));

@@ -22,6 +22,7 @@ const ALLOWED_TRANSITIONS: &[(&str, &str, &[&str])] = &[
     ("unknown", "upstream_key", AFTER_ANSWER),
     ("unknown", "probe", &["completed", "not_sent"]),
     ("unknown", "operator", END_STATES),
+    ("abandoned", "operator", &["completed", "not_sent"]),
     ("awaiting_input", "operator", END_STATES),
     ("awaiting_input", "late", &["completed", "unknown"]),
 ];
@@ -143,7 +144,7 @@ fn what_becomes_of_a_reservation_depends_on_what_became_of_the_call() {
             START_MS
         ),
         Err(CommandRefusal::Settled),
-        "an end is an end"
+        "its exchange says nothing any more"
     );
 }
 
@@ -199,4 +200,18 @@ fn only_the_call_that_holds_a_claim_settles_it() {
     )
     .unwrap();
     assert_eq!(late.session.unwrap().token, 2);
+}
+
+/// 004-13: an operator who learns it after all may say so, and nothing is paid for what was not done.
+#[test]
+fn what_was_given_up_may_be_known_after_all() {
+    let mut call = intent("key", 1);
+    call.price.cost = 7;
+    let mut view = after(&call, Some(ClaimPhase::Abandoned));
+    let paid = view.task.as_ref().unwrap().cost;
+    let mut learnt = settle(&call, ClaimPhase::NotSent);
+    learnt.evidence = operator();
+    run(&mut view, &StoreCommand::Settle(learnt), START_MS).unwrap();
+    let left = view.task.as_ref().unwrap().cost;
+    assert!(paid > 0 && left == 0, "{paid} {left}");
 }

@@ -3,6 +3,7 @@
 use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
 use super::super::tally::{EndedRead, ReadTally};
 use super::*;
+use crate::store::state::claim::Kinship;
 use crate::store::state::event::Carried;
 use proptest::prelude::*;
 
@@ -131,6 +132,11 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             entry: Entry {
                 user_id: agent,
                 ..entry(&tool)
+            },
+            kinship: Kinship {
+                kin: (n[0] % 2 == 0).then(|| named("kin")),
+                trace: (n[1] % 2 == 0).then(|| "0af7651916cd43dd8448eb211c80319c".to_owned()),
+                past: (n[2] % 2 == 0).then(ActionId::generate),
             },
         }))
     })

@@ -32,6 +32,8 @@ pub enum Behaviour {
     Cut,
     /// Not at all: it closes the connection.
     HangsUp,
+    /// Not at all, once the scenario releases it: it closes the connection.
+    HangsUpOnceReleased,
     /// With this JSON-RPC error.
     Error(i64),
     /// With an event stream that ends without an answer.
@@ -84,6 +86,7 @@ impl Behaviour {
                 json_answer(&json!({ "jsonrpc": "2.0", "id": 987_654, "result": {} }).to_string())
             }
             Self::Cut => json_answer(&right)[..right.len()].to_vec(),
+            Self::HangsUpOnceReleased => return shared.hold().await.and(None),
             Self::HangsUp => return None,
             Self::Error(code) => {
                 let error = json!({ "code": code, "message": "told to" });

@@ -355,6 +355,8 @@ impl SimulatedWorld {
                 links: links.clone(),
                 outlet,
                 waiting,
+                arrived: Duration::ZERO,
+                is_relayed: false,
             }),
         };
         self.run_in(process.group, process.gate.clone().call_tool(call));

@@ -1,0 +1,121 @@
+//! What a call is known by once it has its key.
+
+use super::{CallPlace, KeySource, Regime, Rule, TOMBSTONE_TTL};
+use crate::model::digest::Digest;
+use crate::model::ids::ActionId;
+use std::time::Duration;
+
+/// The call has its key. Made by [`Rule::key`] only.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyed {
+    pub(super) call_key: Digest,
+    pub(super) fingerprint: Digest,
+    pub(super) source: KeySource,
+    pub(super) regime: Regime,
+    /// What all calls have in common that equal it, whatever their keys; none where that is its key.
+    pub(super) kin: Option<Digest>,
+    pub(super) ttl: Duration,
+    pub(super) window: Duration,
+    pub(super) place: CallPlace,
+    pub(super) seed: Option<String>,
+}
+
+impl Keyed {
+    /// SHA-256 over tenant, agent, user, server, tool and key, each with its length: what the store knows
+    /// the call by.
+    pub fn call_key(&self) -> Digest {
+        self.call_key
+    }
+
+    /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key
+    /// must agree in it.
+    pub fn fingerprint(&self) -> Digest {
+        self.fingerprint
+    }
+
+    /// Which calls are the same as this one.
+    pub fn regime(&self) -> Regime {
+        self.regime
+    }
+
+    /// What all calls have in common that equal it, whatever their keys; none where that is its key.
+    pub fn kin(&self) -> Option<Digest> {
+        self.kin
+    }
+
+    /// Where it is made.
+    pub fn place(&self) -> CallPlace {
+        self.place
+    }
+
+    /// How long after its end an equal call can be a re-issue.
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// Where the key comes from and how long it counts, for `explain`.
+    pub fn describe(&self, rule: &Rule) -> String {
+        if let Regime::Reissue { joins_only } = self.regime {
+            let until = if joins_only {
+                "while the first one is in flight: the server says that a second one changes nothing (idempotentHint)".to_owned()
+            } else {
+                format!(
+                    "within {} s after its end, unless the agent has shown that it went on",
+                    self.window.as_secs()
+                )
+            };
+            return format!("retry: an equal call is the same one {until}");
+        }
+        let from = match (self.source, &rule.derive) {
+            (KeySource::Derived, Some(derive)) => format!("derived from {derive}"),
+            _ => "given".to_owned(),
+        };
+        format!(
+            "the key is {from}, and counts for {} s after the call",
+            self.ttl.as_secs()
+        )
+    }
+
+    /// Where the key comes from.
+    pub fn source(&self) -> KeySource {
+        self.source
+    }
+
+    /// How long the call's answer is given again, counted from its end: `ttl` of a given key,
+    /// `window` of a derived one.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// How long the key stays used after that: a given one is never executed again silently, while
+    /// a call that equals one whose window is over is a new call.
+    pub fn keep(&self) -> Duration {
+        if self.source == KeySource::Derived {
+            Duration::ZERO
+        } else {
+            TOMBSTONE_TTL
+        }
+    }
+
+    /// The key for the tool server, where no agent can make another's. That of a derived key names
+    /// the claim, too: a server that remembers for longer than the window must not take the
+    /// next call for the last. The documents' formula goes out as it is, so that a server which
+    /// computes it as well finds it equal.
+    pub fn upstream_key(&self, claim: ActionId) -> String {
+        match (&self.seed, self.source) {
+            (Some(seed), _) => seed.clone(),
+            (None, KeySource::Derived) => {
+                let claim = claim.to_string();
+                Digest::of_parts(
+                    "toolgate upstream key",
+                    &[self.call_key.as_bytes(), claim.as_bytes()],
+                )
+                .to_string()
+            }
+            (None, _) => {
+                Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string()
+            }
+        }
+    }
+}
