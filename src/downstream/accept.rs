@@ -137,9 +137,12 @@ struct Attended<B> {
 }
 
 impl<B> Attended<B> {
-    /// All of it was read.
-    fn ends(&mut self) {
-        if let Some((carried, guest)) = self.carried.take()
+    /// The answer is in what was read, or not yet.
+    fn notes_answer(&mut self) {
+        let carried = self
+            .carried
+            .take_if(|(carried, _)| carried.receipt().is_some());
+        if let Some((carried, guest)) = carried
             && let (Some(receipt), Some(connection)) = (carried.receipt(), guest.connection())
         {
             connection.ends(receipt);
@@ -156,8 +159,9 @@ impl<B: Body + Unpin> Body for Attended<B> {
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(task);
-        if matches!(frame, Poll::Ready(None)) || frame.is_ready() && self.body.is_end_stream() {
-            self.ends();
+        // A quick agent goes on once it has the answer, whatever of the stream comes after it.
+        if frame.is_ready() {
+            self.notes_answer();
         }
         frame
     }

@@ -1,4 +1,4 @@
-//! Which answer to a call an HTTP answer carries, so that the writer of its last byte can say so: a
+//! Which answer to a call an HTTP answer carries, so that the writer of its bytes can say so: a
 //! body that ends without the answer carries none.
 
 use super::body::HttpAnswer;
@@ -37,7 +37,7 @@ impl CarriedAnswer {
         self.passed.clone().unwrap_or_default()
     }
 
-    /// The receipt to be signed when the body has ended.
+    /// The receipt to be signed, once the answer has gone into the body.
     pub(super) fn receipt(&self) -> Option<Arc<Receipt>> {
         let passed = self.passed.as_ref();
         let is_in_it = passed.is_none_or(|passed| passed.load(Ordering::Acquire));

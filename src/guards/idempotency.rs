@@ -57,17 +57,17 @@ pub(crate) struct Settings {
     /// Refuse a call without a key, instead of deriving one.
     pub require: bool,
     /// A call without a key: calls are the same when these arguments are, by JSON pointer;
-    /// `arguments`, the default: when all are; `retry`: when one is sent again because the answer to
+    /// `arguments`: when all are; `retry`, the default: when one is sent again because the answer to
     /// the other was lost, as far as that shows; `sha256-32`: the first 32 hexadecimal digits of
     /// SHA-256 over the sorted JSON of name, user and args.
     pub derive: Option<Derive>,
     /// Show the optional argument `idempotency_key` to agents, required with `require` [default: with
-    /// `require` and with `derive: retry`]. It is not sent to the tool server, unless the tool has it itself.
+    /// `require` and where only what is sent again is the same]. It is not sent to the tool server, unless the tool has it itself.
     pub expose: Option<bool>,
     /// How long the key and its answer are kept after the call has ended [default: 1h, 1m to 30d].
     pub ttl: Option<String>,
     /// How long after its end a call with a derived key is still the same call [default: as
-    /// `ttl`; with `derive: retry` 2m, 1s to 1h].
+    /// `ttl`; where only what is sent again is the same 2m, 1s to 1h].
     pub window: Option<String>,
     /// Where the tool server takes a key of its own.
     pub upstream: Option<UpstreamSettings>,
@@ -81,7 +81,7 @@ pub(crate) struct Settings {
     pub attempts: Option<u32>,
 }
 
-/// As run. The default derives the key from all arguments, for one hour.
+/// As run. By default only what is sent again within two minutes is the same.
 #[derive(Debug)]
 pub struct Rule {
     /// None: a key is required.
@@ -149,7 +149,7 @@ impl Settings {
             derive,
             ..
         } = contract.cloned().unwrap_or_default();
-        let shows = || require || derive.is_some_and(|derive| derive.is_retry());
+        let shows = || require || derive.is_none_or(|derive| derive.is_retry());
         Self {
             require,
             expose: expose.or_else(|| Some(shows())),
@@ -283,9 +283,9 @@ impl Default for Rule {
         Self {
             derive: Some(regime::UNSAID),
             is_said: false,
-            expose: false,
+            expose: true,
             ttl: DEFAULT_KEY_TTL,
-            window: DEFAULT_KEY_TTL,
+            window: regime::REISSUE_WINDOW,
             upstream: None,
             not_executed: Vec::new(),
             probe: None,

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 const TOOLS: [(&str, &str); 9] = [
     (
         "answers",
-        "actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }",
+        "actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: oracle__undo } }, idempotency: { derive: arguments }",
     ),
     ("says", "actions: [read]"),
     ("long", "actions: [read]"),

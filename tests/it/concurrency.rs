@@ -4,6 +4,7 @@
 use crate::harness::agent::{Agent, modern};
 use crate::harness::answer::Answer;
 use crate::harness::gate::Gate;
+use crate::harness::replay::untold;
 use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use crate::harness::{until, until_or};
@@ -201,7 +202,7 @@ async fn a_hundred_first_arrivals_are_one_execution() {
 
 /// The bytes of the result up to our verdict, which comes last.
 fn answered(answer: &Answer) -> String {
-    let text = answer.text();
+    let text = untold(&answer.text());
     let result = text
         .split_once("\"result\":")
         .and_then(|(_, result)| result.split_once("\"_meta\""));

@@ -6,6 +6,7 @@
 use crate::harness::agent::{Agent, modern};
 use crate::harness::answer::{Answer, exchange};
 use crate::harness::gate::Gate;
+use crate::harness::replay::stored;
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use futures_util::future::join_all;
@@ -74,7 +75,7 @@ async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Op
 }
 
 fn told(answer: &Answer) -> (String, bool) {
-    let result = &answer.message()["result"];
+    let result = &stored(&answer.message())["result"];
     let words = result["content"][0]["text"]
         .as_str()
         .unwrap_or_else(|| panic!("{answer:?}"))

@@ -79,12 +79,9 @@ async fn gate(scripted: &ScriptedServer, mode: &'static str) -> Gate {
 }
 
 async fn call(agent: &Agent, tool: &str, odd: &str) -> Answer {
-    agent
-        .sends(&modern(
-            "tools/call",
-            json!({ "name": tool, "arguments": { "odd": odd } }),
-        ))
-        .await
+    let meta = json!({ "dev.toolgate/idempotencyKey": format!("{tool} {odd}") });
+    let params = json!({ "name": tool, "arguments": { "odd": odd }, "_meta": meta });
+    agent.sends(&modern("tools/call", params)).await
 }
 
 /// Whether the answer is a refusal of toolgate's, `outcome_unknown` among them.

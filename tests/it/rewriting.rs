@@ -30,6 +30,7 @@ fn policy(rewrite: &str) -> String {
     actions: [write]
     secrets: []
     side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}
+    idempotency: {{ derive: arguments }}
     permission: {{ tenant: /tenant_id }}
     arguments:
       properties:

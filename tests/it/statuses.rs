@@ -5,6 +5,7 @@
 
 use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;
+use crate::harness::replay::stored;
 use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, tool};
 use crate::harness::setup::Settings;
 use crate::harness::until;
@@ -266,12 +267,12 @@ fn code(answer: &Value) -> &str {
 
 /// What is wrong with what was told of a call that may have run.
 fn wrong(case: &StatusCase, told: &[Value]) -> Option<String> {
-    let right = told.iter().all(|answer| {
+    let right = told.iter().map(stored).all(|answer| {
         if case.kind == EffectKind::Matching {
             answer["error"]["code"] == -32000 - i64::from(case.status)
                 && answer["error"]["message"] == "told to"
         } else {
-            code(answer) == "outcome_unknown"
+            code(&answer) == "outcome_unknown"
                 && answer["result"]["_meta"]["dev.toolgate/decision"]["final"] == true
         }
     });

@@ -7,6 +7,7 @@ mod records;
 
 use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;
+use crate::harness::replay::stored;
 use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -56,7 +57,8 @@ fn decision(answer: &Value) -> &Value {
 
 /// Whether it is the stored answer of an earlier call; of a call that was answered.
 pub fn is_replay(answer: &Value) -> bool {
-    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+    let text = &stored(answer)["result"]["content"][0]["text"];
+    assert_eq!(text, "done", "{answer}");
     decision(answer)["replayed"] == true
 }
 

@@ -54,24 +54,22 @@ pub(super) fn judge(configuration: &Path, policy: &Policy) -> Option<Diagnostic>
 
 /// How many contracts with side effects say what of equal calls.
 pub(super) fn regimes(policy: &Policy) -> Option<String> {
-    let mut counts = [0; 4];
+    let mut counts = [0; 3];
     for (_, rules) in policy.allowlist.changing() {
         let Some(rule) = &rules.idempotency else {
             continue;
         };
         let at = match rule.regime(false) {
             None | Some(Regime::Keyed) => 0,
+            Some(Regime::Declared) => 1,
             Some(Regime::Reissue { .. }) => 2,
-            Some(Regime::Declared) if rule.is_said() => 1,
-            Some(Regime::Declared) => 3,
         };
         counts[at] += 1;
     }
     let words = [
         "only with one key (`require`)",
         "by what `derive` names",
-        "only when sent again (`derive: retry`)",
-        "by all arguments for an hour (nothing said)",
+        "only when sent again (`retry`, the default)",
     ];
     let said = counts.iter().zip(words).filter(|(count, _)| **count > 0);
     let said: Vec<String> = said

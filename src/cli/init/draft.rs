@@ -40,8 +40,9 @@ contracts:
 
 const PERMISSION_DRAFT: &str =
     "    permission: anyone     # say who: roles, a tenant, a resource\n";
-const RETRY_DRAFT: &str = "    idempotency: { derive: retry } # only a call that is sent again is the same; or `arguments`: every equal one for an hour\n";
-const ARGUMENTS_DRAFT: &str = "    idempotency: { derive: arguments } # equal calls within an hour are one; or name the arguments that make them one\n";
+const RETRY_DRAFT: &str =
+    "    idempotency: { derive: retry } # only a call that is sent again is the same\n";
+const UNCLEAR_RETRY_DRAFT: &str = "    idempotency: { derive: retry } # only a call that is sent again is the same; does it pay or grant? `derive: [/order_id]`, or `require: true`\n";
 const ADDITIVE_DRAFT: &str =
     "    additive: true         # so it says: nothing is lost; else another of the four words\n";
 const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
@@ -215,7 +216,7 @@ fn push_contract(text: &mut String, tool: &Tool) {
         "    actions: [{actions}]{}# {why}",
         " ".repeat(12 - actions.len())
     );
-    // Where a second call changes nothing, or nothing is lost by it, a false join harms more.
+    // Where a second call changes nothing, or nothing is lost by it, no key is worth its trouble.
     let is_harmless = actions == "write" || definition["annotations"]["idempotentHint"] == true;
     match actions {
         "read" => {}
@@ -226,7 +227,7 @@ fn push_contract(text: &mut String, tool: &Tool) {
     text.push_str(match actions {
         "read" => "",
         _ if is_harmless => RETRY_DRAFT,
-        _ => ARGUMENTS_DRAFT,
+        _ => UNCLEAR_RETRY_DRAFT,
     });
     text.push_str("    secrets: []\n");
 }

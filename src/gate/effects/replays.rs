@@ -85,10 +85,9 @@ pub(in crate::gate) struct ReplayedCall<'a> {
 
 impl ReplayedCall<'_> {
     /// `answer` as its agent reads it: first that nothing ran now, and how to run it again; then all
-    /// of it, byte for byte. An agent that gave its own key knows it, and what a contract
-    /// declares is as it was.
+    /// of it, byte for byte. An agent that gave its own key knows it.
     pub(in crate::gate) fn told(&self, answer: &Message) -> Message {
-        let is_told = matches!(self.keyed.regime(), Regime::Reissue { .. });
+        let is_told = self.keyed.regime() != Regime::Keyed;
         let body = answer.body.as_ref().filter(|_| is_told);
         let Some((body, mut members)) = body.and_then(|body| Some((body, body.object()?))) else {
             return answer.clone();

@@ -33,6 +33,7 @@ mod actors;
 mod agents;
 mod bank;
 mod invariants;
+mod lossy;
 mod process;
 mod scenes;
 mod schedule;
@@ -118,13 +119,17 @@ impl SimulatedWorld {
         thread_local! {
             static GROUND: Rc<Ground> = Rc::new(Ground::new());
         }
+        Self::on(GROUND.with(Rc::clone), seed, hands, kind)
+    }
+
+    fn on(ground: Rc<Ground>, seed: u64, hands: &'static TestClock, kind: Kind) -> Rc<Self> {
         Rc::new(Self {
             schedule: Schedule::new(seed, hands),
             dice: RefCell::new(SplitMixRng::new(seed ^ 0x5eed)),
             hands,
             book: RefCell::default(),
             kind,
-            ground: GROUND.with(Rc::clone),
+            ground,
             process: RefCell::default(),
             group: Cell::new(OUTSIDE),
             line: RefCell::default(),
@@ -135,6 +140,15 @@ impl SimulatedWorld {
             script: RefCell::default(),
             is_told: number("TOOLGATE_SEEDS") == Some(1),
         })
+    }
+
+    /// Runs what `begin` begins to its end; gives what was chosen, in one number.
+    async fn plays(self: &Rc<Self>, begin: impl FnOnce(&Rc<Self>)) -> u64 {
+        let stage = self.clone();
+        let _stage = SpawnCapture::set(move |work| stage.schedule.spawn(stage.group.get(), work));
+        self.start();
+        begin(self);
+        self.schedule.run().await
     }
 
     fn roll(&self, sides: u64) -> u64 {
@@ -251,18 +265,9 @@ fn on_stage(
     (seed, hands, kind): (u64, &'static TestClock, Kind),
     begin: impl FnOnce(&Rc<SimulatedWorld>),
 ) -> (u64, Counts) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    in_paused_time(async {
         let world = SimulatedWorld::new(seed, hands, kind);
-        let stage = world.clone();
-        let _stage = SpawnCapture::set(move |work| stage.schedule.spawn(stage.group.get(), work));
-        world.start();
-        begin(&world);
-        let trace = world.schedule.run().await;
+        let trace = world.plays(begin).await;
         let mut counts = std::mem::take(&mut world.book.borrow_mut().counts);
         counts.insert("happened".to_owned(), world.book.borrow().done.len() as u64);
         world.check().await;
@@ -271,6 +276,16 @@ fn on_stage(
         }
         (trace, counts)
     })
+}
+
+/// Runs `work` where time passes when nobody can go on.
+fn in_paused_time<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(work)
 }
 
 fn number(name: &str) -> Option<u64> {

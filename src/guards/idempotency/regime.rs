@@ -39,8 +39,8 @@ impl Regime {
     }
 }
 
-/// What holds where a contract says nothing: all arguments. A later release changes this line.
-pub(super) const UNSAID: DeriveRule = DeriveRule::Arguments;
+/// What holds where a contract says nothing.
+pub(super) const UNSAID: DeriveRule = DeriveRule::Retry;
 
 /// What a call would be known by in each regime.
 #[derive(Debug, Clone, Copy)]

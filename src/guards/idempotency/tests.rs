@@ -333,7 +333,7 @@ fn keys_end() {
     let usual = Rule::default();
     let given_key = given("k").key(&usual).unwrap();
     assert_eq!((given_key.ttl(), given_key.keep()), (hour, days));
-    let windowed = rule(json!({ "ttl": "2h", "window": "5m" }));
+    let windowed = rule(json!({ "derive": "arguments", "ttl": "2h", "window": "5m" }));
     let derived = KeyedSample::with(json!({})).key(&windowed).unwrap();
     assert_eq!(
         (derived.ttl(), derived.keep()),
@@ -352,8 +352,13 @@ fn keys_end() {
 fn a_case_shows_the_key_as_its_contract_does() {
     let settings = |written: Value| serde_json::from_value::<Settings>(written).unwrap();
     for (contract, case, is_shown) in [
-        (None, json!({ "derive": "retry" }), false),
-        (Some(json!({})), json!({ "derive": "retry" }), false),
+        (None, json!({ "derive": ["/to"] }), true),
+        (Some(json!({})), json!({ "derive": ["/to"] }), true),
+        (
+            Some(json!({ "derive": "arguments" })),
+            json!({ "derive": "retry" }),
+            false,
+        ),
         (
             Some(json!({ "derive": "retry" })),
             json!({ "derive": ["/to"] }),
@@ -375,13 +380,14 @@ fn a_case_shows_the_key_as_its_contract_does() {
 }
 
 /// 004-36: what calls have in common that differ only in their keys, wherever these stand; with no key
-/// it is the key of a call whose contract says nothing.
+/// it is the key of a call whose contract says that equal calls are one.
 #[test]
 fn equal_calls_are_kin_whatever_their_keys() {
-    let reference = json!({ "upstream": { "argument": "reference" } });
-    let rule = rule(reference);
+    let declared = |upstream: Value| json!({ "derive": "arguments", "upstream": upstream });
+    let equal = rule(declared(Value::Null));
+    let rule = rule(declared(json!({ "argument": "reference" })));
     let plain = KeyedSample::with(json!({ "to": "x" }));
-    let own = plain.key(&Rule::default()).unwrap();
+    let own = plain.key(&equal).unwrap();
     assert_eq!((own.kin(), plain.key(&rule).unwrap().kin()), (None, None));
     for (name, key) in [
         ("reference", "1"),

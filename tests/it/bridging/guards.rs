@@ -4,6 +4,7 @@
 use super::crossings::{ALICE, AskedCall, BOB, BOTH, Crossing, Towards, call, finishes};
 use super::last;
 use crate::harness::answer::code;
+use crate::harness::replay::stored;
 use crate::harness::scripted_server::{Reply, event, tool};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ contracts:
     actions: [write]
     permission: anyone
     side_effect: { writes: test, rollback: { tool: s__undo } }
+    idempotency: { derive: arguments }
     secrets: []
     output: { errors: [ { code: -32050, means: retryable }, { code: -32051, means: unknown }, { says: no such account, means: not_executed } ] }
   s__read: { purpose: test, actions: [read], secrets: [], permission: { roles: [boss] } }
@@ -69,7 +71,7 @@ async fn a_key_is_one_execution_across() {
         let again = agent.call("pay", json!({ "n": 1 })).await;
         let decision = |answer: &Value| answer["result"]["_meta"]["dev.toolgate/decision"].clone();
         assert_eq!(decision(&again)["replayed"], true, "{towards:?}: {again}");
-        for answer in [&first, &again] {
+        for answer in [&first, &stored(&again)] {
             assert_eq!(answer["result"]["content"], text["content"], "{towards:?}");
             let is_modern = answer["result"]["resultType"] == "complete";
             assert_eq!(is_modern, towards == Towards::Legacy, "{answer}");

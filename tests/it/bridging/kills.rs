@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const POLICY: &str = "
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
-  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], budget: { max_calls_per_task: 9 } }
+  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { derive: arguments }, budget: { max_calls_per_task: 9 } }
 ";
 
 fn question() -> Value {

@@ -5,6 +5,7 @@ use super::crossings::{ALICE, BOB, Crossing, ELICITED, Towards, agent, call};
 use super::last;
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
+use crate::harness::replay::stored;
 use crate::harness::scripted_server::{Seen, event};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ mod unknown;
 const POLICY: &str = "
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
-  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
+  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { derive: arguments } }
   s__read: { purpose: test, actions: [read], secrets: [] }
 ";
 
@@ -218,7 +219,7 @@ async fn a_question_makes_a_task_where_the_agent_knows_tasks() {
     assert_eq!(stage.becomes("completed").await["result"], ended["result"]);
     until("the call has its outcome", || async {
         let again = stage.again().await;
-        (again["result"]["content"][0]["text"] == "paid").then_some(())
+        (stored(&again)["result"]["content"][0]["text"] == "paid").then_some(())
     })
     .await;
     let late = stage.answers(&second[0]).await;

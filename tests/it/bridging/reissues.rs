@@ -2,6 +2,7 @@
 //! call goes on, and who sends it again under another id reads its answer (protocol §3.4, §4.4).
 
 use super::crossings::{ALICE, BOTH, Crossing, agent, call};
+use crate::harness::replay::stored;
 use crate::harness::scripted_server::{Seen, event};
 use crate::harness::until;
 use serde_json::json;
@@ -9,7 +10,7 @@ use serde_json::json;
 pub const POLICY: &str = "
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
-  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [] }
+  s__pay: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { derive: arguments } }
 ";
 
 /// A write goes on without its agent, whatever its era. Sent again, in the same session or a new one,
@@ -51,7 +52,7 @@ async fn a_lost_connection_loses_no_answer() {
             let other = agent(&crossing.gate, towards, ALICE).await;
             let elsewhere = other.call("pay", json!({ "n": 1 })).await;
             for answer in [answer.whole().await, elsewhere] {
-                let text = &answer["result"]["content"][0]["text"];
+                let text = &stored(&answer)["result"]["content"][0]["text"];
                 assert_eq!(text, "paid", "{towards:?}, {is_done}: {answer}");
             }
             let seen = crossing.server.seen();

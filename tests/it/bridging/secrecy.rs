@@ -4,6 +4,7 @@
 use super::crossings::{ALICE, AskedCall, BOTH, Crossing, ELICITED, Towards, call, next_round};
 use super::last;
 use crate::harness::answer::code;
+use crate::harness::replay::stored;
 use crate::harness::scripted_server::{Reply, event};
 use crate::secrets::{CANARY, judge};
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ contracts:
     actions: [write]
     permission: anyone
     side_effect: { writes: test, rollback: { tool: s__undo } }
+    idempotency: { derive: arguments }
     secrets: [/token]
     results: { redact: [ { pattern: 'tel [0-9]+', with: number } ] }
   s__read: { purpose: test, actions: [read], secrets: [] }
@@ -76,7 +78,7 @@ async fn what_is_redacted_is_redacted_across() {
         let words = json!({ "content": [{ "type": "text", "text": format!("paid, {NUMBER}") }] });
         super::crossings::finishes(&crossing.server, towards, &words);
         for _ in 0..2 {
-            let answer = agent.call("pay", json!({ "n": 2 })).await;
+            let answer = stored(&agent.call("pay", json!({ "n": 2 })).await);
             let text = &answer["result"]["content"][0]["text"];
             assert_eq!(text, "paid, number", "{towards:?}: {answer}");
         }

@@ -23,7 +23,7 @@ pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// The contracts: that of `write` calls two errors proofs that nothing was done.
 fn policy() -> String {
-    let proofs = ", idempotency: { not_executed: [-32000, -32602] }";
+    let proofs = ", idempotency: { derive: arguments, not_executed: [-32000, -32602] }";
     let contracts = [
         ("s__write", "write", proofs),
         ("s__read", "read", ""),

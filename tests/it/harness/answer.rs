@@ -1,5 +1,6 @@
 //! What an agent reads: whole answers, and those that still arrive, down to their bytes.
 
+use super::replay::stored;
 use super::{DEADLINE, folding};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -108,9 +109,9 @@ impl Answer {
         code.unwrap_or_default().to_owned()
     }
 
-    /// Whether the tool answered, and well.
+    /// Whether the tool answered, and well, now or before.
     pub fn is_done(&self) -> bool {
-        self.status == 200 && self.message()["result"]["content"][0]["text"] == "done"
+        self.status == 200 && stored(&self.message())["result"]["content"][0]["text"] == "done"
     }
 }
 

@@ -17,6 +17,7 @@ pub mod gate;
 pub mod hook_server;
 pub mod http2_server;
 pub mod journal;
+pub mod replay;
 pub mod scripted_server;
 pub mod setup;
 pub mod sse_server;

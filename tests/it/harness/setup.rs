@@ -35,8 +35,12 @@ pub fn has_later() -> bool {
         .is_ok_and(|done| done.status.success())
 }
 
+/// Of a contract: calls with equal arguments are the same for an hour, in whatever session.
+const EQUAL_CALLS_ARE_ONE: &str = ", idempotency: { derive: arguments }";
+
 /// A contract of `server__tool` with nothing but what it must have, and with `more` such as `,
-/// owner_only: true`. What it changes is taken back by the server's `undo`.
+/// owner_only: true`. What it changes is taken back by the server's `undo`, and equal calls are one
+/// where `more` says nothing of that.
 pub fn contract(tool: &str, action: &str, more: &str) -> String {
     let server = tool.split_once("__").unwrap().0;
     let rollback =
@@ -44,7 +48,9 @@ pub fn contract(tool: &str, action: &str, more: &str) -> String {
     let effect = if action == "read" { "" } else { &rollback };
     let says_who = action == "read" || more.contains("permission:");
     let anyone = if says_who { "" } else { ", permission: anyone" };
-    format!("{{ purpose: a test, actions: [{action}], secrets: []{anyone}{effect}{more} }}")
+    let says_keys = action == "read" || more.contains("idempotency:");
+    let keys = if says_keys { "" } else { EQUAL_CALLS_ARE_ONE };
+    format!("{{ purpose: a test, actions: [{action}], secrets: []{anyone}{effect}{keys}{more} }}")
 }
 
 /// The line for the tool `undo` of the server of `tool`, which takes back what others do there.

@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 const CORPUS: &str = include_str!("corpus.txt");
 /// Fewer would be no corpus.
 const FEWEST_SEQUENCES: usize = 200;
+/// A server's log is read whole after each step.
+const SEQUENCES_OF_ONE_BENCH: usize = 40;
 /// What the real servers of these tools say of themselves: a second time changes nothing.
 const IDEMPOTENT: [&str; 7] = [
     "git_add",
@@ -223,9 +225,25 @@ fn request(agent: &Agent, step: &Step, session: usize, key: Option<&str>) -> Val
     )
 }
 
-async fn goes_through(says: fn(&str) -> Value, hints: bool) -> Bench {
-    let corpus = corpus();
-    let mut bench = Bench::of(&tools(&corpus), says).await;
+/// How often a call was sent again, and how often that was answered from memory.
+#[derive(Default)]
+struct Copies {
+    all: usize,
+    suppressed: usize,
+}
+
+async fn goes_through(says: fn(&str) -> Value, hints: bool) -> Copies {
+    let mut copies = Copies::default();
+    for part in corpus().chunks(SEQUENCES_OF_ONE_BENCH) {
+        let bench = goes_through_part(part, says, hints).await;
+        copies.all += bench.copies;
+        copies.suppressed += bench.suppressed;
+    }
+    copies
+}
+
+async fn goes_through_part(corpus: &[Sequence], says: fn(&str) -> Value, hints: bool) -> Bench {
+    let mut bench = Bench::of(&tools(corpus), says).await;
     for (number, sequence) in corpus.iter().enumerate() {
         let before = bench.server.executions().len();
         let expected = bench.goes(number, sequence, hints).await;
@@ -247,9 +265,9 @@ async fn goes_through(says: fn(&str) -> Value, hints: bool) -> Bench {
 /// memory in silence, and every call that is sent again is.
 #[tokio::test]
 async fn each_step_runs_as_the_corpus_says() {
-    let bench = goes_through(|_| json!({}), false).await;
-    assert!(bench.copies > 150, "{}", bench.copies);
-    assert_eq!(bench.suppressed, bench.copies);
+    let copies = goes_through(|_| json!({}), false).await;
+    assert!(copies.all > 150, "{}", copies.all);
+    assert_eq!(copies.suppressed, copies.all);
 }
 
 /// 004-08: servers that call tools idempotent. A copy of such a call may run again, as they say, and
@@ -257,6 +275,6 @@ async fn each_step_runs_as_the_corpus_says() {
 #[tokio::test]
 async fn what_servers_call_idempotent_is_answered_anew() {
     let says = |tool: &str| json!({ "idempotentHint": IDEMPOTENT.contains(&tool) });
-    let bench = goes_through(says, true).await;
-    assert!(bench.suppressed < bench.copies && bench.suppressed > 100);
+    let copies = goes_through(says, true).await;
+    assert!(copies.suppressed < copies.all && copies.suppressed > 100);
 }

@@ -301,7 +301,8 @@ async fn another_session_has_the_server_looked_at() {
 /// 004-08: a call in flight under the key of the contract before holds what equals it under another.
 #[tokio::test]
 async fn a_call_in_flight_outlives_its_contract() {
-    let (server, gate) = stage_of("", Behaviour::SaysOnceReleased(json!({ "content": [] }))).await;
+    let answers = Behaviour::SaysOnceReleased(json!({ "content": [] }));
+    let (server, gate) = stage_of(", idempotency: { derive: arguments }", answers).await;
     let agent = bot(&gate);
     let mut first = agent.post(&payment(&agent, "one", None)).await;
     let reloaded = gate

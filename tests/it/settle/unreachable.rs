@@ -69,7 +69,7 @@ async fn a_refused_stream_is_proof() {
         let again = format!("oracle__{tool}_again");
         for (name, more) in [
             (format!("oracle__{tool}"), ""),
-            (again, ", idempotency: { attempts: 2 }"),
+            (again, ", idempotency: { derive: arguments, attempts: 2 }"),
         ] {
             writeln!(policy, "  {name}: {}", contract(&name, "write", more)).unwrap();
         }

@@ -3,6 +3,7 @@
 use super::{CALLERS, behind, bot, desk, order, orders, shop};
 use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;
+use crate::harness::replay::stored;
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::Behaviour;
 use serde_json::{Value, json};
@@ -159,7 +160,7 @@ async fn a_needed_user_is_asked_for() {
             assert!(said.contains("dev.toolgate/user"), "{said}");
         }
         let before = server.executions().len();
-        let answer = agent.ask("tools/call", named(json!("ada"))).await;
+        let answer = stored(&agent.ask("tools/call", named(json!("ada"))).await);
         assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
         assert_eq!(server.executions().len(), 1, "{before}");
     }

@@ -12,6 +12,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::call::{CallMeta, ToolCall};
+use crate::model::caller::Caller;
 use crate::model::ids::{ActionId, ToolName};
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::upstream::links::Links;
@@ -88,12 +89,22 @@ impl Asked {
     }
 }
 
+/// A call as it is sent.
+pub(super) struct WantedCall {
+    /// What it is for.
+    pub(super) deed: u64,
+    pub(super) tool: &'static str,
+    pub(super) message: Message,
+    /// When its first byte came.
+    pub(super) arrived: Duration,
+}
+
 /// A request whose answer is waited for.
 pub(super) struct Request {
     action: ActionId,
     id: Text,
     links: Arc<Links>,
-    inlet: Inlet,
+    pub(super) inlet: Inlet,
 }
 
 impl Request {
@@ -227,20 +238,38 @@ impl SimulatedWorld {
 
     /// Sends a request, if there is anybody to send it to.
     pub(super) fn ask(self: &Rc<Self>, asked: &Asked) -> Option<Request> {
+        let wanted = WantedCall {
+            deed: asked.deed,
+            tool: tool(asked.deed),
+            message: self.message(asked),
+            arrived: Duration::ZERO,
+        };
+        self.send(wanted)
+    }
+
+    pub(super) fn send(self: &Rc<Self>, wanted: WantedCall) -> Option<Request> {
+        self.send_as(self.ground.caller.clone(), wanted)
+    }
+
+    fn send_as(self: &Rc<Self>, caller: Arc<Caller>, wanted: WantedCall) -> Option<Request> {
         let process = self.process.borrow().clone()?;
         let (outlet, inlet) = way_back();
         let links = Arc::new(Links::shared(self.ground.servers.clone()));
-        let action = self.action(asked.deed);
-        let message = self.message(asked);
+        let action = self.action(wanted.deed);
+        let judged = self.judged(&wanted, action);
+        let WantedCall {
+            deed,
+            message,
+            arrived,
+            ..
+        } = wanted;
         let id = message.id.clone().unwrap();
         let waiting = links.wait(&id).unwrap();
-        let judged = self.judged(asked, action, &message);
-        let caller = self.ground.caller.clone();
-        let session = Belonging::of(&caller, &judged).unwrap().session.key;
-        self.book
-            .borrow_mut()
-            .places
-            .insert(asked.deed % TASKS, session);
+        // I6 is about the budgets of the one teller's tasks.
+        if Arc::ptr_eq(&caller, &self.ground.caller) {
+            let session = Belonging::of(&caller, &judged).unwrap().session.key;
+            self.book.borrow_mut().places.insert(deed % TASKS, session);
+        }
         let (era, reading) = (Era::Modern, ArgumentOrigin::default());
         let policy = process.gate.policy.current();
         let call = Call {
@@ -254,7 +283,7 @@ impl SimulatedWorld {
                 links: links.clone(),
                 outlet,
                 waiting,
-                arrived: Duration::ZERO,
+                arrived,
                 is_relayed: false,
             }),
         };
@@ -313,13 +342,14 @@ impl SimulatedWorld {
         Message::request(id, "tools/call", Some(Text::of(&params)))
     }
 
-    fn judged(&self, asked: &Asked, action: ActionId, message: &Message) -> ToolCall {
+    fn judged(&self, wanted: &WantedCall, action: ActionId) -> ToolCall {
+        let WantedCall { tool, message, .. } = wanted;
         let meta = |key| message.meta(key).map(|value| value.value());
         ToolCall {
             action,
-            tool: ToolName::of(&bank(), tool(asked.deed)),
+            tool: ToolName::of(&bank(), tool),
             server: Some(bank()),
-            own_name: tool(asked.deed).to_owned(),
+            own_name: (*tool).to_owned(),
             arguments: arguments_of(message.body.as_ref()),
             request_id: "1".to_owned(),
             trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),

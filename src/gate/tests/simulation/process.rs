@@ -81,6 +81,17 @@ layers: { global: { elicitation: { allow: [bank] } } }
 /// The tools, in the order of what the deeds use.
 pub(super) const TOOLS: [&str; 4] = ["pay", "transfer", "order", "look"];
 
+/// What is done over a network that loses answers: `give` by an agent's key, `book` by what its contract
+/// declares, `note` where nothing is said.
+pub(super) const LOSSY_POLICY: &str = "\
+contracts:
+  bank__give: { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false } }
+  bank__book: { purpose: book, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { derive: [/amount] } }
+  bank__note: { purpose: note, actions: [write], permission: anyone, additive: true, secrets: [] }
+budgets: { global: { max_steps: 100000 } }
+";
+pub(super) const LOSSY_TOOLS: [&str; 3] = ["give", "book", "note"];
+
 /// What stands in files, and what no process changes.
 pub(super) struct Ground {
     policy: Arc<LivePolicy>,
@@ -103,10 +114,15 @@ pub(super) struct Process {
 
 impl Ground {
     pub(super) fn new() -> Self {
+        Self::of(POLICY, &TOOLS)
+    }
+
+    /// A bank with these tools.
+    pub(super) fn of(policy: &str, tools: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("toolgate.yaml");
         std::fs::write(&file, CONFIGURATION).unwrap();
-        std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
+        std::fs::write(directory.path().join("policy.yaml"), policy).unwrap();
         let loaded = config::load(&file).reading;
         let said = format!("{:?}", loaded.diagnostics);
         let policy = LivePolicy::start(loaded, move || config::load(&file).reading).expect(&said);
@@ -116,12 +132,13 @@ impl Ground {
         drop(current);
         let connections = connections().unwrap();
         let servers = servers(&connections);
+        let listed = tools.iter().map(|name| tool(&servers, name)).collect();
         // What is written behind, nobody here reads.
         let journal = Journal::open(directory.path(), JournalOptions::default()).unwrap();
         futures_util::FutureExt::now_or_never(journal.close());
         Self {
             policy,
-            tools: Arc::new(Toolbox::of(TOOLS.map(|name| tool(&servers, name)).to_vec())),
+            tools: Arc::new(Toolbox::of(listed)),
             journal: Arc::new(journal),
             metrics: Arc::new(Metrics::new()),
             servers,

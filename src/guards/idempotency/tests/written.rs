@@ -11,7 +11,7 @@ fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
             .unwrap();
     let arguments = json!({ "sku": "s1", "idempotency_key": "k" });
     let rest = json!({ "sku": "s1" });
-    let (hidden, shown) = (Rule::default(), rule(json!({ "expose": true })));
+    let (hidden, shown) = (rule(json!({ "expose": false })), Rule::default());
     let cases = [
         (&shown, &plain, &rest, Some(json!("k"))),
         (&shown, &own, &arguments, Some(json!("k"))),
@@ -67,8 +67,12 @@ fn contradictions_are_named() {
             "Error window: is for derived keys",
         ),
         (
-            json!({ "window": "2h" }),
+            json!({ "derive": "arguments", "window": "2h" }),
             "Error window: is longer than `ttl` (3600s)",
+        ),
+        (
+            json!({ "ttl": "1h", "window": "2h" }),
+            "Error window: is out of bounds",
         ),
         (json!({ "window": "30s" }), "Warning window: is so short"),
         (json!({ "ttl": "1m" }), "Warning ttl: is so short"),

@@ -3,8 +3,7 @@
 //! answers or not at all, while connections get lost and the process is killed. Each agent has one
 //! call, on a link of its own.
 
-use super::{Asked, Request, Told, tool};
-use crate::gate::call::{ArgumentOrigin, Call, CallOrigin};
+use super::{Request, Told, WantedCall, tool};
 use crate::gate::tests::simulation::process::{PIPE, bank};
 use crate::gate::tests::simulation::{
     Counts, Kind, OUTSIDE, SERVER, SimulatedDisk, SimulatedWorld, TestClock, add, first_seed,
@@ -15,13 +14,12 @@ use crate::guards::task::SESSION_META;
 use crate::mcp::bridge::CAPABILITIES_META_KEY;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::revision::{Era, Revision};
+use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::ids::{ActionId, AgentId};
-use crate::outlet::{Outgoing, way_back};
+use crate::outlet::Outgoing;
 use crate::upstream::caller_links::Asker;
 use crate::upstream::link::Link;
-use crate::upstream::links::Links;
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -337,35 +335,13 @@ impl SimulatedWorld {
     }
 
     fn ask_round(self: &Rc<Self>, deed: u64, round: Option<&Value>) -> Option<Request> {
-        let process = self.process.borrow().clone()?;
-        let message = self.round_message(deed, round);
-        let (outlet, inlet) = way_back();
-        let links = Arc::new(Links::shared(self.ground.servers.clone()));
-        let (action, id) = (self.action(deed), message.id.clone().unwrap());
-        let waiting = links.wait(&id).unwrap();
-        let judged = self.judged(&Asked::of(0), action, &message);
-        let call = Call {
-            judged,
-            reading: ArgumentOrigin::default(),
-            message,
-            origin: Arc::new(CallOrigin {
-                caller: Arc::new(self.agent_of(deed)),
-                policy: process.gate.policy.current(),
-                era: Era::Modern,
-                links: links.clone(),
-                outlet,
-                waiting,
-                arrived: Duration::ZERO,
-                is_relayed: false,
-            }),
+        let wanted = WantedCall {
+            deed,
+            tool: tool(0),
+            message: self.round_message(deed, round),
+            arrived: Duration::ZERO,
         };
-        self.run_in(process.group, process.gate.clone().call_tool(call));
-        Some(Request {
-            action,
-            id,
-            links,
-            inlet,
-        })
+        self.send_as(Arc::new(self.agent_of(deed)), wanted)
     }
 }
 
