@@ -7,6 +7,7 @@
 
 mod conceal;
 mod draft;
+mod guess;
 mod jsonc;
 mod rewrite;
 mod source;

@@ -2,6 +2,7 @@
 //! says stands in them only in quotes or in comments, with everything written out that does not
 //! print.
 
+use super::guess;
 use super::source::{FoundServer, FoundTransport};
 use crate::gate::catalogue::tool::Tool;
 use crate::guards::pins;
@@ -46,6 +47,8 @@ const UNCLEAR_RETRY_DRAFT: &str = "    idempotency: { derive: retry } # only a c
 const ADDITIVE_DRAFT: &str =
     "    additive: true         # so it says: nothing is lost; else another of the four words\n";
 const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
+
+const OVERWRITES_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; if you can restore what is lost, in place of this line:\n    # side_effect: { writes: files, rollback: { manual: restore it from version control } }\n";
 
 const SIDES_HEADER: &str = "\
 # Drafted by `toolgate init`: what goes on working besides tools, and what tasks may do. What no layer allows is closed once `mode` is `enforce`; take
@@ -202,7 +205,8 @@ fn kept(door: SideDoor) -> (&'static str, &'static str) {
 
 fn push_contract(text: &mut String, tool: &Tool) {
     let definition = tool.definition.text.value();
-    let (actions, why) = actions(&definition["annotations"]);
+    let annotations = &definition["annotations"];
+    let (actions, why) = guess::actions(&definition);
     let _ = writeln!(text, "  {}:", key(tool.name.as_str()));
     let _ = writeln!(text, "    # {}", claims(&definition));
     let _ = writeln!(
@@ -216,12 +220,14 @@ fn push_contract(text: &mut String, tool: &Tool) {
         "    actions: [{actions}]{}# {why}",
         " ".repeat(12 - actions.len())
     );
+    // Drafted only where the server says that nothing is lost.
+    let is_additive = actions == "write" && annotations["destructiveHint"] == false;
     // Where a second call changes nothing, or nothing is lost by it, no key is worth its trouble.
-    let is_harmless = actions == "write" || definition["annotations"]["idempotentHint"] == true;
+    let is_harmless = is_additive || annotations["idempotentHint"] == true;
     match actions {
         "read" => {}
-        // Drafted only where the server says that nothing is lost.
-        "write" => text.push_str(&[PERMISSION_DRAFT, ADDITIVE_DRAFT].concat()),
+        _ if is_additive => text.push_str(&[PERMISSION_DRAFT, ADDITIVE_DRAFT].concat()),
+        "write" => text.push_str(&[PERMISSION_DRAFT, OVERWRITES_DRAFT].concat()),
         _ => text.push_str(&[PERMISSION_DRAFT, IRREVERSIBLE_DRAFT].concat()),
     }
     text.push_str(match actions {
@@ -230,25 +236,6 @@ fn push_contract(text: &mut String, tool: &Tool) {
         _ => UNCLEAR_RETRY_DRAFT,
     });
     text.push_str("    secrets: []\n");
-}
-
-/// What a call does, for all that is known: the worst, where nothing is said.
-fn actions(annotations: &Value) -> (&'static str, &'static str) {
-    if annotations["readOnlyHint"] == true {
-        ("read", "so it says; make sure that it changes nothing")
-    } else if annotations["destructiveHint"] == false {
-        (
-            "write",
-            "so it says; name delete, pay, grant or notify where one fits",
-        )
-    } else if annotations["destructiveHint"] == true {
-        (
-            "delete",
-            "so it says; name write, pay, grant or notify where one fits",
-        )
-    } else {
-        ("delete", "it does not say: taken for the worst")
-    }
 }
 
 /// Title and annotations, as the server has them.
