@@ -9,6 +9,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from operations import PERSON, WORD, Heard, all_pages, cancel_in_session, plain, run
 from pydantic import AnyUrl
 
@@ -21,7 +22,9 @@ async def connect(job):
             if job.get("url", "").endswith("/sse"):
                 transport = sse_client(job["url"])
             elif job.get("url"):
-                transport = streamable_http_client(job["url"])
+                headers = {"Authorization": f"Bearer {job['token']}"} if "token" in job else None
+                http = await exits.enter_async_context(create_mcp_http_client(headers=headers))
+                transport = streamable_http_client(job["url"], http_client=http)
             else:
                 command, *words = job["command"]
                 transport = stdio_client(StdioServerParameters(command=command, args=words, env=dict(os.environ) | job["env"]))
