@@ -3,6 +3,7 @@
 //! transaction (guarantees §2).
 
 pub(in crate::gate) mod bill;
+pub(in crate::gate) mod caller_rows;
 pub(in crate::gate) mod kin;
 pub(in crate::gate) mod observed;
 pub(in crate::gate) mod progress;
@@ -16,6 +17,7 @@ use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::effects::bill::Bill;
 use crate::gate::effects::bill::{Reserved, read, reservation};
+use crate::gate::effects::caller_rows::CallerRows;
 use crate::gate::effects::kin::{HeldKeys, KinStand};
 use crate::gate::effects::observed::ObservedCalls;
 use crate::gate::effects::progress::Progress;
@@ -69,6 +71,8 @@ pub struct Effects {
     held: HeldKeys,
     /// What was observed where nothing is enforced.
     observed: ObservedCalls,
+    /// Equal calls of each caller, whatever tasks it names.
+    pub(in crate::gate) caller_rows: CallerRows,
 }
 
 /// What step 12 writes, as the steps before have found it.
@@ -103,6 +107,7 @@ impl Effects {
             progress: Progress::default(),
             held,
             observed: ObservedCalls::default(),
+            caller_rows: CallerRows::default(),
         }
     }
 

@@ -35,6 +35,7 @@ use crate::mcp::answer::{DecisionMeta, invalid, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
+use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
 use crate::store::claims::StoreError;
 use crate::store::journal::Item;
@@ -123,10 +124,7 @@ impl<'a> EndedCall<'a> {
         } else {
             contents
         };
-        let kept = Ended {
-            failed: has_failed(&entry),
-            seen: seen(&entry),
-        };
+        let kept = kept(live, &entry).await;
         let settled = taken
             .settle(&gate.effects, entry, ending.as_ref().ok(), kept)
             .await;
@@ -180,6 +178,24 @@ impl<'a> EndedCall<'a> {
         if let Some(tool) = self.recorded.tool {
             self.recorded.gate.tell(&self.recorded, tool, &self.ending);
         }
+    }
+}
+
+/// How the call ended, for its task. Equal calls of one caller are counted here, too, and an answer that
+/// was given again in its task: one that is fed the same replay for ever goes in a circle.
+async fn kept(live: &mut Live<'_>, entry: &Entry) -> Ended {
+    let (seen, call) = (seen(entry), &live.call);
+    if live.policy.repetition.is_watching() {
+        let effects = &live.gate.effects;
+        let caller = call.origin.caller.key();
+        effects.caller_rows.see(caller, seen, live.timer.now());
+        if live.found.key.replayed && !seen.refused {
+            Box::pin(effects.replayed_in_task(live.policy, call, seen)).await;
+        }
+    }
+    Ended {
+        failed: has_failed(entry),
+        seen,
     }
 }
 

@@ -217,8 +217,7 @@ impl<'p> World for Live<'p> {
             last,
             bill,
         } = case;
-        let tool = &subject.tool.name;
-        let attempt = bill.attempt(&subject.call, tool, subject.rules.side_effect);
+        let attempt = self.gate.effects.attempt(&bill, &subject, self.timer.now());
         let repetition = &self.policy.repetition;
         let allowed = repetition.watch(bill.history(), attempt, &last)?;
         self.found.warning = allowed.warning;

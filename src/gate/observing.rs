@@ -177,9 +177,9 @@ impl<'p> World for Observing<'_, 'p> {
 
     fn watch(&mut self, mut case: Self::Placed) -> Result<Self::Watched, Stop> {
         let proven = case.proven.take().and_then(|(bill, last)| {
-            let (Subject { call, tool, rules }, repetition) =
-                (&case.subject, &self.0.policy.repetition);
-            let attempt = bill.attempt(call, &tool.name, rules.side_effect);
+            let (gate, repetition) = (self.0.gate, &self.0.policy.repetition);
+            let now = self.0.timer.now();
+            let attempt = gate.effects.attempt(&bill, &case.subject, now);
             let watched = repetition.watch(bill.history(), attempt, &last);
             self.noted(watched).map(|allowed| (bill, allowed.watched))
         });

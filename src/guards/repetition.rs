@@ -13,6 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::store::state::budget::{MAX_SEEN_CALLS, SeenCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::time::Duration;
 
 /// When a task counts as going in circles. Where no file has the section, 100 equal calls
 /// in a row with equal answers are all.
@@ -81,6 +82,9 @@ pub struct WatchedAttempt<'a> {
     pub call: u64,
     /// How often the task's last call came in a row, whatever came of it.
     pub row: u64,
+    /// How often this call was its caller's last one within [`CALLER_ROW_PERIOD`], one after the
+    /// other, whatever tasks it named.
+    pub caller_row: u64,
 }
 
 /// Equal calls that change nothing, at most; as many stand in a task's history.
@@ -102,6 +106,10 @@ const USUAL_THRESHOLDS: Thresholds = Thresholds {
 /// Equal calls in a row at which a task is stopped where nothing is written, whatever came of them.
 const USUAL_ROW: u64 = 250;
 
+/// In which time equal calls of one caller are counted that name a new task each: what is asked once a
+/// minute, for ever, is no loop.
+pub(crate) const CALLER_ROW_PERIOD: Duration = Duration::from_hours(1);
+
 const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
     warn: 5,
     stop: 10,
@@ -110,6 +118,8 @@ const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
 };
 
 const SAME_CALL_MESSAGE: &str = "the same call has had the same outcome again and again";
+const SAME_CALL_EVERYWHERE_MESSAGE: &str =
+    "the same call has come again and again, in whatever task or session";
 const PING_PONG_MESSAGE: &str = "two calls have had the same outcomes in turn, again and again";
 const REFUSALS_MESSAGE: &str = "one call after the other was refused";
 
@@ -224,6 +234,7 @@ impl Rule {
             changes,
             call,
             row,
+            caller_row,
         } = attempt;
         let watched = NotRepeated::mint(last);
         let Some(thresholds) = self
@@ -248,8 +259,12 @@ impl Rule {
         let (warn, stop) = reads.map_or((thresholds.warn, thresholds.stop), |reads| {
             (reads.warn, reads.stop)
         });
+        // No lower than what one task may do by itself.
+        let most_everywhere = USUAL_ROW.max(u64::try_from(stop).unwrap_or(u64::MAX));
         let pattern = if same >= stop || is_endless {
             Some(SAME_CALL_MESSAGE)
+        } else if caller_row >= most_everywhere {
+            Some(SAME_CALL_EVERYWHERE_MESSAGE)
         } else if reads.is_none() && in_turn(history, call) >= thresholds.ping_pong {
             Some(PING_PONG_MESSAGE)
         } else {
@@ -257,9 +272,14 @@ impl Rule {
         };
         match pattern {
             Some(pattern) => Err(Refusal::LoopDetected { pattern }),
+            None if same >= warn => Ok(Allowed {
+                watched,
+                warning: Some(SAME_CALL_MESSAGE),
+            }),
             None => Ok(Allowed {
                 watched,
-                warning: (same >= warn).then_some(SAME_CALL_MESSAGE),
+                warning: (caller_row >= most_everywhere / 2)
+                    .then_some(SAME_CALL_EVERYWHERE_MESSAGE),
             }),
         }
     }

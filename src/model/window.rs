@@ -34,12 +34,18 @@ impl SlidingWindow {
         self.used.is_empty()
     }
 
+    /// How many of the last `per` are used at `now`.
+    pub(crate) fn count(&self, per: u64, now: u64) -> u64 {
+        let live = |at: u64| at.saturating_add(per.max(1)) > now;
+        let used = self.used.iter().filter(|(at, _)| live(*at));
+        used.fold(0, |all, (_, some)| all.saturating_add(*some))
+    }
+
     /// How long it takes at `now` until one more of `calls` per `per` fits.
     pub(crate) fn wait(&self, calls: u64, per: u64, now: u64) -> u64 {
         let per = per.max(1);
         let live = |at: u64| at.saturating_add(per) > now;
-        let used = self.used.iter().filter(|(at, _)| live(*at));
-        let all = used.fold(0_u64, |all, (_, some)| all.saturating_add(*some));
+        let all = self.count(per, now);
         let mut surplus = (all.saturating_add(1)).saturating_sub(calls.max(1));
         let mut wait = 0;
         for (at, some) in self.used.iter().filter(|(at, _)| live(*at)) {

@@ -368,6 +368,7 @@ fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
         seen: spend.seen,
         since: spend.since,
         is_refused: spend.is_refused,
+        is_past: spend.is_past,
         at: now,
     }
 }

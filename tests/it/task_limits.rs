@@ -2,6 +2,7 @@
 //! 003-115, 003-119): what is charged, what happens at a limit, what holds where nothing is
 //! written, and what operators make of tasks.
 
+mod circles;
 mod operators;
 
 use crate::harness::agent::Agent;

@@ -3,11 +3,8 @@
 use crate::gate::call::Call;
 use crate::gate::effects::{Effects, exceed, unavailable};
 use crate::gate::record;
-use crate::gate::record::hashes::params_hash;
-use crate::gate::record::hashes::seen_call;
 use crate::guards::budget::{BudgetDemand, shown};
 use crate::guards::idempotency::CallPlace;
-use crate::guards::repetition::WatchedAttempt;
 use crate::guards::task::{Belonging, plan_full, stopped_by};
 use crate::mcp::canonical;
 use crate::model::digest::Digest;
@@ -51,23 +48,6 @@ pub(in crate::gate) struct Bill {
 }
 
 impl Bill {
-    /// The call, as the loop detector knows it; without a digest when it does not watch.
-    pub(in crate::gate) fn attempt<'a>(
-        &self,
-        call: &Call,
-        tool: &'a ToolName,
-        changes: bool,
-    ) -> WatchedAttempt<'a> {
-        let judged = &call.judged;
-        let seen = || seen_call(judged.tool.as_str(), &params_hash(&judged.arguments));
-        WatchedAttempt {
-            tool,
-            changes,
-            call: if self.watched { seen() } else { 0 },
-            row: self.before.as_ref().map_or(0, |task| task.equal_calls),
-        }
-    }
-
     /// Whether anything has to know what it uses.
     pub(in crate::gate) fn is_counted(&self) -> bool {
         self.watched || self.asked.limits.is_limited()
@@ -157,13 +137,8 @@ impl Effects {
             return;
         }
         let spend = Spend {
-            task,
-            tool: tool.clone(),
-            charge: None,
-            failed: false,
-            seen: None,
-            since: None,
             is_refused: true,
+            ..Spend::nothing(task, tool.clone())
         };
         if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
             tracing::warn!(%error, "a refused call is not noted");
@@ -179,6 +154,34 @@ impl Effects {
         if let Ok(known) = self.known(task.key, false).await {
             self.refused(task.key, &call.judged.tool, idle, known.as_deref())
                 .await;
+        }
+    }
+
+    /// Keeps in mind for the loop detector that a call was answered again, in a task that goes on. It
+    /// says nothing of how the task fares: what it tells of has been counted.
+    pub(in crate::gate) async fn replayed_in_task(
+        &self,
+        policy: &Policy,
+        call: &Call,
+        seen: SeenCall,
+    ) {
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.origin.caller, &call.judged) else {
+            return;
+        };
+        let Ok(Some(known)) = self.known(task.key, false).await else {
+            return;
+        };
+        let idle = policy.tasks.idle(task.source);
+        if idle.is_some_and(|idle| known.last.saturating_add(idle) <= self.store.now()) {
+            return;
+        }
+        let spend = Spend {
+            seen: Some(seen),
+            is_past: true,
+            ..Spend::nothing(task.key, call.judged.tool.clone())
+        };
+        if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
+            tracing::warn!(%error, "an answer that was given again is not noted");
         }
     }
 

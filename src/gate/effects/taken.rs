@@ -175,6 +175,7 @@ impl Reserved {
             seen: Some(ended.seen),
             since: Some(since),
             is_refused: false,
+            is_past: false,
         };
         let settled = effects.store.run(StoreCommand::Spend(spend), None).await;
         settled.map(drop)

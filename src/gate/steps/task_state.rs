@@ -1,5 +1,5 @@
-//! Where a task says it is (003-73 … 003-76): takes it there, knows a call that is only planned,
-//! and names what a task has done.
+//! Where a task says it is (003-73 … 003-76): takes it there, knows a call that is only planned, and
+//! names what a task has done. What the loop detector is told of a call.
 
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
@@ -8,6 +8,9 @@ use crate::gate::effects::bill::{Bill, planned_call};
 use crate::gate::effects::of_task;
 use crate::gate::effects::unavailable;
 use crate::gate::record::findings::StateFound;
+use crate::gate::record::hashes::params_hash;
+use crate::gate::record::hashes::seen_call;
+use crate::guards::repetition::WatchedAttempt;
 use crate::guards::task::{Belonging, not_planned, reported};
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
@@ -15,8 +18,33 @@ use crate::model::task::TaskState;
 use crate::store::state::CommandRefusal;
 use crate::store::state::budget::TaskUsage;
 use crate::store::state::command::{EnterState, StoreCommand};
+use std::time::Duration;
 
 impl Effects {
+    /// Step 7: the call, as the loop detector knows it at `now`; without a digest when it does not
+    /// watch.
+    pub(in crate::gate) fn attempt<'a>(
+        &self,
+        bill: &Bill,
+        subject: &'a Subject<'_>,
+        now: Duration,
+    ) -> WatchedAttempt<'a> {
+        let (judged, caller) = (&subject.call.judged, &subject.call.origin.caller);
+        let (call, caller_row) = if bill.watched {
+            let call = seen_call(judged.tool.as_str(), &params_hash(&judged.arguments));
+            (call, self.caller_rows.row(&caller.key(), call, now))
+        } else {
+            (0, 0)
+        };
+        WatchedAttempt {
+            tool: &subject.tool.name,
+            changes: subject.rules.side_effect,
+            call,
+            row: bill.before.as_ref().map_or(0, |task| task.equal_calls),
+            caller_row,
+        }
+    }
+
     /// Step 7: takes the task where its agent says it is. An agent that says nothing of it is not
     /// held to any order.
     pub(in crate::gate) async fn advance(

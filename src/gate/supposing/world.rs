@@ -254,6 +254,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
         let history = history(question.before, *seen);
         let attempt = WatchedAttempt {
             row: 0,
+            caller_row: 0,
             tool: question.tool,
             changes: case.rules.side_effect,
             call: *seen,

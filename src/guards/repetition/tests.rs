@@ -40,6 +40,7 @@ fn watched(
 ) -> &'static str {
     let attempt = WatchedAttempt {
         row: 0,
+        caller_row: 0,
         tool: &ToolName::new("a__b"),
         changes,
         call: u64::from(next),
@@ -182,6 +183,7 @@ fn the_usual_thresholds_end_a_loop() {
             changes: true,
             call: history("a")[0].call,
             row,
+            caller_row: 0,
         };
         usual.watch(&after(1), attempt, &last).is_err()
     };

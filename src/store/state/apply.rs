@@ -105,7 +105,7 @@ fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
     // What was never sent has not failed: its agent was told to send it again (003-17).
     let is_unsent = matches!(spent.charge, Some((_, Charge::Release)));
     task.note(spent.failed && !is_unsent, spent.seen, spent.at);
-    if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+    if !spent.is_past && !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
         task.succeed();
     }
 }

@@ -166,6 +166,8 @@ pub struct Spend {
     pub since: Option<Millis>,
     /// Was it refused, and nothing reserved?
     pub is_refused: bool,
+    /// Is it of a call that has ended before? It says nothing of how the task fares now.
+    pub is_past: bool,
 }
 
 /// Reads of a task that nothing written limits.
@@ -232,6 +234,22 @@ pub struct Decide {
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
+}
+
+impl Spend {
+    /// A call of `tool` that takes nothing of `task`.
+    pub fn nothing(task: Digest, tool: ToolName) -> Self {
+        Self {
+            task,
+            tool,
+            charge: None,
+            failed: false,
+            seen: None,
+            since: None,
+            is_refused: false,
+            is_past: false,
+        }
+    }
 }
 
 impl StoreCommand {

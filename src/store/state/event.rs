@@ -320,6 +320,9 @@ pub struct BudgetSettled {
     /// Was it refused, and nothing reserved? Its task is not idle.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_refused: bool,
+    /// Is it of a call that has ended before?
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_past: bool,
     /// When.
     pub at: Millis,
 }

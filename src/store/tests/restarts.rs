@@ -84,6 +84,7 @@ async fn read(store: &dyn Store) {
         seen: None,
         since: None,
         is_refused: false,
+        is_past: false,
     };
     store
         .run(StoreCommand::Spend(spend), None)

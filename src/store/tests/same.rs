@@ -152,6 +152,7 @@ fn spent(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
         seen: None,
         since: None,
         is_refused: false,
+        is_past: false,
     })
 }
 

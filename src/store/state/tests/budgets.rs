@@ -38,6 +38,7 @@ fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> StoreComman
         seen: None,
         since: None,
         is_refused: false,
+        is_past: false,
     })
 }
 
@@ -295,6 +296,7 @@ fn a_task_remembers_its_last_calls() {
             seen: Some(seen(n)),
             since: None,
             is_refused: false,
+            is_past: false,
         };
         run(&mut view, &StoreCommand::Spend(spend), START_MS + n).unwrap();
     }

@@ -153,6 +153,7 @@ fn spent() -> impl Strategy<Value = StoreEvent> {
             StoreEvent::Spent(BudgetSettled {
                 since: None,
                 is_refused: false,
+                is_past: false,
                 task: named("task"),
                 tool,
                 charge,

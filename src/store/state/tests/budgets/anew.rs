@@ -66,6 +66,7 @@ fn an_old_reservation_is_no_part_of_a_new_budget() {
             seen: None,
             since: Some(at),
             is_refused: false,
+            is_past: false,
         });
         run(&mut view, &spend, START_MS + 30).unwrap();
         let task = view.task.unwrap();
@@ -106,6 +107,7 @@ fn what_is_refused_is_not_idle() {
         seen: None,
         since: None,
         is_refused: true,
+        is_past: false,
     });
     run(&mut view, &refused, at).unwrap();
     let task = view.task.clone().unwrap();

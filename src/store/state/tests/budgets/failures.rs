@@ -20,6 +20,7 @@ fn spent(failed: bool, seen: Option<SeenCall>) -> StoreCommand {
         seen,
         since: None,
         is_refused: false,
+        is_past: false,
     })
 }
 

@@ -51,6 +51,7 @@ fn spend_of(read: &SomeRead) -> StoreCommand {
         seen: Some(read.seen),
         since: Some(START_MS),
         is_refused: false,
+        is_past: false,
     })
 }
 

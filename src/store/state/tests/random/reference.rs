@@ -239,6 +239,7 @@ impl ReferenceStore {
             seen: None,
             since: None,
             is_refused: false,
+            is_past: false,
         };
         self.run(&StoreCommand::Spend(spend)).unwrap();
         self.charge(index, charge, failed && charge != Charge::Release);
