@@ -217,8 +217,8 @@ impl Effects {
             .await
             .map_err(unavailable)?
         {
-            Ok(_) => {
-                reserved.since = self.store.now();
+            Ok(event) => {
+                reserved.since = event.at();
                 self.taken(bill, left).await;
                 Ok(Some(reserved))
             }
@@ -243,8 +243,9 @@ impl Effects {
         }
         let (reserve, mut reserved) = reservation(bill, bill.asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
-        reserved.since = self.store.now();
-        matches!(counted, Ok(Ok(_))).then_some(reserved)
+        let event = counted.ok()?.ok()?;
+        reserved.since = event.at();
+        Some(reserved)
     }
 
     /// The call has its part: `left` is what there is now, others' parts taken off too, so that

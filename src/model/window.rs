@@ -76,6 +76,26 @@ impl SlidingWindow {
             _ => self.used.push_back((now, 1)),
         }
     }
+
+    /// Gives back one that was used at `at`, unless it has left the window of `per` by `now`.
+    pub(crate) fn give_back(&mut self, at: u64, per: u64, now: u64) {
+        if at.saturating_add(per) <= now {
+            return;
+        }
+        // What came close together is known by its last.
+        let Some(holder) = self.used.iter().position(|(last, _)| *last >= at) else {
+            return;
+        };
+        let grain = (per / GRAINS).max(1);
+        let (last, some) = &mut self.used[holder];
+        if *last != at && *last / grain != at / grain {
+            return;
+        }
+        *some = some.saturating_sub(1);
+        if *some == 0 {
+            self.used.remove(holder);
+        }
+    }
 }
 
 /// What callers use together of a rate, counted in nanoseconds.
@@ -169,6 +189,55 @@ mod tests {
         passed
     }
 
+    /// The same of calls of which some are given back later: how many passed, how many stand, and the
+    /// most that stood within any `per`.
+    fn with_some_back(calls: u64, per: u64, steps: &[(u64, bool)]) -> (usize, usize, usize) {
+        let (mut window, mut standing, mut passed) = (SlidingWindow::default(), Vec::new(), 0);
+        for (now, is_back) in steps {
+            if *is_back && let Some(at) = standing.pop() {
+                window.give_back(at, per, *now);
+            } else if window.wait(calls, per, *now) == 0 {
+                window.take(per, *now);
+                standing.push(*now);
+                passed += 1;
+            }
+        }
+        let within = |first: usize| {
+            let later = standing[first..].iter();
+            later.take_while(|at| **at < standing[first] + per).count()
+        };
+        let most = (0..standing.len()).map(within).max().unwrap_or_default();
+        (passed, standing.len(), most)
+    }
+
+    fn by_log_with_some_back(calls: u64, per: u64, steps: &[(u64, bool)]) -> usize {
+        let (mut standing, mut passed): (Vec<u64>, usize) = (Vec::new(), 0);
+        for (now, is_back) in steps {
+            if *is_back && standing.pop().is_some() {
+                continue;
+            }
+            let live = standing.iter().filter(|at| **at + per > *now).count();
+            if (live as u64) < calls {
+                standing.push(*now);
+                passed += 1;
+            }
+        }
+        passed
+    }
+
+    fn steps(gap: u64) -> impl Strategy<Value = Vec<(u64, bool)>> {
+        let gaps = proptest::collection::vec((0..gap, proptest::bool::weighted(0.3)), 1..400);
+        gaps.prop_map(|gaps| {
+            let mut now = 1_000_000;
+            gaps.into_iter()
+                .map(|(gap, is_back)| {
+                    now += gap;
+                    (now, is_back)
+                })
+                .collect()
+        })
+    }
+
     fn times(gap: u64) -> impl Strategy<Value = Vec<u64>> {
         let gaps = proptest::collection::vec(0..gap, 1..400);
         gaps.prop_map(|gaps| {
@@ -187,6 +256,19 @@ mod tests {
         #[test]
         fn few_are_counted_exactly(calls in 1..=64_u64, per in 1..5_000_u64, times in times(200)) {
             prop_assert_eq!(by_window(calls, per, &times), by_log(calls, per, &times));
+        }
+
+        /// 003-93, guarantees §6: what is given back was never used: of few exactly, and of many no
+        /// more pass than may.
+        #[test]
+        fn what_is_given_back_was_never_used(
+            calls in 1..=64_u64, many in 65..300_u64, per in 64..5_000_u64, steps in steps(60),
+        ) {
+            let (passed, _, most) = with_some_back(calls, per, &steps);
+            prop_assert_eq!(passed, by_log_with_some_back(calls, per, &steps));
+            prop_assert!(most as u64 <= calls);
+            let (_, _, most) = with_some_back(many, per, &steps);
+            prop_assert!(most as u64 <= many, "{}", most);
         }
 
         /// guarantees §6: never more pass in any stretch, however many fit, and what is known of

@@ -275,7 +275,7 @@ pub(in crate::gate) struct Reserved {
     /// What becomes of it if the call ends now: given back until something of the call may have
     /// left.
     pub(in crate::gate) charge: Charge,
-    /// A time at which it had been reserved.
+    /// When it was reserved.
     pub(in crate::gate) since: Millis,
     /// Whose it is, where nothing was reserved and it is only counted.
     pub(in crate::gate) reader: Option<Box<Reader>>,

@@ -96,6 +96,10 @@ fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
         task.last = task.last.max(spent.at);
         return;
     }
+    let is_unsent = matches!(spent.charge, Some((_, Charge::Release)));
+    if let Some(since) = spent.since.filter(|_| is_unsent) {
+        task.unsend(&spent.tool, since, spent.at);
+    }
     if spent.since.is_some_and(|since| since < task.began) {
         return;
     }
@@ -103,7 +107,6 @@ fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
         task.settle(&spent.tool, reserved, charge);
     }
     // What was never sent has not failed: its agent was told to send it again (003-17).
-    let is_unsent = matches!(spent.charge, Some((_, Charge::Release)));
     task.note(spent.failed && !is_unsent, spent.seen, spent.at);
     if !spent.is_past && !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
         task.succeed();
@@ -146,16 +149,17 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
     else {
         return;
     };
+    let counted = claim.counted.as_ref().unwrap_or(&claim.tool);
+    let is_unsent = settled.phase == ClaimPhase::NotSent;
+    // A later round was counted with the first, which was sent.
+    if let (Some(task), true) = (&mut view.task, is_unsent && claim.answered.is_empty()) {
+        task.unsend(counted, claim.began, settled.at);
+    }
     // What was reserved before the task began anew is no part of what it has used since.
     if let Some(task) = view.task.as_mut().filter(|task| claim.began < task.began) {
         task.prove(settled.action, &settled.phase);
     } else if let Some(task) = &mut view.task {
-        task.settle(
-            claim.counted.as_ref().unwrap_or(&claim.tool),
-            claim.reserved,
-            settled.charge,
-        );
-        let is_unsent = settled.phase == ClaimPhase::NotSent;
+        task.settle(counted, claim.reserved, settled.charge);
         task.note(settled.failed && !is_unsent, settled.seen, settled.at);
         task.prove(settled.action, &settled.phase);
         // What is found out later, by an operator or a probe, says nothing of how the task

@@ -117,6 +117,9 @@ pub struct ToolUsage {
     /// Calls within its rate's span of time.
     #[serde(skip_serializing_if = "SlidingWindow::is_empty", default)]
     pub recent: SlidingWindow,
+    /// That span, in milliseconds, as the last of them was counted.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub per: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -331,7 +334,7 @@ impl ToolUsage {
         if let Some(recent) = self.before_windows(rate, now) {
             self.recent = recent;
         }
-        self.due = 0;
+        (self.due, self.per) = (0, rate.per);
         self.recent.take(rate.per, now);
     }
 }
@@ -391,6 +394,13 @@ impl TaskUsage {
                 used.calls = used.calls.saturating_sub(1);
             }
         }
+    }
+
+    /// A call of `tool` that was reserved at `at` is proven not to have been sent: it counts for no
+    /// rate either.
+    pub(super) fn unsend(&mut self, tool: &ToolName, at: Millis, now: Millis) {
+        let used = self.tool(tool.as_str());
+        used.recent.give_back(at, used.per, now);
     }
 
     pub(super) fn note(&mut self, failed: bool, seen: Option<SeenCall>, now: Millis) {

@@ -1,6 +1,8 @@
 //! So many calls in so much time.
 
 use super::*;
+use crate::store::state::command::SteerTask;
+use crate::store::state::event::TaskAct;
 
 /// guarantees §6: exactly as many as it says pass in any span of time; the first after it left the
 /// window, and not earlier.
@@ -100,4 +102,82 @@ fn what_is_only_counted_keeps_its_pace() {
         Some(Dimension::Rate)
     );
     assert_eq!(exceeded(&rate, &view, START_MS + 60_000), None);
+}
+
+fn one_a_minute() -> BudgetLimits {
+    BudgetLimits {
+        rate: Some(Rate {
+            calls: 1,
+            per: 60_000,
+        }),
+        ..BudgetLimits::default()
+    }
+}
+
+/// 003-93: a read that was proven not to be sent was no call; one that was sent was.
+#[test]
+fn a_read_that_was_not_sent_counts_for_no_rate() {
+    let (limits, later) = (one_a_minute(), START_MS + 10);
+    let now = |view: &StoreView| exceeded(&limits, view, later);
+    let spent = |charge| {
+        StoreCommand::Spend(Spend {
+            charge: Some((0, charge)),
+            since: Some(START_MS),
+            ..Spend::nothing(named("task"), ToolName::new("bank__pay"))
+        })
+    };
+    for (charge, expected) in [
+        (Charge::Release, None),
+        (Charge::Hold, Some(Dimension::Rate)),
+        (Charge::Settle(0), Some(Dimension::Rate)),
+    ] {
+        let mut view = StoreView::default();
+        run(&mut view, &reserve(&limits, "bank__pay", 0), START_MS).unwrap();
+        assert_eq!(now(&view), Some(Dimension::Rate));
+        run(&mut view, &spent(charge), START_MS + 5).unwrap();
+        assert_eq!(now(&view), expected, "{charge:?}");
+    }
+}
+
+/// 003-93: the same of a call with side effects, also once its task has begun anew; what was sent and not
+/// run was one.
+#[test]
+fn a_write_that_was_not_sent_counts_for_no_rate() {
+    let (limits, later) = (one_a_minute(), START_MS + 10);
+    let call = Intent {
+        limits: limits.clone(),
+        ..intent("key", 1)
+    };
+    let not_run = ClaimPhase::Failed {
+        answer: None,
+        again: true,
+    };
+    for (phase, expected) in [
+        (ClaimPhase::NotSent, None),
+        (not_run, Some(Dimension::Rate)),
+        (unknown(), Some(Dimension::Rate)),
+    ] {
+        for is_anew in [false, true] {
+            let mut view = StoreView::default();
+            begin(&mut view, &call, START_MS).unwrap();
+            if is_anew {
+                let reset = StoreCommand::Steer(SteerTask {
+                    task: named("task"),
+                    act: TaskAct::Reset,
+                    who: "ann".to_owned(),
+                    why: "it is due".to_owned(),
+                });
+                run(&mut view, &reset, START_MS + 1).unwrap();
+            }
+            let ended = StoreCommand::Settle(settle(&call, phase.clone()));
+            run(&mut view, &ended, START_MS + 5).unwrap();
+            let of_call = Price {
+                cost: 0,
+                ..call.price.clone()
+            };
+            let next = limits.admit(view.task.as_ref(), &of_call, later);
+            let found = next.err().map(|exceeded| exceeded.dimension);
+            assert_eq!(found, expected, "{phase:?} {is_anew}");
+        }
+    }
 }
