@@ -218,7 +218,11 @@ async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
     let (gate, call) = (live.gate, &live.call);
     let circle = gate.rows.circle(live.policy, call, &ending);
     live.found.warning = circle.or(live.found.warning);
-    let is_over = |refusal: &Refusal| refusal.dimension() == Some(word(Dimension::Duration));
+    // A rate gives way with time; whatever else is used up ends what the task can do.
+    let is_over = |refusal: &Refusal| {
+        let used_up = refusal.dimension();
+        used_up.is_some_and(|dimension| dimension != word(Dimension::Rate))
+    };
     if ending.as_ref().is_err_and(is_over) || live.found.dispatch.is_out_of_time {
         live.found.state.evidence = Box::pin(gate.effects.done(call)).await;
     }

@@ -83,7 +83,7 @@ pub enum CommandRefusal {
     /// Step 8: the key is taken; how it stands tells the agent what to do.
     Taken(ClaimStatus),
     /// Step 9: a budget is used up.
-    Budget(Exceeded),
+    Budget(Box<Exceeded>),
     /// Step 9: an operator has stopped the task.
     Stopped(TaskStopped),
     /// There is no such task.
@@ -231,7 +231,7 @@ fn admitted(
     }
     limits
         .admit(view.task.as_ref(), price, now)
-        .map_err(CommandRefusal::Budget)?;
+        .map_err(|exceeded| CommandRefusal::Budget(Box::new(exceeded)))?;
     Ok(begins(known, origin))
 }
 

@@ -145,10 +145,15 @@ async fn a_task_is_held_to_what_its_agent_reports() {
             }
             let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
             let summary = state == "summarize" && expected.is_none();
+            let is_used_up = expected.is_some_and(|code| code.starts_with("budget_"));
             assert_eq!(
                 decision["evidence"],
-                if summary { json!(paid) } else { Value::Null },
-                "003-76: {what}"
+                if summary || is_used_up {
+                    json!(paid)
+                } else {
+                    Value::Null
+                },
+                "003-76, 003-91: {what}"
             );
             if expected == Some("planned") {
                 judge_plan(&answer, &entry);

@@ -15,7 +15,7 @@ use crate::policy::Policy;
 use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
 use crate::store::state::Millis;
-use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
+use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, SeenCall, TaskUsage};
 use crate::store::state::command::{Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use serde_json::Value;
@@ -62,11 +62,6 @@ impl Bill {
         }
     }
 
-    /// Whether a person may let the call go over the limit that it would go over.
-    fn asks(&self, task: Option<&TaskUsage>, now: Millis) -> bool {
-        self.asked.firm.admit(task, &self.asked.price, now).is_ok()
-    }
-
     /// How long the task may go on at `now`, where that is limited.
     pub(in crate::gate) fn time_left(&self, now: Millis) -> Option<Duration> {
         let began = self.before.as_ref().map_or(now, |task| task.began);
@@ -108,15 +103,22 @@ impl Effects {
                 *left = Some(shown(&before.after(&bill.asked.price)));
                 Ok(None)
             }
-            Err(exceeded) if bill.asks(task, now) => {
-                *left = Some(shown(&exceeded.remaining));
-                Ok(Some(exceeded.dimension))
-            }
             Err(exceeded) => {
+                // A limit at which a person is asked is not what the call is refused for.
+                let firm = match bill.asked.firm.admit(task, &bill.asked.price, now) {
+                    Ok(_) => {
+                        *left = Some(shown(&exceeded.remaining));
+                        return Ok(Some(exceeded.dimension));
+                    }
+                    Err(firm) => Exceeded {
+                        remaining: exceeded.remaining,
+                        ..firm
+                    },
+                };
                 let idle = bill.asked.limits.idle;
                 self.refused(bill.task, &bill.asked.price.tool, idle, task)
                     .await;
-                Err(exceed(bill, &exceeded, left))
+                Err(exceed(bill, &firm, left))
             }
         }
     }

@@ -34,17 +34,20 @@ pub(in crate::guards) const BUDGET_EXCEEDED: RefusalCode = RefusalCode {
     kind: RefusalKind::Overrun,
 };
 
-/// 003-40: the task has reached its limit of `dimension`; of what else has a limit there is `left`.
+/// 003-40: the task has reached its limits of what is `used_up`, of which the first is named to programs;
+/// of what else has a limit there is `left`.
 pub(in crate::guards) fn exceeded_of(
-    dimension: &'static str,
+    used_up: &[&'static str],
     left: &str,
     reads_remain: bool,
 ) -> Refusal {
+    let limits = if used_up.len() > 1 { "limits" } else { "limit" };
+    let words = used_up.join(" and ");
     let facts = RefusalFacts {
-        dimension: Some(dimension),
+        dimension: used_up.first().copied(),
         ..RefusalFacts::new(
             &BUDGET_EXCEEDED,
-            format!("the task has reached its limit of {dimension}; left: {left}"),
+            format!("the task has reached its {limits} of {words}; left: {left}"),
             if reads_remain {
                 "Only tools that change nothing may still be called; report what was done and what is missing."
             } else {
@@ -89,6 +92,7 @@ impl BudgetDemand {
     pub fn refuse(&self, exceeded: &Exceeded) -> Refusal {
         let Exceeded {
             dimension,
+            others,
             remaining,
             after,
         } = exceeded;
@@ -103,10 +107,18 @@ impl BudgetDemand {
             | Dimension::Duration
             | Dimension::Failures
             | Dimension::FailuresInARow => {
-                let left = rest(*dimension, remaining);
-                let reads_remain =
-                    limit(&self.reads, *dimension) != limit(&self.limits, *dimension);
-                exceeded_of(word(*dimension), &left, reads_remain)
+                let others = others.iter().copied();
+                let others = others.filter(|other| *other != Dimension::CallsPerTool);
+                let used_up = std::iter::once(*dimension).chain(others);
+                // What leaves tools that change nothing is named after what leaves nothing.
+                let leaves_reads =
+                    |used: &Dimension| limit(&self.reads, *used) != limit(&self.limits, *used);
+                let (softer, harder): (Vec<_>, Vec<_>) = used_up.partition(leaves_reads);
+                let reads_remain = harder.is_empty();
+                let used_up = [harder, softer].concat();
+                let left = rest(&used_up, remaining);
+                let words: Vec<_> = used_up.into_iter().map(word).collect();
+                exceeded_of(&words, &left, reads_remain)
             }
         }
     }
@@ -171,7 +183,7 @@ fn limit(limits: &BudgetLimits, dimension: Dimension) -> Option<u64> {
     }
 }
 
-fn rest(exceeded: Dimension, remaining: &Remaining) -> String {
+fn rest(used_up: &[Dimension], remaining: &Remaining) -> String {
     let parts = [
         (
             Dimension::Steps,
@@ -204,7 +216,7 @@ fn rest(exceeded: Dimension, remaining: &Remaining) -> String {
     ];
     let others = parts
         .into_iter()
-        .filter(|(dimension, _)| *dimension != exceeded)
+        .filter(|(dimension, _)| !used_up.contains(dimension))
         .filter_map(|(_, left)| left);
     let others: Vec<String> = others.collect();
     if others.is_empty() {

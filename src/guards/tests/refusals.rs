@@ -114,7 +114,7 @@ fn of_approvals() -> Vec<Refusal> {
 
 fn of_limits() -> Vec<Refusal> {
     let left = "cost: 3, tool_calls: 7";
-    let used = |dimension, reads_remain| shortage::exceeded_of(dimension, left, reads_remain);
+    let used = |dimension, reads_remain| shortage::exceeded_of(&[dimension], left, reads_remain);
     vec![
         used("steps", true),
         used("tool_calls", false),
@@ -122,6 +122,7 @@ fn of_limits() -> Vec<Refusal> {
         used("duration", true),
         used("failures", true),
         used("failures_in_a_row", true),
+        shortage::exceeded_of(&["cost", "steps"], left, false),
         shortage::rate_exceeded(60_000),
         rate::rate_exceeded(1_500),
     ]

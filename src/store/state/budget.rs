@@ -150,7 +150,8 @@ fn one() -> u32 {
     1
 }
 
-/// The parts of a budget, in the order in which they are asked (guarantees §2).
+/// The parts of a budget, in the order in which they are asked: first those with which the task is over
+/// whatever it would call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
@@ -158,16 +159,16 @@ pub enum Dimension {
     Steps,
     /// `max_tool_calls`.
     ToolCalls,
-    /// `max_calls_per_task`.
-    CallsPerTool,
-    /// `max_cost`.
-    Cost,
     /// `max_duration`.
     Duration,
     /// `max_failures`.
     Failures,
     /// `max_failures_in_a_row`.
     FailuresInARow,
+    /// `max_calls_per_task`.
+    CallsPerTool,
+    /// `max_cost`.
+    Cost,
     /// `rate`.
     Rate,
 }
@@ -218,6 +219,8 @@ impl Remaining {
 pub struct Exceeded {
     /// Which part; the first in the order of [`Dimension`].
     pub dimension: Dimension,
+    /// All parts that are used up besides, in that order; a rate only where nothing else is.
+    pub others: Box<[Dimension]>,
     /// What is left in all parts.
     pub remaining: Remaining,
     /// In how many milliseconds the call would fit; only a rate gives way with time.
@@ -241,18 +244,22 @@ impl BudgetLimits {
         let exceeded = [
             (Dimension::Steps, short(remaining.steps, 1)),
             (Dimension::ToolCalls, short(remaining.tool_calls, 1)),
-            (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
-            (Dimension::Cost, short(remaining.cost, price.cost)),
             (Dimension::Duration, short(remaining.duration, 1)),
             (Dimension::Failures, short(remaining.failures, 1)),
             (
                 Dimension::FailuresInARow,
                 short(remaining.failures_in_a_row, 1),
             ),
+            (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
+            (Dimension::Cost, short(remaining.cost, price.cost)),
         ];
-        if let Some((dimension, _)) = exceeded.into_iter().find(|(_, exceeded)| *exceeded) {
+        let mut exceeded = exceeded
+            .into_iter()
+            .filter_map(|(dimension, exceeded)| exceeded.then_some(dimension));
+        if let Some(dimension) = exceeded.next() {
             return Err(Exceeded {
                 dimension,
+                others: exceeded.collect(),
                 remaining,
                 after: None,
             });
@@ -261,6 +268,7 @@ impl BudgetLimits {
         match rate.map(|rate| used.wait(rate, now)) {
             Some(wait) if wait > 0 => Err(Exceeded {
                 dimension: Dimension::Rate,
+                others: Box::default(),
                 remaining,
                 after: Some(wait),
             }),

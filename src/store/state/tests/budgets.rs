@@ -145,16 +145,16 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
     limits.steps = None;
     assert_eq!(next(&limits), Some(Dimension::ToolCalls));
     limits.tool_calls = None;
-    assert_eq!(next(&limits), Some(Dimension::CallsPerTool));
-    limits.calls_per_tool = None;
-    assert_eq!(next(&limits), Some(Dimension::Cost));
-    limits.cost = None;
     assert_eq!(next(&limits), Some(Dimension::Duration));
     limits.duration = None;
     assert_eq!(next(&limits), Some(Dimension::Failures));
     limits.failures = None;
     assert_eq!(next(&limits), Some(Dimension::FailuresInARow));
     limits.failures_in_a_row = None;
+    assert_eq!(next(&limits), Some(Dimension::CallsPerTool));
+    limits.calls_per_tool = None;
+    assert_eq!(next(&limits), Some(Dimension::Cost));
+    limits.cost = None;
     assert_eq!(
         next(&limits),
         None,
