@@ -31,6 +31,7 @@ use crate::gate::steps::task_state::is_planned;
 use crate::guards::Mode;
 use crate::guards::budget::word;
 use crate::guards::output::Meaning;
+use crate::guards::task::is_plan_full;
 use crate::mcp::answer::{DecisionMeta, invalid, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -229,10 +230,13 @@ async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
     if matches!(ending, Err(Refusal::LoopDetected { .. })) {
         Box::pin(gate.effects.refused_before(live.policy, call)).await;
     }
-    // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too.
-    let leaves_plan =
-        live.timer.stage() < Stage::Visible || matches!(ending, Err(Refusal::Planned));
-    if is_planned(call) == Ok(true) && !leaves_plan {
+    // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too;
+    // and so does one that was not judged, or found no room in the plan.
+    let ends_plan = live.timer.stage() >= Stage::Visible
+        && ending
+            .as_ref()
+            .is_err_and(|refusal| refusal.is_verdict() && !is_plan_full(refusal));
+    if is_planned(call) == Ok(true) && ends_plan {
         Box::pin(gate.effects.give_up_plan(call)).await;
     }
     ending

@@ -69,6 +69,11 @@ pub(crate) fn plan_full() -> Refusal {
     .into()
 }
 
+/// Whether a call that was only planned is refused by [`plan_full`].
+pub(crate) fn is_plan_full(refusal: &Refusal) -> bool {
+    refusal.own_code() == Some(NOT_PLANNED.code)
+}
+
 /// A task or a session of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskOrSession {

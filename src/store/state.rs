@@ -20,7 +20,9 @@ use crate::model::digest::Digest;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 use budget::{BudgetLimits, Exceeded, Price, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
-use command::{EnterState, Intent, Reserve, Settle, Spend, SteerTask, StoreCommand, TaskTally};
+use command::{
+    EnterState, Intent, PlanCall, Reserve, Settle, Spend, SteerTask, StoreCommand, TaskTally,
+};
 use event::{
     BudgetReserved, BudgetSettled, Intended, ReadsTallied, Settled, StoreEvent, TaskSteered,
 };
@@ -127,20 +129,7 @@ pub fn decide(
         StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spent(spend, now))),
         StoreCommand::Tally(tally) => Ok(StoreEvent::Tallied(tallied(tally, view, now))),
         StoreCommand::Enter(enter) => entered(enter, view, now),
-        StoreCommand::Plan { task, call } => {
-            if view
-                .task
-                .as_ref()
-                .is_some_and(|task| task.is_plan_full(call))
-            {
-                return Err(CommandRefusal::PlanFull);
-            }
-            Ok(StoreEvent::Planned {
-                task: *task,
-                call: *call,
-                at: now,
-            })
-        }
+        StoreCommand::Plan(plan) => planned(plan, view, now),
         StoreCommand::Steer(steer) => {
             let SteerTask {
                 task,
@@ -195,6 +184,25 @@ fn entered(
     Ok(StoreEvent::Entered {
         task: *task,
         state: *state,
+        begins: begins(known, origin.as_ref()),
+        at: now,
+    })
+}
+
+fn planned(plan: &PlanCall, view: &StoreView, now: Millis) -> Result<StoreEvent, CommandRefusal> {
+    let PlanCall {
+        task,
+        call,
+        idle,
+        origin,
+    } = plan;
+    let known = going_on(view, *idle, now);
+    if known.is_some_and(|task| task.is_plan_full(call)) {
+        return Err(CommandRefusal::PlanFull);
+    }
+    Ok(StoreEvent::Planned {
+        task: *task,
+        call: *call,
         begins: begins(known, origin.as_ref()),
         at: now,
     })

@@ -4,6 +4,7 @@
 
 mod circles;
 mod operators;
+mod used_up;
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
@@ -120,7 +121,8 @@ fn passed(codes: &[String]) -> usize {
 /// a read as of a write.
 #[tokio::test]
 async fn what_was_not_sent_costs_nothing() {
-    let contracts = CONTRACTS.replace("secrets: []", "secrets: [], budget: { cost: 2 }");
+    let budget = "budget: { cost: 2, rate: { calls: 3, per: 1h } }";
+    let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
     let limits =
         "budgets: { global: { max_steps: 3, max_tool_calls: 3, max_cost: 6, max_failures: 4 } }\n";
     for tool in ["bank__look", "bank__note"] {

@@ -227,6 +227,65 @@ async fn a_plan_is_judged_as_the_call_will_be() {
     assert_eq!(scripted.executions(), 1);
 }
 
+/// 003-11, 003-74: a call that is refused when it is planned is no plan: a task that has none goes on as
+/// before, and one that executes what it has planned goes on with that.
+#[tokio::test]
+async fn a_refused_plan_strands_no_task() {
+    let (scripted, gate) = stage(false).await;
+    let agent = gate.agent();
+    let meta = json!({ "dev.toolgate/task": "first", "dev.toolgate/state": "plan" });
+    let params = json!({ "name": "bank__pay", "arguments": amount(1), "_meta": meta });
+    let keyless = agent.ask("tools/call", params).await;
+    assert_eq!(
+        code(&keyless).as_deref(),
+        Some("idempotency_key_required"),
+        "{keyless}"
+    );
+    let paid = call(&agent, ("first", Value::Null), "pay", amount(1)).await;
+    assert_eq!(code(&paid), None, "nothing was planned: {paid}");
+    let script = rows(
+        "
+plan    | 1 | planned
+plan    | 2 | planned
+execute | 1 | -
+plan    | 101 | too_much
+execute | 2 | -
+plan    | 2 | budget_calls_exceeded
+",
+    );
+    for (number, [state, paid, expected]) in script.into_iter().enumerate() {
+        let arguments = amount(paid.parse().unwrap());
+        let answer = call(&agent, ("second", json!(state)), "pay", arguments).await;
+        let expected = Some(expected).filter(|code| *code != "-");
+        assert_eq!(code(&answer).as_deref(), expected, "{number}: {answer}");
+    }
+    let summary = call(&agent, ("second", json!("summarize")), "look", json!({})).await;
+    assert_eq!(code(&summary), None, "{summary}");
+    assert_eq!(scripted.executions(), 1 + 2 + 1);
+}
+
+/// 003-11: a plan has a bound, and says so: no call that was planned is dropped for a later one, and all
+/// of them may run.
+#[tokio::test]
+async fn a_plan_that_is_full_stands() {
+    let (scripted, gate) = stage(false).await;
+    let agent = gate.agent();
+    let plan = async |number| call(&agent, ("t", json!("plan")), "pay", amount(number)).await;
+    for number in 0..64 {
+        let answer = plan(number).await;
+        assert_eq!(code(&answer).as_deref(), Some("planned"), "{answer}");
+    }
+    let full = plan(64).await;
+    assert_eq!(code(&full).as_deref(), Some("not_planned"), "{full}");
+    let words = full["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("has 64 calls already"), "{words}");
+    for (number, expected) in [(0, None), (64, Some("not_planned")), (63, None)] {
+        let answer = call(&agent, ("t", json!("execute")), "pay", amount(number)).await;
+        assert_eq!(code(&answer).as_deref(), expected, "{number}: {answer}");
+    }
+    assert_eq!(scripted.executions(), 2);
+}
+
 /// A plan is not sent in observe mode either; everything else is.
 #[tokio::test]
 async fn observe_mode_sends_no_plan() {

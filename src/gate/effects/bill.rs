@@ -16,7 +16,7 @@ use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
 use crate::store::state::Millis;
 use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, SeenCall, TaskUsage};
-use crate::store::state::command::{Reserve, Spend, StoreCommand};
+use crate::store::state::command::{PlanCall, Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use serde_json::Value;
 use std::sync::Arc;
@@ -189,11 +189,13 @@ impl Effects {
 
     /// Step 9 for a call that is only planned: it is one of the task's plan now (003-11).
     pub(in crate::gate) async fn plan(&self, bill: &Bill, call: &Call) -> Refusal {
-        let (task, call) = (bill.task, planned_call(call));
-        let noted = self
-            .store
-            .run(StoreCommand::Plan { task, call }, None)
-            .await;
+        let plan = PlanCall {
+            task: bill.task,
+            call: planned_call(call),
+            idle: bill.asked.limits.idle,
+            origin: Some(bill.origin.clone()),
+        };
+        let noted = self.store.run(StoreCommand::Plan(plan), None).await;
         match noted {
             Ok(Ok(_)) => Refusal::Planned,
             Ok(Err(CommandRefusal::PlanFull)) => plan_full(),

@@ -73,7 +73,8 @@ impl Effects {
                 Vec::new()
             },
         };
-        if before == Some(state) {
+        // A task comes to its plan with the first call that would pass (003-11).
+        if before == Some(state) || state == TaskState::Plan {
             return Ok(());
         }
         let enter = EnterState {

@@ -42,10 +42,11 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             let task = begun(&mut view.task, begins.as_ref(), *at);
             task.enter(*state, *at);
         }
-        StoreEvent::Planned { call, at, .. } => {
-            let task = begun(&mut view.task, None, *at);
-            task.last = task.last.max(*at);
-            task.intend(*call);
+        StoreEvent::Planned {
+            call, begins, at, ..
+        } => {
+            let task = begun(&mut view.task, begins.as_ref(), *at);
+            task.intend(*call, *at);
         }
         StoreEvent::Steered(steered) => {
             let task = begun(&mut view.task, None, steered.at);

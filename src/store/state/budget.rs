@@ -98,7 +98,7 @@ pub struct TaskUsage {
     /// What it has planned, by tool and arguments, since it began to; oldest first (003-11).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub plan: Vec<Digest>,
-    /// Whether its plan binds it, also one of which no step may run.
+    /// Whether its plan binds it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_planned: bool,
     /// How often its last call came in a row, whatever came of it.
@@ -451,14 +451,19 @@ impl TaskUsage {
         (self.state, self.last) = (Some(state), self.last.max(now));
     }
 
-    /// Whether its plan has no room for `call`.
+    /// Whether it is at its plan, and that has no room for `call`.
     pub(super) fn is_plan_full(&self, call: &Digest) -> bool {
-        self.plan.len() >= MAX_PLANNED_CALLS && !self.plan.contains(call)
+        let is_at_it = self.state == Some(TaskState::Plan);
+        is_at_it && self.plan.len() >= MAX_PLANNED_CALLS && !self.plan.contains(call)
     }
 
-    /// Takes a call into its plan.
-    pub(super) fn intend(&mut self, call: Digest) {
-        self.is_planned = true;
+    /// Takes a call into its plan; the first begins another. So one that is refused changes nothing of
+    /// the plan before, and binds a task without one to none.
+    pub(super) fn intend(&mut self, call: Digest, now: Millis) {
+        if self.state != Some(TaskState::Plan) {
+            self.enter(TaskState::Plan, now);
+        }
+        (self.is_planned, self.last) = (true, self.last.max(now));
         if !self.plan.contains(&call) && self.plan.len() < MAX_PLANNED_CALLS {
             self.plan.push(call);
         }

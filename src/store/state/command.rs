@@ -29,13 +29,8 @@ pub enum StoreCommand {
     Tally(TaskTally),
     /// A task comes to another state, as its agent says.
     Enter(EnterState),
-    /// A call that the task has planned (003-11).
-    Plan {
-        /// The task.
-        task: Digest,
-        /// Tool and arguments.
-        call: Digest,
-    },
+    /// A call that the task has planned (003-11); with the first, the task comes to its plan.
+    Plan(PlanCall),
     /// An operator's word on a task.
     Steer(SteerTask),
     /// Step 10: hold a call until operators decide.
@@ -59,6 +54,19 @@ pub struct EnterState {
     /// Where it says it is.
     pub state: TaskState,
     /// Milliseconds without a call after which it has ended.
+    pub idle: Option<u64>,
+    /// Whose it is, should it begin.
+    pub origin: Option<TaskOrigin>,
+}
+
+/// A task plans a call.
+#[derive(Debug, Clone)]
+pub struct PlanCall {
+    /// The task.
+    pub task: Digest,
+    /// Tool and arguments.
+    pub call: Digest,
+    /// Milliseconds without a call after which the task has ended.
     pub idle: Option<u64>,
     /// Whose it is, should it begin.
     pub origin: Option<TaskOrigin>,
@@ -278,7 +286,7 @@ impl StoreCommand {
             Self::Spend(Spend { task, .. })
             | Self::Tally(TaskTally { task, .. })
             | Self::Enter(EnterState { task, .. })
-            | Self::Plan { task, .. }
+            | Self::Plan(PlanCall { task, .. })
             | Self::Steer(SteerTask { task, .. }) => StoreKeys {
                 task: Some(*task),
                 ..StoreKeys::default()

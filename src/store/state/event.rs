@@ -49,6 +49,9 @@ pub enum StoreEvent {
         task: Digest,
         /// Tool and arguments.
         call: Digest,
+        /// Whose it is, if it began with that.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        begins: Option<TaskOrigin>,
         /// When.
         at: Millis,
     },

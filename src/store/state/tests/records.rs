@@ -228,6 +228,7 @@ fn event() -> impl Strategy<Value = StoreEvent> {
         any::<u64>().prop_map(|at| StoreEvent::Planned {
             task: named("task"),
             call: named("call"),
+            begins: (at % 2 == 0).then(TaskOrigin::default),
             at,
         }),
         any::<[u64; 2]>().prop_map(|[token, at]| StoreEvent::Fenced {

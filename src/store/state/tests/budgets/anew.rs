@@ -1,7 +1,7 @@
 //! What a task that ended idle, or was reset by an operator, passes on to the one that begins.
 
 use super::*;
-use crate::store::state::command::{EnterState, SteerTask};
+use crate::store::state::command::{EnterState, PlanCall, SteerTask};
 use crate::store::state::event::TaskAct;
 
 const IDLE_MS: u64 = 3_600_000;
@@ -128,9 +128,13 @@ fn a_plan_binds_until_it_is_over() {
             origin: None,
         })
     };
-    let plan = |call: &str| StoreCommand::Plan {
-        task: named("task"),
-        call: named(call),
+    let plan = |call: &str| {
+        StoreCommand::Plan(PlanCall {
+            task: named("task"),
+            call: named(call),
+            idle: None,
+            origin: None,
+        })
     };
     let mut view = StoreView::default();
     let planned = |view: &StoreView| {
@@ -139,10 +143,11 @@ fn a_plan_binds_until_it_is_over() {
     };
     run(&mut view, &enter(TaskState::Collect), START_MS).unwrap();
     assert_eq!(planned(&view), (false, 0));
-    run(&mut view, &enter(TaskState::Plan), START_MS).unwrap();
     for number in 0..MAX_PLANNED_CALLS {
         run(&mut view, &plan(&number.to_string()), START_MS).unwrap();
     }
+    let task = view.task.as_ref().unwrap();
+    assert_eq!(task.state, Some(TaskState::Plan));
     let full = decide(&plan("one more"), &view, START_MS);
     assert_eq!(full, Err(CommandRefusal::PlanFull));
     run(&mut view, &plan("0"), START_MS).unwrap();
@@ -150,11 +155,11 @@ fn a_plan_binds_until_it_is_over() {
     // A step that was refused takes the task back to asking.
     run(&mut view, &enter(TaskState::Collect), START_MS).unwrap();
     assert_eq!(planned(&view), (true, MAX_PLANNED_CALLS));
-    run(&mut view, &enter(TaskState::Plan), START_MS).unwrap();
-    assert_eq!(planned(&view), (true, 0), "anew");
+    run(&mut view, &plan("one more"), START_MS).unwrap();
+    assert_eq!(planned(&view), (true, 1), "anew");
     for state in [TaskState::Execute, TaskState::Summarize] {
         run(&mut view, &enter(state), START_MS).unwrap();
-        assert_eq!(planned(&view), (true, 0));
+        assert_eq!(planned(&view), (true, 1));
     }
     run(&mut view, &enter(TaskState::Collect), START_MS).unwrap();
     assert_eq!(planned(&view), (false, 0), "it has reported");
