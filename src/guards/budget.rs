@@ -274,6 +274,11 @@ impl Rule {
         self.timeout
     }
 
+    /// Whether the answer to a call says what it has cost.
+    pub fn is_told_cost(&self) -> bool {
+        self.cost_from.is_some()
+    }
+
     /// What a call has really cost, in millionths, if the structured result tells as the contract
     /// says.
     pub fn spent(&self, result: &Value) -> Option<u64> {

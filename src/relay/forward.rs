@@ -170,6 +170,7 @@ impl Relay {
             links: &request.links,
             waiting: &request.waiting,
             stop_when_gone: true,
+            outlives: None,
             shaping,
             tolerance: self.tolerance(&message.method),
             task_token: task_token.flatten(),

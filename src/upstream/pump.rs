@@ -17,6 +17,7 @@ use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 mod asking;
@@ -76,6 +77,8 @@ pub(crate) struct ExchangeContext<'a> {
     pub waiting: &'a WaitingRequest,
     /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
+    /// Set once the agent has been told that its time is over: the exchange then goes on without it.
+    pub outlives: Option<&'a AtomicBool>,
     /// What becomes of what the server says on the way, where a contract counts; the answer is
     /// left to the caller of this.
     pub shaping: Option<&'a dyn Shaping>,
@@ -290,13 +293,6 @@ impl ExchangeContext<'_> {
         Ok(BegunLeg::Waits(Leg { request, own }))
     }
 
-    async fn gone(&self) {
-        tokio::select! {
-            () = self.waiting.cancelled.cancelled() => {}
-            () = self.outlet.closed() => {}
-        }
-    }
-
     async fn carry(&self, outbound: &Outbound<'_>, leg: &mut Leg) -> Result<CarriedLeg, Fault> {
         let closes = leg.link().cancels_by_closing();
         let passage = self.until_gone(outbound, leg);
@@ -367,7 +363,7 @@ impl ExchangeContext<'_> {
                 Box::pin(told).await.is_ok()
             };
             lost |= !told;
-            if lost && self.stop_when_gone {
+            if lost && self.stop_when_gone && !self.has_outlived() {
                 return Ok(CarriedLeg::Gone(Sent::Maybe));
             }
             if let Some(pause) = pause {
@@ -411,7 +407,7 @@ impl ExchangeContext<'_> {
         tokio::select! {
             biased;
             inbound = leg.request.exchange.next() => inbound.map(Heard::Said),
-            () = self.outlet.closed() => Ok(Heard::Left),
+            () = self.left() => Ok(Heard::Left),
         }
     }
 

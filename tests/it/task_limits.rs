@@ -3,6 +3,7 @@
 //! written, and what operators make of tasks.
 
 mod circles;
+mod costs;
 mod operators;
 mod used_up;
 
@@ -70,6 +71,11 @@ impl Bank {
         let (status, listed) = self.says(&["tasks", "list", "--json"]).await;
         assert_eq!((status, listed.lines().count()), (0, 1), "{listed}");
         serde_json::from_str(&listed).unwrap()
+    }
+
+    /// Its id.
+    async fn id(&self) -> String {
+        self.task().await["id"].as_str().unwrap().to_owned()
     }
 
     /// Allows the one call that is held, once it is; gives what the operator was shown.
@@ -146,33 +152,6 @@ async fn what_was_not_sent_costs_nothing() {
         let sent = codes(&bank.agent(), tool, 3, |n| json!({ "n": n })).await;
         assert_eq!(passed(&sent), 2, "{tool}: {sent:?}");
     }
-}
-
-/// 003-93: an answer that comes after the call was given up says what it cost, too.
-#[tokio::test]
-async fn a_late_answer_says_what_its_call_cost() {
-    let budget = "budget: { cost: 8, cost_from: /cost, timeout_ms: 300 }";
-    let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
-    let bank = Bank::of(&contracts, "budgets: { global: { max_cost: 10 } }\n").await;
-    let (answers, answer) = tokio::sync::oneshot::channel();
-    let answer = std::sync::Mutex::new(Some(answer));
-    bank.server.answers(move |seen| match seen.method() {
-        "tools/call" => Reply::Later(answer.lock().unwrap().take().unwrap()),
-        _ => Reply::Result(json!({})),
-    });
-    let given_up = bank.agent().call("bank__note", json!({ "n": 1 })).await;
-    assert_eq!(
-        code(&given_up).as_deref(),
-        Some("outcome_unknown"),
-        "{given_up}"
-    );
-    assert_eq!(bank.task().await["cost"], 8.0, "nobody knows yet");
-    let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
-    answers.send(Reply::Result(result)).ok().unwrap();
-    until("the late answer counts", || async {
-        (bank.task().await["cost"] == 1.0).then_some(())
-    })
-    .await;
 }
 
 /// 003-115, 003-119: where no budget is written, a loop of 300 equal calls does not pass:

@@ -3,6 +3,7 @@
 use crate::gate::call::Call;
 use crate::gate::effects::{Effects, exceed, unavailable};
 use crate::gate::record;
+use crate::gate::steps::late::LateCost;
 use crate::guards::budget::{BudgetDemand, shown};
 use crate::guards::idempotency::CallPlace;
 use crate::guards::task::{Belonging, plan_full, stopped_by};
@@ -215,6 +216,7 @@ pub(in crate::gate) fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserv
         charge: Charge::Release,
         since: 0,
         reader: None,
+        late: None,
     };
     let reserve = Reserve {
         task,
@@ -271,7 +273,6 @@ pub(in crate::gate) fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
 }
 
 /// A reservation without a claim.
-#[derive(Debug)]
 pub(in crate::gate) struct Reserved {
     pub(in crate::gate) task: Digest,
     pub(in crate::gate) tool: ToolName,
@@ -283,4 +284,6 @@ pub(in crate::gate) struct Reserved {
     pub(in crate::gate) since: Millis,
     /// Whose it is, where nothing was reserved and it is only counted.
     pub(in crate::gate) reader: Option<Box<Reader>>,
+    /// An answer that may still say what the call has cost.
+    pub(in crate::gate) late: Option<LateCost>,
 }

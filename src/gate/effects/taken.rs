@@ -152,7 +152,21 @@ impl Reserved {
             charge,
             since,
             reader,
+            late,
         } = self;
+        let spend = Spend {
+            charge: Some((cost, charge)),
+            failed: ended.failed,
+            seen: Some(ended.seen),
+            since: Some(since),
+            ..Spend::nothing(task, tool.clone())
+        };
+        // What was only counted was so when it ended.
+        let now = effects.store.now();
+        let held = Spend {
+            since: Some(if reader.is_some() { now } else { since }),
+            ..spend.clone()
+        };
         if let Some(reader) = reader {
             let sent = match charge {
                 Charge::Release => None,
@@ -165,20 +179,18 @@ impl Reserved {
                 failed: ended.failed && sent_at_all,
                 seen: ended.seen,
             };
-            return effects.reads.count(*reader, read).await;
+            effects.reads.count(*reader, read).await?;
+        } else {
+            effects
+                .store
+                .run(StoreCommand::Spend(spend), None)
+                .await?
+                .ok();
         }
-        let spend = Spend {
-            task,
-            tool,
-            charge: Some((cost, charge)),
-            failed: ended.failed,
-            seen: Some(ended.seen),
-            since: Some(since),
-            is_refused: false,
-            is_past: false,
-        };
-        let settled = effects.store.run(StoreCommand::Spend(spend), None).await;
-        settled.map(drop)
+        if let Some(late) = late {
+            late.listen(effects.store.clone(), held);
+        }
+        Ok(())
     }
 }
 

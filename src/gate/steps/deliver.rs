@@ -17,6 +17,7 @@ use crate::gate::steps::dispatch::terms;
 use crate::gate::steps::dispatch::too_late;
 use crate::gate::steps::late;
 use crate::gate::steps::late::Late;
+use crate::gate::steps::late::LateCost;
 use crate::gate::steps::late::LateExchange;
 use crate::gate::steps::late::ParkedRest;
 use crate::gate::steps::proof;
@@ -31,6 +32,8 @@ use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::model::reply::Sent;
 use crate::store::state::settlement::Charge;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long to wait before a call is sent again; doubled each time.
@@ -114,6 +117,7 @@ async fn delivered(
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             sending.charged(rules, &ended);
+            sending.awaits(rules, late);
             let ended = late::readable(ended, call.origin.era);
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
@@ -230,6 +234,18 @@ impl SendingLog<'_> {
         cost
     }
 
+    /// What the call cost is told by an answer that may still come: all that is reserved is held until
+    /// then.
+    fn awaits(&mut self, rules: &Arc<ToolRules>, late: Option<LateExchange>) {
+        if let (Some(reserved), Some(exchange)) = (&mut self.taken.reserved, late) {
+            reserved.charge = Charge::Hold;
+            reserved.late = Some(LateCost {
+                exchange,
+                rules: rules.clone(),
+            });
+        }
+    }
+
     /// Notes the end of the exchange; a fault becomes the refusal that the agent reads.
     fn answered(
         &mut self,
@@ -267,17 +283,19 @@ async fn once(
     } = delivery;
     let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
     let shaper = delivery.shaper();
-    if !terms.detached {
+    if !terms.is_awaited {
         let ended = exchange(&subject.call, &shaper, &parcel, terms).await;
         return (ended, None);
     }
-    let (departure, call) = (parcel.departure(), subject.call.clone());
+    let (departure, outlives) = (parcel.departure(), parcel.outlives());
+    let call = subject.call.clone();
     let mut detached: LateExchange =
         Box::pin(async move { exchange(&call, &shaper, &parcel, terms).await });
     match tokio::time::timeout(terms.deadline, &mut detached).await {
         Ok(ended) => (ended, None),
         Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
         Err(_) => {
+            outlives.store(true, Ordering::Release);
             let rest = late::to_the_end(subject.call.clone(), detached, delivery.shaper());
             (Err(too_late(terms.deadline, false)), Some(rest))
         }

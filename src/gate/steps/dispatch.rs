@@ -24,13 +24,18 @@ use crate::side::capabilities;
 use crate::upstream::departure::Departure;
 use crate::upstream::links::BridgeTerms;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a call may take, and whether it goes on when its agent leaves.
+/// How long a call may take, and what becomes of it then.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Terms {
     pub(in crate::gate) deadline: Duration,
+    /// Whether it goes on when its agent leaves.
     pub(in crate::gate) detached: bool,
+    /// Whether its answer is listened for after its deadline.
+    pub(in crate::gate) is_awaited: bool,
 }
 
 impl Terms {
@@ -48,12 +53,18 @@ pub(in crate::gate) struct Parcel {
     message: Message,
     headers: Vec<(String, String)>,
     departure: Departure,
+    outlives: Arc<AtomicBool>,
 }
 
 impl Parcel {
     /// By which it can be taken back until it has left.
     pub(in crate::gate) fn departure(&self) -> Departure {
         self.departure.clone()
+    }
+
+    /// To be set once its agent is not waited for any more.
+    pub(in crate::gate) fn outlives(&self) -> Arc<AtomicBool> {
+        self.outlives.clone()
     }
 }
 
@@ -107,11 +118,12 @@ pub(in crate::gate) fn pack(
         },
         headers,
         departure: Departure::default(),
+        outlives: Arc::default(),
     }
 }
 
-/// Sends the call once, and ends with its answer. One that is `detached` is listened for long after
-/// its deadline, which is for the delivery that waits to keep.
+/// Sends the call once, and ends with its answer. One that is awaited is listened for long after its
+/// deadline, which is for the delivery that waits to keep.
 pub(in crate::gate) async fn exchange(
     call: &Call,
     shaper: &Shaper,
@@ -128,17 +140,18 @@ pub(in crate::gate) async fn exchange(
         links: &origin.links,
         waiting: &origin.waiting,
         stop_when_gone: !terms.detached,
+        outlives: Some(&parcel.outlives),
         shaping: Some(shaper),
         tolerance: shaper.tolerance(),
         task_token: None,
     };
-    let timeout = Some(if terms.detached {
+    let timeout = Some(if terms.is_awaited {
         terms.deadline + LATE_ANSWER_TIMEOUT
     } else {
         terms.deadline
     });
     let changes = shaper.rules.side_effect;
-    let departure = changes.then_some(&parcel.departure);
+    let departure = (changes || terms.is_awaited).then_some(&parcel.departure);
     let outbound = Outbound {
         server,
         message: &parcel.message,
@@ -222,9 +235,12 @@ pub(in crate::gate) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
         .min(tool.server.settings.timeout);
     // What a contract says changes something is finished even when the agent hangs up
     // (guarantees §4).
+    let detached = rules.side_effect && !rules.actions.is_empty();
     Terms {
         deadline,
-        detached: rules.side_effect && !rules.actions.is_empty(),
+        detached,
+        // What it has cost is told by its answer alone (003-93).
+        is_awaited: detached || rules.budget.is_told_cost(),
     }
 }
 

@@ -17,8 +17,8 @@ use crate::model::reply::{Fault, Sent};
 use crate::store::claims::{Store, StoreError};
 use crate::store::state::StoreKeys;
 use crate::store::state::claim::{ClaimPhase, Stored};
-use crate::store::state::command::{Settle, StoreCommand};
-use crate::store::state::settlement::Evidence;
+use crate::store::state::command::{Settle, Spend, StoreCommand};
+use crate::store::state::settlement::{Charge, Evidence};
 use crate::telemetry::tasks;
 use crate::upstream::parked_tasks::{MAX_TASK_TIME, TaskEnding, TaskSettling};
 use bytes::Bytes;
@@ -51,6 +51,14 @@ pub(in crate::gate) struct Late {
     /// Its claim waits for input meanwhile: the call has become a task of toolgate's own, whose end
     /// its agent reads once it is durable.
     pub(in crate::gate) parked: Option<TaskSettling>,
+}
+
+/// A call without a claim whose deadline has passed, and whose answer may still say what it has cost.
+pub(in crate::gate) struct LateCost {
+    /// The rest of the exchange.
+    pub(in crate::gate) exchange: LateExchange,
+    /// Its contract.
+    pub(in crate::gate) rules: Arc<ToolRules>,
 }
 
 /// The rest of a call that has become a task of toolgate's own.
@@ -177,6 +185,29 @@ impl Late {
             let is_kept = settle(&*store, key, action, ending).await;
             if let Some(settling) = self.parked.filter(|_| is_kept) {
                 settling.keeps();
+            }
+        });
+    }
+}
+
+impl LateCost {
+    /// Listens on, and replaces what `held` keeps of its task's budget by what the call has cost.
+    pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, held: Spend) {
+        tasks::spawn("late cost", async move {
+            let ended = tokio::time::timeout(LATE_ANSWER_TIMEOUT, self.exchange).await;
+            let cost = ended.ok().and_then(|ended| spent(&self.rules, &ended));
+            let (Some(cost), Some((reserved, _))) = (cost, held.charge) else {
+                return;
+            };
+            let spend = Spend {
+                charge: Some((reserved, Charge::Settle(cost))),
+                failed: false,
+                seen: None,
+                is_past: true,
+                ..held
+            };
+            if let Err(error) = store.run(StoreCommand::Spend(spend), None).await {
+                tracing::warn!(%error, "what a late answer has cost is not counted");
             }
         });
     }

@@ -233,6 +233,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> LookAnswer {
         links,
         waiting,
         stop_when_gone: true,
+        outlives: None,
         shaping: None,
         tolerance: Tolerance::None,
         task_token: None,

@@ -107,9 +107,16 @@ fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
     if let Some((reserved, charge)) = spent.charge {
         task.settle(&spent.tool, reserved, charge);
     }
+    // What is learnt of a call that has ended says nothing of how its task fares now.
+    if spent.is_past {
+        if let Some(seen) = spent.seen {
+            task.note(false, Some(seen), spent.at);
+        }
+        return;
+    }
     // What was never sent has not failed: its agent was told to send it again (003-17).
     task.note(spent.failed && !is_unsent, spent.seen, spent.at);
-    if !spent.is_past && !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+    if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
         task.succeed();
     }
 }

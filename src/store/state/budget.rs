@@ -241,6 +241,8 @@ impl BudgetLimits {
         let task = self.current(task, now).unwrap_or(&fresh);
         let remaining = self.remaining(task, &price.tool, now);
         let short = |left: Option<u64>, need: u64| left.is_some_and(|left| left < need);
+        // Then nothing more may be called, what costs nothing neither.
+        let is_overspent = self.cost.is_some_and(|most| task.cost > most);
         let exceeded = [
             (Dimension::Steps, short(remaining.steps, 1)),
             (Dimension::ToolCalls, short(remaining.tool_calls, 1)),
@@ -251,7 +253,10 @@ impl BudgetLimits {
                 short(remaining.failures_in_a_row, 1),
             ),
             (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
-            (Dimension::Cost, short(remaining.cost, price.cost)),
+            (
+                Dimension::Cost,
+                is_overspent || short(remaining.cost, price.cost),
+            ),
         ];
         let mut exceeded = exceeded
             .into_iter()

@@ -14,6 +14,7 @@ use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::link::Link;
 use crate::upstream::links::Links;
 use serde_json::json;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -154,6 +155,28 @@ impl ExchangeContext<'_> {
             }
         }
         Ok(QuestionAnswers { answers, pages })
+    }
+
+    /// The agent cancelled, or went away.
+    pub(super) async fn gone(&self) {
+        tokio::select! {
+            () = self.waiting.cancelled.cancelled() => {}
+            () = self.left() => {}
+        }
+    }
+
+    /// The agent went away, while it waited.
+    pub(super) async fn left(&self) {
+        self.outlet.closed().await;
+        if self.has_outlived() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether the exchange goes on without its agent.
+    pub(super) fn has_outlived(&self) -> bool {
+        self.outlives
+            .is_some_and(|outlives| outlives.load(Ordering::Acquire))
     }
 
     /// Ends when the agent has cancelled the request or will hear no more of it: its stream could be

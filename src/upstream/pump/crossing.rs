@@ -222,7 +222,7 @@ impl ExchangeContext<'_> {
             () = is_over => Heard::Enough,
             inbound = request.exchange.next() => Heard::Said(inbound?),
             Some(question) = aside => Heard::Aside(question),
-            () = self.outlet.closed(), if self.stop_when_gone => Heard::Left,
+            () = self.left(), if self.stop_when_gone => Heard::Left,
         })
     }
 

@@ -52,6 +52,7 @@ impl BrokenStage {
             links: &self.links,
             waiting,
             stop_when_gone: true,
+            outlives: None,
             shaping: None,
             tolerance: Tolerance::None,
             task_token: None,

@@ -162,6 +162,24 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
     );
 }
 
+/// 003-87, 003-93: what was charged beyond what was reserved counts in full, and nothing more fits, what
+/// costs nothing neither; a task that has spent just what it may calls what is free.
+#[test]
+fn an_overspent_task_calls_nothing() {
+    let limits = BudgetLimits {
+        cost: Some(10),
+        ..BudgetLimits::default()
+    };
+    for (cost, expected) in [(10, None), (11, Some(Dimension::Cost))] {
+        let mut view = StoreView::default();
+        run(&mut view, &reserve(&limits, "bank__pay", 1), START_MS).unwrap();
+        let spent = spend("bank__pay", Some((1, Charge::Settle(cost))), false);
+        run(&mut view, &spent, START_MS).unwrap();
+        let free = limits.admit(view.task.as_ref(), &price("bank__see", 0), START_MS);
+        assert_eq!(free.err().map(|exceeded| exceeded.dimension), expected);
+    }
+}
+
 /// 003-88: what is left in all dimensions stands in the refusal.
 #[test]
 fn a_refusal_says_what_is_left() {

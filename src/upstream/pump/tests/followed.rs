@@ -64,6 +64,7 @@ async fn a_completed_task_that_gives_errors_only_is_unknown() {
         links: &links,
         waiting,
         stop_when_gone: false,
+        outlives: None,
         shaping: None,
         tolerance: Tolerance::None,
         task_token: None,

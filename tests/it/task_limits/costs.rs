@@ -1,0 +1,81 @@
+//! What calls have cost, as their answers say.
+
+use super::*;
+
+/// 003-93: an answer that comes after the call was given up says what it cost, too, of a read as of a
+/// write. Until then the most that it can cost is charged.
+#[tokio::test]
+async fn a_late_answer_says_what_its_call_cost() {
+    let budget = "budget: { cost: 8, cost_from: /cost, timeout_ms: 300 }";
+    let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
+    for (tool, read) in [
+        ("bank__note", "outcome_unknown"),
+        ("bank__look", "upstream_failed"),
+    ] {
+        for limits in ["budgets: { global: { max_cost: 10 } }\n", ""] {
+            let bank = Bank::of(&contracts, limits).await;
+            let (answers, answer) = tokio::sync::oneshot::channel();
+            let answer = std::sync::Mutex::new(Some(answer));
+            bank.server.answers(move |seen| match seen.method() {
+                "tools/call" => Reply::Later(answer.lock().unwrap().take().unwrap()),
+                _ => Reply::Result(json!({})),
+            });
+            let given_up = bank.agent().call(tool, json!({ "n": 1 })).await;
+            assert_eq!(code(&given_up).as_deref(), Some(read), "{given_up}");
+            let task = bank.task().await;
+            assert_eq!(task["cost"], 8.0, "nobody knows yet: {task}");
+            let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
+            answers.send(Reply::Result(result)).ok().unwrap();
+            until("the late answer counts", || async {
+                (bank.task().await["cost"] == 1.0).then_some(())
+            })
+            .await;
+            let task = bank.task().await;
+            assert_eq!(
+                (&task["failures"], &task["tool_calls"]),
+                (&json!(1), &json!(1)),
+                "{task}"
+            );
+        }
+    }
+}
+
+/// 003-87, 003-93: what a call has cost beyond what was reserved for it counts in full, and stops the
+/// next, also one that costs nothing; whether it changes something or not.
+#[tokio::test]
+async fn what_costs_more_than_was_reserved_stops_the_next() {
+    let budget = "secrets: [], budget: { cost: 1, cost_from: /cost }";
+    for tool in ["bank__note", "bank__look"] {
+        let of_tool = format!("  {tool}: ");
+        let contracts = CONTRACTS.lines().map(|line| {
+            if line.starts_with(&of_tool) {
+                line.replace("secrets: []", budget) + "\n"
+            } else {
+                line.to_owned() + "\n"
+            }
+        });
+        let contracts: String = contracts.collect();
+        let bank = Bank::of(&contracts, "budgets: { global: { max_cost: 3 } }\n").await;
+        bank.server.answers(|_| {
+            let spent = json!({ "content": [], "structuredContent": { "cost": 2.5 } });
+            Reply::Result(spent)
+        });
+        let agent = bank.agent();
+        let first = codes(&agent, tool, 3, |n| json!({ "n": n })).await;
+        // What is left after the first is less than the next can cost.
+        assert_eq!(first, ["", "budget_exceeded", "budget_exceeded"], "{tool}");
+        let free = agent.call("bank__poll", json!({})).await;
+        assert_eq!(code(&free), None, "what costs nothing fits: {free}");
+        bank.says(&["tasks", "reset", &bank.id().await, "--why", "it goes on"])
+            .await;
+        bank.server.answers(|_| {
+            let spent = json!({ "content": [], "structuredContent": { "cost": 7 } });
+            Reply::Result(spent)
+        });
+        let again = codes(&agent, tool, 2, |n| json!({ "again": n })).await;
+        assert_eq!(again, ["", "budget_exceeded"], "{tool}");
+        assert_eq!(bank.task().await["cost"], 7.0, "{tool}: in full");
+        let free = agent.call("bank__poll", json!({ "again": true })).await;
+        assert_eq!(code(&free).as_deref(), Some("budget_exceeded"), "{free}");
+    }
+}
