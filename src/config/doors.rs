@@ -122,9 +122,9 @@ pub(super) fn policies(
     problems: &mut Problems,
 ) -> Vec<PathBuf> {
     if written.is_empty() && mode == Mode::Enforce {
-        problems.warning(
-            "no policies: every call will be refused",
-            "name a file or a directory under `policies`",
+        problems.error(
+            "no policies: enforce mode would refuse everything, so it does not start",
+            "name a file or a directory with contracts, or write `mode: observe` until there are some",
         );
     }
     let mut found = Vec::new();

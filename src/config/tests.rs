@@ -25,7 +25,11 @@ fn variables(name: &str) -> Option<String> {
 
 fn load_text(text: &str) -> (Loaded, String) {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &[(FILE_NAME, text)]);
+    let policy = "contracts: { s__t: { purpose: p, actions: [read], secrets: [] } }\n";
+    write(
+        directory.path(),
+        &[(FILE_NAME, text), ("policy.yaml", policy)],
+    );
     let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
     let shown = loaded
         .reading
@@ -94,7 +98,7 @@ fn yaml_that_cannot_be_read_is_one_problem_with_a_place() {
 #[test]
 fn a_value_cannot_break_out_of_its_place() {
     let text = "servers: { s: { command: y, args: [no, on, yes, \"${QUOTES}\", \"$${HOME}\", \"${NONE:-d}\", '${EMPTY:-e}'], \
-                env: { A: \"${EMPTY}\", B: \"${QUOTES}\" } } }\n";
+                env: { A: \"${EMPTY}\", B: \"${QUOTES}\" } } }\nmode: observe\n";
     let (loaded, shown) = load_text(text);
     let config = loaded.config.unwrap_or_else(|| panic!("{shown}"));
     let TransportConfig::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport
@@ -118,7 +122,7 @@ fn a_value_cannot_break_out_of_its_place() {
 
 #[test]
 fn who_may_connect_follows_from_the_address_and_the_callers() {
-    let server = "servers: { s: { url: 'http://127.0.0.1:1/mcp' } }\n";
+    let server = "servers: { s: { url: 'http://127.0.0.1:1/mcp' } }\npolicies: [policy.yaml]\n";
     let cases = [
         (
             "listen: 127.0.0.1:1\n",
@@ -303,7 +307,7 @@ fn what_only_a_restart_applies_is_a_warning() {
         directory.path(),
         &[(
             FILE_NAME,
-            "listen: 127.0.0.1:1\nservers: { s: { command: x } }\n",
+            "listen: 127.0.0.1:1\nmode: observe\nservers: { s: { command: x } }\n",
         )],
     );
     let running = load(&path).config.unwrap();
@@ -319,7 +323,7 @@ fn what_only_a_restart_applies_is_a_warning() {
         directory.path(),
         &[(
             FILE_NAME,
-            "listen: 127.0.0.1:2\nservers: { s: { command: y } }\n",
+            "listen: 127.0.0.1:2\nmode: observe\nservers: { s: { command: y } }\n",
         )],
     );
     let after = read();

@@ -26,6 +26,7 @@ mod reading;
 mod references;
 mod rollbacks;
 pub(crate) mod secret_bindings;
+mod ungoverned;
 
 pub(crate) use files::documents;
 
@@ -113,6 +114,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         .map(|source| compiler.pins(&source, &mut content))
         .unwrap_or_default();
     compiler.read(&policies, &mut content);
+    ungoverned::judge(&mut compiler, mode, &policies);
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
     compiler.judge_pinned(&contracts, &pins);

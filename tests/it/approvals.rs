@@ -87,6 +87,7 @@ pub async fn held(setup: &Setup, asks: Vec<HoldRequest>) -> Vec<String> {
 pub fn setup() -> Setup {
     Setup::new()
         .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+        .contracts(&[("bank__look", "read")])
         .operators(OPERATORS)
 }
 

@@ -98,7 +98,8 @@ fn told(out: &str) -> String {
 #[tokio::test]
 async fn slips_that_pins_tell_do_not_load() {
     let scripted = ScriptedServer::with(tools()).await;
-    let sound = setup(&scripted, "contracts: {}\n").more("pins: toolgate.pins.yaml");
+    let contract = "contracts: { bank__open: { purpose: Open., actions: [read], secrets: [] } }\n";
+    let sound = setup(&scripted, contract).more("pins: toolgate.pins.yaml");
     sound.write();
     let (exit, said, wrong) = run(&sound, &["pins", "approve", "--all"]).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");

@@ -265,7 +265,9 @@ async fn a_model_without_its_provider_is_warned_of() {
         ("openai/gpt-5", false),
     ] {
         let caller = format!("  - {{ agent: a, token: token-of-the-first-one, model: {model} }}");
-        let setup = crate::harness::setup::Setup::new().callers(&caller);
+        let setup = crate::harness::setup::Setup::new()
+            .mode("observe")
+            .callers(&caller);
         setup.write();
         let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
         assert_eq!(code, 0, "{said}");
@@ -295,7 +297,9 @@ async fn unknown_programs_and_profiles_are_diagnostics() {
     ] {
         let caller =
             format!("  - {{ agent: a, token: token-of-the-first-one, schemas: {schemas} }}");
-        let setup = crate::harness::setup::Setup::new().callers(&caller);
+        let setup = crate::harness::setup::Setup::new()
+            .mode("observe")
+            .callers(&caller);
         setup.write();
         let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
         assert_eq!(code, 1, "{said}");

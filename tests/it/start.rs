@@ -12,6 +12,8 @@ use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
+mod ungoverned;
+
 /// The words on standard error and the exit code, with the directory and ports of the scenario
 /// taken out.
 async fn refusal(setup: &Setup, arguments: &[&str]) -> String {

@@ -146,7 +146,10 @@ fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
 #[test]
 fn secrets_that_are_written_out_are_warned_of() {
     let directory = tempfile::tempdir().unwrap();
-    let write = |text: &str| fs::write(directory.path().join("toolgate.yaml"), text).unwrap();
+    let write = |text: &str| {
+        let text = format!("{text}mode: observe\n");
+        fs::write(directory.path().join("toolgate.yaml"), text).unwrap();
+    };
     let key = "c2VjcmV0LW9mLXRoZS13ZWJob29rLTAxMjM0NTY3ODk=";
     let mut shown = String::new();
     for (text, warned) in [

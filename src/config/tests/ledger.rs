@@ -14,7 +14,7 @@ fn the_ledger_is_kept_as_long_as_the_configuration_says() {
         ("{ keep: 12h }", day / 2),
         ("{ keep: 36500d }", 36_500 * day),
     ] {
-        let (loaded, shown) = load_text(&format!("ledger: {written}\n"));
+        let (loaded, shown) = load_text(&format!("mode: observe\nledger: {written}\n"));
         assert_eq!(
             loaded.config.map(|config| config.ledger.keep),
             Some(keep),
@@ -41,7 +41,7 @@ fn the_ledger_is_kept_as_long_as_the_configuration_says() {
 #[test]
 fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
     let sizes = |written: &str| {
-        load_text(&format!("ledger: {written}\n"))
+        load_text(&format!("mode: observe\nledger: {written}\n"))
             .0
             .config
             .unwrap()
@@ -67,7 +67,7 @@ fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
         directory.path(),
         &[(
             FILE_NAME,
-            "ledger: { archive: old, heads: { file: elsewhere/heads } }\n",
+            "ledger: { archive: old, heads: { file: elsewhere/heads } }\nmode: observe\n",
         )],
     );
     let path = directory.path().join(FILE_NAME);

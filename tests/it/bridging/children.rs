@@ -191,7 +191,11 @@ async fn an_agent_is_introduced_while_its_server_is_down() {
 async fn an_agent_is_introduced_while_its_server_says_nothing() {
     let server = super::crossings::server(Towards::Legacy, vec![]).await;
     let members = format!("url: \"{}\", start_timeout: 10m", server.url());
-    let gate = Setup::new().server_with("s", &members).start().await;
+    let gate = Setup::new()
+        .server_with("s", &members)
+        .contracts(&[("s__read", "read")])
+        .start()
+        .await;
     let before = server.initialized().len();
     server.leaves_introductions();
     let agent = gate.agent().at("s");

@@ -11,6 +11,13 @@ use std::path::Path;
 
 const CANARY: &str = "CANARY-HELD-ARGUMENT";
 
+/// A toolgate whose only server is not there.
+fn away() -> Setup {
+    Setup::new()
+        .server_with("s", "url: \"http://127.0.0.1:9/mcp\"")
+        .contracts(&[("s__t", "read")])
+}
+
 /// Everything below `path`, with what others may do.
 fn open_to_others(path: &Path) -> Vec<String> {
     let mut found = Vec::new();
@@ -125,7 +132,7 @@ async fn nothing_planted_in_the_data_directory_is_used() {
             if how.starts_with("nobody") && !is_root() {
                 continue;
             }
-            let setup = Setup::new().server_with("s", "url: \"http://127.0.0.1:9/mcp\"");
+            let setup = away();
             let config = setup.write();
             let (data, target) = (
                 setup.directory().join("data"),
@@ -212,7 +219,7 @@ async fn a_data_directory_of_anothers_is_refused() {
             give(&at.join("data.new"));
         }),
     ] {
-        let setup = Setup::new().server_with("s", "url: \"http://127.0.0.1:9/mcp\"");
+        let setup = away();
         let config = setup.write();
         spoil(setup.directory());
         let output = setup
@@ -224,7 +231,7 @@ async fn a_data_directory_of_anothers_is_refused() {
             "{what}: {said}"
         );
     }
-    let setup = Setup::new().server_with("s", "url: \"http://127.0.0.1:9/mcp\"");
+    let setup = away();
     setup.write();
     fs::create_dir(setup.directory().join("elsewhere")).unwrap();
     symlink("elsewhere", setup.directory().join("data")).unwrap();

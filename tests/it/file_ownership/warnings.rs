@@ -120,7 +120,9 @@ async fn a_token_that_others_may_read_is_warned_of() {
 /// own account; a tool server's limits are as toolgate's.
 #[tokio::test]
 async fn its_memory_is_sealed() {
-    let setup = Setup::new().server_with("s", "url: \"http://127.0.0.1:9/mcp\"");
+    let setup = Setup::new()
+        .server_with("s", "url: \"http://127.0.0.1:9/mcp\"")
+        .contracts(&[("s__t", "read")]);
     let config = setup.write();
     let program = setup.directory().join("toolgate");
     fs::copy(TOOLGATE, &program).unwrap();

@@ -134,6 +134,7 @@ async fn a_question_that_nobody_knows_is_recorded() {
         let scripted = ScriptedServer::with(vec![tool("write")]).await;
         let setup = Setup::new()
             .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
+            .contracts(&[("oracle__write", "write")])
             .open_sides()
             .mode(mode);
         let gate = setup.start().await;
