@@ -28,7 +28,7 @@ pub(crate) mod variants;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::{self, Refusal, RefusalCode, RefusalKind};
-use crate::schema::Schema;
+use crate::schema::{NamePattern, Schema};
 use std::time::Duration;
 
 /// The codes that are not a contract's own, in the order in which `docs/refusals.md` lists them.
@@ -225,13 +225,25 @@ pub struct RequiredArgument {
     pub path: Vec<String>,
     /// Is it only bounded? Then a tool that takes names which it does not declare may have it.
     pub is_bound: bool,
+    /// The steps of the path, by index, that stand for every name that matches.
+    pub patterns: Vec<(usize, NamePattern)>,
 }
 
 impl RequiredArgument {
+    /// What is missing in a tool that lacks it.
+    pub fn words(&self) -> String {
+        let path = self.path.join(".");
+        if self.patterns.is_empty() {
+            format!("no `{path}`")
+        } else {
+            format!("nothing that `{path}` matches")
+        }
+    }
+
     /// Whether a tool with this schema cannot have it: it names others in that place.
     pub fn is_lacking(&self, schema: &Schema) -> bool {
         if self.is_bound {
-            schema.names().exclude(&self.path)
+            schema.names().exclude_matching(&self.path, &self.patterns)
         } else {
             schema.names().lack(&self.path)
         }

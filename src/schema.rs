@@ -9,6 +9,7 @@ mod explain;
 pub(crate) mod flags;
 pub(crate) mod kinds;
 pub(crate) mod limits;
+pub(crate) mod mentions;
 mod metered;
 mod names;
 pub(crate) mod normalize;
@@ -22,6 +23,7 @@ mod weight;
 
 pub use declared::DeclaredArguments;
 pub use names::PropertyNames;
+pub use pattern::NamePattern;
 pub use quarantine::Quarantine;
 pub use validate::{Schema, schema_hash};
 pub use violation::SchemaViolation;

@@ -8,6 +8,7 @@ use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
 use crate::schema::DeclaredArguments;
+use crate::schema::mentions::Mention;
 use crate::schema::{PropertyNames, Schema, SchemaViolation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,9 +57,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// The properties that it names, each with its key in the section and its path from the root
-    /// of the arguments.
-    pub(crate) fn bounded(&self) -> Vec<(Vec<String>, Vec<String>)> {
+    /// The properties of which it speaks, each with its key in the section.
+    pub(crate) fn bounded(&self) -> Vec<Mention> {
         bounds::bounded(&self.0)
     }
 }

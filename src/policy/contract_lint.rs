@@ -2,7 +2,7 @@
 //! pinned, and by `check --connect` of those that are listed; what a tool is withheld for is
 //! [`ToolRules::lacks`].
 
-use crate::guards::{RequiredArgument, Section as _, ToolRules, idempotency, rules, variants};
+use crate::guards::{Section as _, ToolRules, idempotency, rules, variants};
 use crate::model::diagnostic::{Problem, Problems};
 use crate::model::spelling::suggest;
 use crate::schema::{Schema, flags};
@@ -14,13 +14,12 @@ pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems)
         .iter()
         .filter(|needed| needed.is_lacking(schema))
     {
-        let RequiredArgument { key, path, .. } = needed;
-        at(key, problems, |problems| {
+        at(&needed.key, problems, |problems| {
             let message = format!(
-                "the tool's input schema has no `{}`, so the tool is withheld",
-                path.join(".")
+                "the tool's input schema has {}, so the tool is withheld",
+                needed.words()
             );
-            problems.error(message, spelling(path, schema));
+            problems.error(message, spelling(&needed.path, schema));
         });
     }
     judge_rules(rules, schema, problems);
@@ -74,6 +73,8 @@ fn lost(key: &[String], named: &[Vec<String>], schema: &Schema, problems: &mut P
 /// What the tool's schema has instead.
 fn spelling(path: &[String], schema: &Schema) -> String {
     let last = path.last().map_or("", String::as_str);
+    // A pattern of names, as of one name.
+    let last = last.trim_start_matches('^').trim_end_matches('$');
     suggest(last, &schema.names().beside(path))
 }
 

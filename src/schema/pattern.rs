@@ -171,6 +171,48 @@ impl CompiledPattern {
     }
 }
 
+/// A pattern over names of properties, as a contract writes it, such as `^x-`.
+#[derive(Debug, Clone)]
+pub struct NamePattern {
+    text: String,
+    /// None: every name is meant.
+    engine: Option<Arc<CompiledPattern>>,
+}
+
+impl PartialEq for NamePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for NamePattern {}
+
+impl NamePattern {
+    /// Every name.
+    pub(super) fn any() -> Self {
+        Self {
+            text: String::new(),
+            engine: None,
+        }
+    }
+
+    /// As draft 2020-12 reads it; none if nobody can.
+    pub(super) fn compile(text: &str) -> Option<Self> {
+        let engine = CompiledPattern::compile(text, Dialect::Draft202012)?;
+        Some(Self {
+            text: text.to_owned(),
+            engine: Some(Arc::new(engine)),
+        })
+    }
+
+    /// Whether `name` is meant. Names are those of a listing, which are few and short, so nobody
+    /// pays.
+    pub(super) fn matches(&self, name: &str) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_none_or(|pattern| pattern.engine.is_valid(&Value::from(name)))
+    }
+}
+
 /// Runs one judgement; none when it was broken.
 pub(super) fn unbroken<T>(judge: impl FnOnce() -> T) -> Option<T> {
     MATCH_GAVE_UP.set(false);

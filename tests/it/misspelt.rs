@@ -184,6 +184,56 @@ async fn a_bound_of_nothing_withholds_the_tool() {
     }
 }
 
+/// Issue 15 part 5, 002-05: the same of a bound under any other keyword, of a case as well; `check
+/// --connect` says where, and what may be meant.
+#[tokio::test]
+async fn a_bound_of_nothing_under_any_keyword_withholds_the_tool() {
+    let policy = r#"contracts:
+  bank__transfer:
+    purpose: test
+    actions: [read]
+    secrets: []
+    arguments: { not: { required: [note, ibna] } }
+  bank__get_balance:
+    purpose: test
+    actions: [read]
+    secrets: []
+    arguments: { if: { required: [iban] }, then: { patternProperties: { "^ibna$": { maxLength: 34 } } } }
+  bank__get_rates:
+    purpose: test
+    actions: [read]
+    secrets: []
+    arguments: { minProperties: 1 }
+    variants: { by: /currency, cases: { EUR: { actions: [read], arguments: { dependentRequired: { curency: [currency] } } } } }
+  bank__open: { purpose: test, actions: [read], secrets: [], arguments: { not: { required: [b] } } }
+"#;
+    let scripted = ScriptedServer::with(tools()).await;
+    let setup = setup(&scripted, policy);
+    setup.write();
+    let (exit, out, wrong) = run(&setup, &["check", "--connect", "."]).await;
+    assert_eq!((exit, wrong.as_str()), (1, ""), "{out}");
+    for told in [
+        "error: the tool's input schema has no `ibna`, so the tool is withheld\n  --> ./policy.yaml:6:42",
+        "error: the tool's input schema has nothing that `^ibna$` matches, so the tool is withheld\n  --> ./policy.yaml:11:73",
+        "error: the tool's input schema has no `curency`, so the tool is withheld\n  --> ./policy.yaml:17:99",
+    ] {
+        assert!(out.contains(told), "{told}: {out}");
+    }
+    assert_eq!(out.matches("did you mean `iban`?").count(), 2, "{out}");
+    assert!(out.contains("did you mean `currency`?"), "{out}");
+    let gate = setup.start().await;
+    let agent = gate.agent().token("token-of-the-clerk");
+    assert_eq!(agent.tools().await, ["bank__open"]);
+    let withheld = gate.readiness().await["servers"][0]["withheld"].to_string();
+    for words in [
+        "`bank__transfer`: its input schema has no `ibna`, by which its contract decides (`arguments.not.required.1`)",
+        "`bank__get_balance`: its input schema has nothing that `^ibna$` matches, by which its contract decides (`arguments.then.patternProperties.^ibna$`)",
+        "`bank__get_rates`: its input schema has no `curency`, by which its contract decides (`variants.cases.EUR.arguments.dependentRequired.curency`)",
+    ] {
+        assert!(withheld.contains(words), "{words}: {withheld}");
+    }
+}
+
 /// 003-24, 003-41: a rule that fails over what the schema lets through is refused with
 /// `rule_failed`; log, metric, ledger and `explain` name the rule. What the agent left out is refused
 /// by the rule's own code.

@@ -34,11 +34,11 @@ pub(in crate::gate) fn is_offered(policy: &Policy, tool: &Tool) -> bool {
 
 /// Why the tool is withheld, for operators.
 pub(in crate::gate) fn words(policy: &Policy, tool: &Tool) -> Option<String> {
-    let RequiredArgument { key, path, .. } = lacks(policy, tool)?;
+    let lacking = lacks(policy, tool)?;
     Some(format!(
-        "its input schema has no `{}`, by which its contract decides (`{}`)",
-        path.join("."),
-        key.join(".")
+        "its input schema has {}, by which its contract decides (`{}`)",
+        lacking.words(),
+        lacking.key.join(".")
     ))
 }
 

@@ -1,9 +1,10 @@
 //! Judges the text of a contract's schema: keywords that don't exist, and names that the tool
 //! server doesn't know.
 
+use super::bounds::note;
 use crate::model::diagnostic::Problems;
 use crate::model::spelling::distance;
-use crate::schema::Schema;
+use crate::schema::{Schema, mentions};
 use serde_json::{Map, Value};
 
 /// Keywords with data, one schema, a list of schemas, schemas by name: what draft 2020-12 knows,
@@ -162,8 +163,22 @@ fn nearest(keyword: &str) -> Option<&'static str> {
 pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems) {
     if let Value::Object(members) = overlay {
         repeats(members, &server.source(), problems);
-        compare_at(members, server, &mut Vec::new(), problems);
     }
+    mentions::each(overlay, &mut |mention, schema| {
+        let path = &mention.path;
+        // What it excludes for certain withholds the tool, which is told elsewhere.
+        let is_lacking = server.names().lack(path) && !server.names().exclude(path);
+        if schema.is_none() || !mention.patterns.is_empty() || !is_lacking {
+            return;
+        }
+        let message = format!(
+            "the tool's input schema has no property `{}`",
+            path.last().map_or("", String::as_str).escape_debug()
+        );
+        note(&mention.key, problems, |problems| {
+            problems.warning(message, "compare the spelling with the tool's listing");
+        });
+    });
 }
 
 /// What `said` has word for word is kept by the tool's own schema; here it only grows old.
@@ -195,40 +210,6 @@ fn repeats(overlay: &Map<String, Value>, said: &Value, problems: &mut Problems) 
             {
                 problems.under(name, |problems| repeats(members, known, problems));
             }
-        }
-    });
-}
-
-fn compare_at(
-    overlay: &Map<String, Value>,
-    server: &Schema,
-    path: &mut Vec<String>,
-    problems: &mut Problems,
-) {
-    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else {
-        return;
-    };
-    problems.under("properties", |problems| {
-        for (name, schema) in properties {
-            problems.under(name, |problems| {
-                let whole: Vec<String> = path.iter().chain([name]).cloned().collect();
-                // What it excludes for certain withholds the tool, which is told elsewhere.
-                let is_lacking = server.names().lack(&whole) && !server.names().exclude(&whole);
-                if is_lacking {
-                    problems.warning(
-                        format!(
-                            "the tool's input schema has no property `{}`",
-                            name.escape_debug()
-                        ),
-                        "compare the spelling with the tool's listing",
-                    );
-                }
-                if let Value::Object(members) = schema {
-                    path.push(name.clone());
-                    compare_at(members, server, path, problems);
-                    path.pop();
-                }
-            });
         }
     });
 }

@@ -6,6 +6,7 @@ use crate::guards::{
 };
 use crate::model::pointer::steps;
 use crate::policy::file::ContractVariants;
+use crate::schema::mentions::Mention;
 
 /// The arguments that the contract names besides those it judges by.
 pub(super) fn named(
@@ -31,6 +32,7 @@ pub(super) fn deciding(
             key,
             path: steps(pointer),
             is_bound: false,
+            patterns: Vec::new(),
         }
     };
     let judged = permission
@@ -55,6 +57,7 @@ pub(super) fn changed(rewrite: &rewrite::Rule) -> Vec<RequiredArgument> {
             key: key(at),
             path,
             is_bound: false,
+            patterns: Vec::new(),
         })
         .collect()
 }
@@ -62,10 +65,11 @@ pub(super) fn changed(rewrite: &rewrite::Rule) -> Vec<RequiredArgument> {
 /// The arguments that its schema bounds: in a tool that calls them otherwise, nothing would be
 /// bounded.
 pub(super) fn bounded(arguments: &arguments::Settings) -> Vec<RequiredArgument> {
-    let one = |(key, path): (Vec<String>, Vec<String>)| RequiredArgument {
-        key: [vec![arguments::Settings::NAME.to_owned()], key].concat(),
-        path,
+    let one = |mention: Mention| RequiredArgument {
+        key: [vec![arguments::Settings::NAME.to_owned()], mention.key].concat(),
+        path: mention.path,
         is_bound: true,
+        patterns: mention.patterns,
     };
     arguments.bounded().into_iter().map(one).collect()
 }

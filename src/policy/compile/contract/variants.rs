@@ -2,7 +2,9 @@
 //! contract asks of everybody, it asks of the caller that chooses the case.
 
 use super::{ContractEnvironment, effect, keys, section_by_section};
-use crate::guards::{RequiredArgument, ToolRules, arguments, idempotency, rules, variants};
+use crate::guards::{
+    RequiredArgument, Section as _, ToolRules, arguments, idempotency, rules, variants,
+};
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::is_pointer;
 use crate::policy::file::{Contract, ContractVariants, VariantCase};
@@ -56,7 +58,8 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Req
         for needed in &rules.needs {
             // What may be missing in an open tool does not stand for what must be there.
             let is_known = |known: &RequiredArgument| {
-                known.path == needed.path && (!known.is_bound || needed.is_bound)
+                (&known.path, &known.patterns) == (&needed.path, &needed.patterns)
+                    && (!known.is_bound || needed.is_bound)
             };
             if !all.iter().any(is_known) {
                 let around = ["variants", "cases", name].map(str::to_owned);
@@ -68,6 +71,15 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Req
         }
     }
     all
+}
+
+/// The schemas of a contract and of a case are parts of one; its keys are as each has written them.
+fn as_written(needed: &mut RequiredArgument) {
+    if let [arguments::Settings::NAME, "allOf", _, ..] =
+        &needed.key.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    {
+        needed.key.drain(1..3);
+    }
 }
 
 fn judge(contract: &Contract, problems: &mut Problems) {
@@ -150,7 +162,11 @@ fn compile_case(
     // What the case says itself is judged where it stands; what it has from the contract was judged
     // there.
     section_by_section(alone(case, &merged), around, problems);
+    let is_laid_over = !case.arguments.0.is_empty() && case.arguments != merged.arguments;
     let mut rules = section_by_section(merged, around, &mut Problems::default());
+    if is_laid_over {
+        rules.needs.iter_mut().for_each(as_written);
+    }
     rules.variant = Some(name.to_owned());
     if case
         .budget
