@@ -111,7 +111,7 @@ impl App {
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
         let (store, seal) = (
-            ledger::store(data, &journal, keeping)?,
+            ledger::store(data, &journal, keeping, ledger.content_keys.clone())?,
             Arc::new(round_key::open(data)?),
         );
         servers.parked_tasks().seal_with(seal.clone());

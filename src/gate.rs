@@ -65,7 +65,7 @@ pub struct Gate {
     /// What makes no promise, on its way into the ledger.
     pub sums: Arc<LedgerSums>,
     /// What the contents that the ledger keeps are encrypted with.
-    pub content_keys: ContentKeys,
+    pub content_keys: Arc<ContentKeys>,
     /// For what a tool server wants back with the answers to its questions.
     pub seal: Arc<RoundSeal>,
     /// Room for calls.

@@ -114,7 +114,7 @@ impl Stand {
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let gate = Arc::new(Gate {
-            content_keys: toolgate::store::content_key::ContentKeys::default(),
+            content_keys: Arc::default(),
             sides: Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone())),
             sums,
             policy,

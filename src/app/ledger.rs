@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A ledger that is open for writing, and the keys for what it keeps of calls.
 pub(crate) struct OpenLedger {
     pub(crate) journal: Journal,
-    pub(crate) content_keys: ContentKeys,
+    pub(crate) content_keys: Arc<ContentKeys>,
 }
 
 impl OpenLedger {
@@ -23,7 +23,7 @@ impl OpenLedger {
     pub(crate) fn in_the_open(journal: Journal) -> Self {
         Self {
             journal,
-            content_keys: ContentKeys::default(),
+            content_keys: Arc::default(),
         }
     }
 }
@@ -38,22 +38,25 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<OpenLedger> {
     };
     Ok(OpenLedger {
         journal: Journal::open_sealed(&config.data, options, keys)?,
-        content_keys,
+        content_keys: Arc::new(content_keys),
     })
 }
 
-/// The store of the data directory `data`, on `journal`, which is kept as `keeping` says.
+/// The store of the data directory `data`, on `journal`, which is kept as `keeping` says; what it keeps
+/// of answers is encrypted with `content_keys`.
 pub(super) fn store(
     data: &Path,
     journal: &Journal,
     keeping: Option<SegmentRetention>,
+    content_keys: Arc<ContentKeys>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let (journal, clock) = (journal.clone(), Clock::default());
     let store = match keeping {
         Some(keeping) => EmbeddedStore::keeping(data, journal, clock, keeping),
         None => EmbeddedStore::open(data, journal, clock),
     };
-    Ok(Arc::new(store.context("the store cannot be opened")?))
+    let store = store.context("the store cannot be opened")?;
+    Ok(Arc::new(store.with_content_keys(content_keys)))
 }
 
 /// The keys that the configuration names. One that cannot be had is an error: without it, nothing

@@ -1,7 +1,9 @@
-//! The key that encrypts what the ledger keeps of calls (`ledger.content.key`, policy §4.13).
-//! Losing it loses that, never the ledger.
+//! The key that encrypts what the ledger keeps of calls, and the answers that are kept for the same
+//! call again (`ledger.content.key`, policy §4.13). Losing it loses these, never the ledger.
 
+use super::state::claim::{SealedAnswer, Stored};
 use crate::model::content::ContentHead;
+use crate::model::digest::Digest;
 use crate::model::hex::hex;
 use crate::model::secret::Secret;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -74,27 +76,30 @@ impl ContentKey {
     /// no chance for the nonce: then nothing is kept.
     pub fn encrypt(&self, head: &mut ContentHead, text: &[u8]) -> Option<Vec<u8>> {
         head.key = Some(self.id.clone());
+        self.seal(serde_json::to_vec(head).ok()?, text)
+    }
+
+    /// `text`, encrypted as what `bound` says: it is read as nothing else.
+    fn seal(&self, bound: Vec<u8>, text: &[u8]) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).ok()?;
         let mut sealed = nonce.to_vec();
         let mut text = text.to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let bound = Aad::from(bound(head)?);
         self.cipher
-            .seal_in_place_append_tag(nonce, bound, &mut text)
+            .seal_in_place_append_tag(nonce, Aad::from(bound), &mut text)
             .ok()?;
         sealed.append(&mut text);
         Some(sealed)
     }
 
-    fn decrypt(&self, head: &ContentHead, sealed: &[u8]) -> Option<Bytes> {
+    fn open(&self, bound: Vec<u8>, sealed: &[u8]) -> Option<Bytes> {
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
-        let bound = Aad::from(bound(head)?);
         let length = self
             .cipher
-            .open_in_place(nonce, bound, &mut text)
+            .open_in_place(nonce, Aad::from(bound), &mut text)
             .ok()?
             .len();
         text.truncate(length);
@@ -108,18 +113,56 @@ impl ContentKeys {
         let Some(id) = &head.key else {
             return Ok(bytes);
         };
+        // They are no other call's, nor another part of it.
+        self.open(id, serde_json::to_vec(head).ok(), &bytes)
+    }
+
+    /// An answer as it is kept. None where there is no chance for the nonce: then it is not kept.
+    pub fn seal_answer(&self, is_error: bool, body: Bytes) -> Option<Stored> {
+        let plain = Stored::inline(is_error, body);
+        let Some(key) = &self.current else {
+            return Some(plain);
+        };
+        let sealed = Bytes::from(key.seal(bound(&key.id, &plain)?, &plain.body)?);
+        let place = SealedAnswer {
+            key: key.id.clone(),
+            digest: Digest::of(&sealed),
+        };
+        Some(Stored {
+            sealed: Some(place),
+            body: sealed,
+            ..plain
+        })
+    }
+
+    /// The answer `stored`, of which `kept` is kept.
+    pub fn open_answer(&self, stored: &Stored, kept: Bytes) -> Result<Bytes, ContentSealed> {
+        let Some(SealedAnswer { key, .. }) = &stored.sealed else {
+            return Ok(kept);
+        };
+        self.open(key, bound(key, stored), &kept)
+    }
+
+    fn open(
+        &self,
+        id: &str,
+        bound: Option<Vec<u8>>,
+        sealed: &[u8],
+    ) -> Result<Bytes, ContentSealed> {
         let mut keys = self.current.iter().chain(&self.previous);
         let key = keys
-            .find(|key| key.id == *id)
-            .ok_or_else(|| ContentSealed::NoKey(id.clone()))?;
-        key.decrypt(head, &bytes)
-            .ok_or_else(|| ContentSealed::Changed(id.clone()))
+            .find(|key| key.id == id)
+            .ok_or_else(|| ContentSealed::NoKey(id.to_owned()))?;
+        bound
+            .and_then(|bound| key.open(bound, sealed))
+            .ok_or_else(|| ContentSealed::Changed(id.to_owned()))
     }
 }
 
-/// What the bytes belong to: they are no other call's, nor another part of it.
-fn bound(head: &ContentHead) -> Option<Vec<u8>> {
-    serde_json::to_vec(head).ok()
+/// What an answer's bytes belong to: they are no other answer, and nothing else that is kept.
+fn bound(key: &str, answer: &Stored) -> Option<Vec<u8>> {
+    let (is_error, size) = (answer.is_error, answer.size);
+    serde_json::to_vec(&("answer", key, is_error, size, answer.digest)).ok()
 }
 
 #[cfg(test)]
@@ -176,5 +219,39 @@ mod tests {
             read(&ContentKeys::default(), &plain, b"text").unwrap(),
             "text"
         );
+    }
+
+    /// threat-model §3G: an answer is kept as nothing that can be read without its key, and is given
+    /// again as it was, or not at all.
+    #[test]
+    fn answers_are_read_with_their_key_alone() {
+        let keys = |current: &str, previous: &str| ContentKeys {
+            current: Some(key(&current.repeat(32))),
+            previous: vec![key(&previous.repeat(32))],
+        };
+        let body = Bytes::from_static(b"what the server said");
+        let kept = keys("k", "l").seal_answer(true, body.clone()).unwrap();
+        let plain = Stored::inline(true, body.clone());
+        assert_eq!((kept.size, kept.digest), (plain.size, plain.digest));
+        assert!(!kept.body.windows(6).any(|window| window == b"server"));
+        assert_eq!(*kept.kept_digest(), Digest::of(&kept.body));
+        let read = |keys: &ContentKeys, kept: &Stored| keys.open_answer(kept, kept.body.clone());
+        assert_eq!(read(&keys("l", "k"), &kept).unwrap(), body);
+        let id = kept.sealed.as_ref().unwrap().key.clone();
+        assert_eq!(
+            read(&keys("l", "m"), &kept),
+            Err(ContentSealed::NoKey(id.clone()))
+        );
+        let other = Stored {
+            is_error: false,
+            ..kept.clone()
+        };
+        assert_eq!(
+            read(&keys("k", "l"), &other),
+            Err(ContentSealed::Changed(id))
+        );
+        let none = ContentKeys::default();
+        assert_eq!(none.seal_answer(true, body.clone()).unwrap(), plain);
+        assert_eq!(read(&none, &plain).unwrap(), body);
     }
 }

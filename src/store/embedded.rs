@@ -6,7 +6,8 @@
 //! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
 //! that breaks is made anew from the journal meanwhile.
 
-use super::claims::{MAX_INLINE_RESULT_BYTES, Store, StoreError, TaskSearch};
+use super::claims::{Store, StoreError, TaskSearch};
+use super::content_key::ContentKeys;
 use super::journal::{self, Journal};
 use super::memory::is_in_flight;
 use super::state::budget::TaskUsage;
@@ -22,12 +23,13 @@ use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
-use errors::{unkept, unwritten};
+use errors::unwritten;
 use inner::{EmbeddedInner, MAX_UNINDEXED};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod answers;
 mod errors;
 mod heal;
 mod index;
@@ -61,6 +63,8 @@ const FAILPOINTS_AFTER_SYNC: [Option<&str>; 4] = [
 pub struct EmbeddedStore {
     shared: Arc<EmbeddedInner>,
     indexer: Option<std::thread::JoinHandle<()>>,
+    /// What encrypts the answers that are kept, if anything does.
+    content_keys: Arc<ContentKeys>,
 }
 
 /// How long closed segments of the journal are kept.
@@ -107,7 +111,15 @@ impl EmbeddedStore {
         Ok(Self {
             shared,
             indexer: Some(indexer),
+            content_keys: Arc::default(),
         })
+    }
+
+    /// The same, with answers encrypted and read as `content_keys` do.
+    #[must_use]
+    pub fn with_content_keys(mut self, content_keys: Arc<ContentKeys>) -> Self {
+        self.content_keys = content_keys;
+        self
     }
 }
 
@@ -317,25 +329,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
-        if body.len() <= MAX_INLINE_RESULT_BYTES {
-            return Ok(Stored::inline(is_error, body));
-        }
-        let (size, shared) = (body.len() as u64, self.shared.clone());
-        let written = tokio::task::spawn_blocking(move || shared.results.put(&body)).await;
-        let digest = written
-            .map_err(|error| StoreError::Broken(error.to_string()))?
-            .map_err(|error| unkept(&error))?;
-        Ok(Stored::in_file(is_error, digest, size))
+        answers::keep(&self.shared, &self.content_keys, is_error, body).await
     }
 
     async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
-        if !stored.in_file {
-            return Ok(stored.body.clone());
-        }
-        let (digest, shared) = (stored.digest, self.shared.clone());
-        let read = tokio::task::spawn_blocking(move || shared.results.get(&digest)).await;
-        read.map_err(|error| StoreError::Broken(error.to_string()))?
-            .map_err(|error| unkept(&error))
+        answers::body(&self.shared, &self.content_keys, stored).await
     }
 
     fn token(&self) -> u64 {

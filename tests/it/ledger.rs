@@ -2,6 +2,7 @@
 
 mod contents;
 mod grounds;
+mod kept_answers;
 mod reading;
 
 use crate::harness::agent::{Agent, anew};

@@ -1,6 +1,6 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
-use crate::app::ledger::keys;
+use crate::app::ledger::{content_keys, keys};
 use crate::cli::serve::runtime;
 use crate::config::Config;
 use crate::model::clock::Clock;
@@ -10,6 +10,7 @@ use crate::store::journal::{Journal, JournalError, JournalOptions};
 use anyhow::{Context as _, bail};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
 /// The journal of `config`, locked; none when a toolgate has it. What another user writes here,
 /// toolgate could not open afterwards: such a one is taken to the door too.
@@ -46,8 +47,10 @@ pub(in crate::cli) async fn with_store<T>(
     journal: Journal,
     work: impl AsyncFnOnce(&EmbeddedStore) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
+    let keys = Arc::new(content_keys(&config.ledger).await?);
     let store = EmbeddedStore::open(&config.data, journal.clone(), Clock)
-        .context("the store cannot be opened")?;
+        .context("the store cannot be opened")?
+        .with_content_keys(keys);
     let made = work(&store).await;
     drop(store);
     journal

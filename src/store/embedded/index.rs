@@ -340,7 +340,7 @@ impl Index {
                 claim
                     .phase
                     .stored()
-                    .is_some_and(|stored| stored.digest == *digest)
+                    .is_some_and(|stored| stored.kept_digest() == digest)
             }) {
                 return Ok(true);
             }
@@ -424,7 +424,7 @@ fn put_claim(
         batch.remove(acting(past));
     }
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
-        batch.insert(kept_in(&stored.digest, key), &[]);
+        batch.insert(kept_in(stored.kept_digest(), key), &[]);
     }
     if claim.phase.is_final() {
         if !is_new {

@@ -237,7 +237,7 @@ impl EmbeddedInner {
                     .claims
                     .values()
                     .filter_map(|kept| kept.value.phase.stored());
-                fresh.any(|stored| stored.digest == *digest)
+                fresh.any(|stored| stored.kept_digest() == digest)
             };
             is_indexed || is_fresh()
         };

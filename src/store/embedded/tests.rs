@@ -1,6 +1,7 @@
 //! The embedded store, opened, killed and filled as a process would.
 
 use super::*;
+use crate::store::claims::MAX_INLINE_RESULT_BYTES;
 use crate::store::journal::JournalOptions;
 use crate::store::state::claim::{ClaimPhase, ClaimStatus, Stored, claim_status};
 use crate::store::state::command::{HoldRequest, Intent};

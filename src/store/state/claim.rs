@@ -132,12 +132,24 @@ pub struct Stored {
     pub size: u64,
     /// SHA-256.
     pub digest: Digest,
-    /// Does it lie in a file of its own, by its digest?
+    /// Does it lie in a file of its own, by the digest of what lies there?
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub in_file: bool,
-    /// The bytes, where they are not in a file.
+    /// How it is encrypted, if it is; size and digest are those of the answer all the same.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sealed: Option<SealedAnswer>,
+    /// The bytes as they are kept, where they are not in a file.
     #[serde(skip)]
     pub body: Bytes,
+}
+
+/// How an answer is encrypted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SealedAnswer {
+    /// The id of the key.
+    pub key: String,
+    /// SHA-256 of what is kept in its place.
+    pub digest: Digest,
 }
 
 impl Stored {
@@ -148,19 +160,26 @@ impl Stored {
             size: body.len() as u64,
             digest: Digest::of(&body),
             in_file: false,
+            sealed: None,
             body,
         }
     }
 
-    /// An answer that lies in a file.
-    pub fn in_file(is_error: bool, digest: Digest, size: u64) -> Self {
+    /// The same answer, but that what is kept of it lies in a file.
+    #[must_use]
+    pub fn into_file(self) -> Self {
         Self {
-            is_error,
-            size,
-            digest,
             in_file: true,
             body: Bytes::new(),
+            ..self
         }
+    }
+
+    /// SHA-256 of what is kept of it: the name of its file, where it lies in one.
+    pub fn kept_digest(&self) -> &Digest {
+        self.sealed
+            .as_ref()
+            .map_or(&self.digest, |sealed| &sealed.digest)
     }
 }
 

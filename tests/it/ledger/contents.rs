@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Stands in the arguments, and in what the server answers.
-const SENT_CANARY: &str = "canary-sent-77ab";
-const ANSWERED_CANARY: &str = "canary-answered-91cd";
+pub(super) const SENT_CANARY: &str = "canary-sent-77ab";
+pub(super) const ANSWERED_CANARY: &str = "canary-answered-91cd";
 const CARD: &str = "4111111111111111";
 
 async fn stage(audit: &str) -> (ScriptedServer, Gate) {
@@ -17,7 +17,7 @@ async fn stage(audit: &str) -> (ScriptedServer, Gate) {
     (server, setup.start().await)
 }
 
-async fn staged(audit: &str) -> (ScriptedServer, Setup) {
+pub(super) async fn staged(audit: &str) -> (ScriptedServer, Setup) {
     let server = ScriptedServer::with(["look", "note"].map(tool).to_vec()).await;
     server.answers(|_| {
         let text = format!("{ANSWERED_CANARY} {CARD}");
@@ -39,7 +39,7 @@ async fn staged(audit: &str) -> (ScriptedServer, Setup) {
 }
 
 /// Whether `canary` stands in a file below `place`.
-fn lies_in(place: &Path, canary: &str) -> bool {
+pub(super) fn lies_in(place: &Path, canary: &str) -> bool {
     let mut stack = vec![place.to_owned()];
     while let Some(path) = stack.pop() {
         if path.is_dir() {
@@ -78,7 +78,7 @@ async fn contents(gate: &Gate, action: &Value) -> Value {
     shown.get("contents").cloned().unwrap_or_default()
 }
 
-/// 003-53, 003-71: with `audit: full` the ledger has what was sent and what its agent read, of reads
+/// 003-53, 003-71, 003-95: with `audit: full` the ledger has what was sent and what its agent read, of reads
 /// and writes; what was redacted for the agent is on no disk, and nothing is shown unasked.
 #[tokio::test]
 async fn full_keeps_what_was_sent_and_read() {
@@ -126,7 +126,7 @@ async fn full_keeps_what_was_sent_and_read() {
     assert_eq!(status, 0, "{said}{err}");
 }
 
-/// 003-53: `redacted` keeps names and shape, and no text or number but of arguments that are named;
+/// 003-53, 003-95: `redacted` keeps names and shape, and no text or number but of arguments that are named;
 /// `digest` keeps nothing else than an entry does.
 #[tokio::test]
 async fn redacted_and_digest_keep_no_text() {
@@ -222,7 +222,7 @@ async fn kept_arguments_are_judged_again() {
     assert!(said.contains("too_much"), "{said}");
 }
 
-/// threat-model §3G G8: with a key nothing that is kept lies in the open; only the key shows it, also
+/// 003-95, threat-model §3G G8: with a key nothing that is kept lies in the open; only the key shows it, also
 /// once another has taken its place, and what was kept is judged again with it. Without its key
 /// toolgate does not start.
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn a_key_encrypts_what_is_kept() {
     );
 }
 
-fn write_private(path: &Path, text: &str) {
+pub(super) fn write_private(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -24,7 +24,6 @@ use crate::policy::live::LivePolicy;
 use crate::schema::validate::Schema;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::claims::Store;
-use crate::store::content_key::ContentKeys;
 use crate::store::journal::{Journal, JournalOptions};
 use crate::store::memory::MemoryStore;
 use crate::store::tests::simulated_store::SimulatedStore;
@@ -237,7 +236,7 @@ impl SimulatedWorld {
             hooks: Hooks::new(connections.clone()),
             approvers: Approvers::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
-            content_keys: ContentKeys::default(),
+            content_keys: Arc::default(),
             slots: Slots::default(),
         };
         self.group.set(self.group.get() + 1);

@@ -54,7 +54,7 @@ impl Index {
         let past = self.claim(key)?.filter(|past| past.action == action);
         let stored = past.as_ref().and_then(|past| past.phase.stored());
         if let Some(stored) = stored.filter(|stored| stored.in_file) {
-            batch.remove(kept_in(&stored.digest, key));
+            batch.remove(kept_in(stored.kept_digest(), key));
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl Index {
                 Self::drop_kin(batch, key, &claim);
                 if let Some(stored) = claim.phase.stored_mut() {
                     stored.body = Bytes::new();
-                    batch.remove(kept_in(&stored.digest, key));
+                    batch.remove(kept_in(stored.kept_digest(), key));
                 }
                 batch.insert(named(CLAIM_PREFIX, key), claim_text(&claim)?);
                 batch.insert(
@@ -111,7 +111,7 @@ impl Index {
                     .phase
                     .stored()
                     .into_iter()
-                    .for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
+                    .for_each(|stored| batch.remove(kept_in(stored.kept_digest(), key)));
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ fn phase() -> impl Strategy<Value = ClaimPhase> {
     )
         .prop_map(|(file, error, body)| {
             if file {
-                Stored::in_file(error, Digest::of(&body), body.len() as u64)
+                Stored::inline(error, Bytes::from(body)).into_file()
             } else {
                 Stored::inline(error, Bytes::from(body))
             }
