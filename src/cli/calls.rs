@@ -3,7 +3,7 @@
 //! runs (the lock tells).
 
 use super::configured;
-use super::ledger::resolved::ResolvedCalls;
+use super::ledger::ended::{ENDED_STATES, EndedCalls};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
@@ -11,6 +11,7 @@ use super::table::{Column, Table};
 use crate::admin::calls::{OpenCallList, ResolveReply};
 use crate::config::Config;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::model::counted::counted;
 use crate::model::ids::ActionId;
 use crate::store::journal::JournalReader;
 use crate::store::operator::{
@@ -19,6 +20,9 @@ use crate::store::operator::{
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+
+/// Ended calls in a table, unless told otherwise.
+const DEFAULT_ENDED_ROWS: u32 = 50;
 
 /// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role
 /// `resolver`.
@@ -36,7 +40,8 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum CallsVerb {
-    /// List the calls that have not come to an end, held ones among them, the oldest first
+    /// List the calls that have not come to an end, held ones among them, the oldest first; with
+    /// --all also those that have
     List(CallsListArgs),
     /// Say what became of a call whose outcome is unknown, or that waits for an answer which will
     /// not come
@@ -46,12 +51,16 @@ enum CallsVerb {
 #[derive(Debug, clap::Args)]
 struct CallsListArgs {
     /// Only calls in this state
-    #[arg(long, value_parser = OPEN_STATES)]
+    #[arg(long, value_parser = states())]
     state: Option<String>,
-    /// Also those whose outcome was found after the agent had been answered, and how; the one that
-    /// was found last is the last
-    #[arg(long, conflicts_with = "state")]
+    /// Also those that have come to an end, and held ones that were denied or not sent again in
+    /// time; the one that ended last is the last. Reads and refused calls hold no key:
+    /// `toolgate ledger list` has them
+    #[arg(long)]
     all: bool,
+    /// Only the newest N of those that have ended; 0 for all [default: 50 in a table, 0 with --json]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    limit: Option<u32>,
     /// One JSON object per line
     #[arg(long)]
     json: bool,
@@ -108,9 +117,17 @@ fn config_of(args: &Args) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// What `--state` can name.
+fn states() -> clap::builder::PossibleValuesParser {
+    [&OPEN_STATES[..], &ENDED_STATES].concat().into()
+}
+
 fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList, String>> {
     let config = config_of(args)?;
-    let state = list.state.as_deref();
+    let asked_for = list.state.as_deref();
+    let has_ended = asked_for.is_some_and(|state| ENDED_STATES.contains(&state));
+    // What has ended may have been open a moment ago: all that are open are known then.
+    let state = asked_for.filter(|_| !has_ended);
     let query = state.map(|state| format!("?state={state}"));
     let path = format!("/api/calls{}", query.unwrap_or_default());
     let request = DoorRequest::get(path);
@@ -121,13 +138,27 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
         })
         .await
     })?;
-    Ok(match open {
-        Ok(OpenCallList { mut calls }) if list.all => {
-            calls.extend(ResolvedCalls::list(&config.data)?);
-            Ok(OpenCallList { calls })
-        }
-        open => open,
-    })
+    let open = match open {
+        Ok(OpenCallList { calls }) => calls,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let mut ended = if list.all || has_ended {
+        EndedCalls::list(&config.data, asked_for, &open)?
+    } else {
+        Vec::new()
+    };
+    let default = if list.json { 0 } else { DEFAULT_ENDED_ROWS };
+    let (most, all) = (list.limit.unwrap_or(default) as usize, ended.len());
+    if most > 0 && all > most {
+        ended.drain(..all - most);
+        configured::say(&format!(
+            "{most} of {}; --limit 0 lists all",
+            counted(all, "ended call")
+        ));
+    }
+    let open = open.into_iter().filter(|_| !has_ended);
+    let calls = open.chain(ended).collect();
+    Ok(Ok(OpenCallList { calls }))
 }
 
 fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveReply, String>> {
@@ -194,7 +225,7 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
     if calls.is_empty() {
         return Ok(match (&list.state, list.all) {
             (Some(state), _) => format!("no call is {state}\n"),
-            (None, true) => "nothing is open, and nothing was resolved\n".to_owned(),
+            (None, true) => "no call that changes something is known\n".to_owned(),
             (None, false) => "nothing is open: no call is in flight, unknown or held\n".to_owned(),
         });
     }

@@ -83,12 +83,12 @@ pub(crate) enum Unresolved {
     Store(#[from] StoreError),
 }
 
-/// A call that has not come to an end, as operators read it.
+/// A call, most often one that has not come to an end, as operators read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenCall {
     /// The call.
     pub action_id: String,
-    /// One of [`OPEN_STATES`].
+    /// One of [`OPEN_STATES`], or how it ended.
     pub state: String,
     /// Since when, RFC 3339 in UTC.
     pub since: String,
@@ -113,7 +113,8 @@ pub(crate) struct OpenCall {
 }
 
 impl OpenCall {
-    fn of(claim: &Claim) -> Self {
+    /// How the call of `claim` stands.
+    pub(crate) fn of(claim: &Claim) -> Self {
         let why = if let ClaimPhase::Unknown { why } = &claim.phase {
             Some(why.clone())
         } else {
@@ -134,7 +135,7 @@ impl OpenCall {
     }
 
     /// A held call, without its arguments: those are for operators who decide about it.
-    fn held(hold: &Hold) -> Self {
+    pub(crate) fn held(hold: &Hold) -> Self {
         let (until, needs) = match hold.phase {
             HoldPhase::Pending => {
                 let allowed = hold.decisions.iter().filter(|said| said.allow).count();

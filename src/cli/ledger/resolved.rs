@@ -1,13 +1,13 @@
 //! What became of calls after their agent had been answered: what a late answer, a probe, a restart
 //! or an operator found. Their entries stay as they were written.
 
-use super::calls::{LedgerCalls, event};
+use super::calls::event;
 use super::history::how;
 use crate::mcp::json::Text;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::journal::{JournalError, JournalReader};
-use crate::store::operator::{OpenCall, time};
+use crate::store::operator::time;
 use crate::store::state::Millis;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::{Settled, StoreEvent};
@@ -84,7 +84,7 @@ impl Resolved {
 
 /// All of them in a journal.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct ResolvedCalls(BTreeMap<ActionId, Resolved>);
+pub(super) struct ResolvedCalls(BTreeMap<ActionId, Resolved>);
 
 impl ResolvedCalls {
     /// Those in `data` and the `archive`. What cannot be read of a record is left out: its own
@@ -131,36 +131,5 @@ impl ResolvedCalls {
             "unknown" => self.of(entry).is_none() && self.asked_again(entry).is_none(),
             _ => false,
         }
-    }
-
-    /// The resolved calls of the journal in `data`, as open ones are listed; the one that was
-    /// resolved last is the last.
-    pub(in crate::cli) fn list(data: &Path) -> Result<Vec<OpenCall>, JournalError> {
-        let known = Self::read(data, None)?;
-        let mut listed = Vec::new();
-        for call in LedgerCalls::open(data)? {
-            let entry = match call {
-                Ok(call) => call.entry,
-                Err(JournalError::Unreadable { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            if let Some(resolved) = known.of(&entry) {
-                let call = OpenCall {
-                    agent: entry.agent().to_owned(),
-                    user: entry.named_user().map(str::to_owned),
-                    action_id: entry.action_id,
-                    state: resolved.state.to_owned(),
-                    since: time(resolved.at),
-                    tool: entry.tool,
-                    attempt: 1,
-                    why: Some(how(&resolved.by)),
-                    until: None,
-                    needs: None,
-                };
-                listed.push((resolved.at, call));
-            }
-        }
-        listed.sort_by_key(|(at, _)| *at);
-        Ok(listed.into_iter().map(|(_, call)| call).collect())
     }
 }

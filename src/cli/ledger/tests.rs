@@ -73,7 +73,7 @@ async fn three() -> tempfile::TempDir {
     let refused =
         json!({"user_id": "support", "outcome": "refused", "aborted_reason": "forbidden_by_rule"});
     let observed = json!({"tool": "crm__read", "would_refuse": "budget_exceeded", "task": "refund 7",
-        "session": "s-1", "trace_id": "00f067aa0ba902b74bf92f3577b34da6"});
+        "user_id": "ada", "agent_id": "billing", "resources": ["t_1/7"], "session": "s-1", "trace_id": "00f067aa0ba902b74bf92f3577b34da6"});
     journal(vec![
         entry(1, &json!({})),
         entry(2, &refused),

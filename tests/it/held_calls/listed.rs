@@ -65,3 +65,78 @@ async fn a_held_call_is_listed_as_open() {
         "nothing is open: no call is in flight, unknown or held\n"
     );
 }
+
+/// What `list` says of each call, in its order: id, state, and why.
+fn told(listed: &str) -> Vec<[String; 3]> {
+    let told = |line: &str| {
+        let call: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{listed}"));
+        ["action_id", "state", "why"].map(|key| call[key].as_str().unwrap_or("-").to_owned())
+    };
+    listed.lines().map(told).collect()
+}
+
+/// 003-46, 003-94: `calls list --all` tells the calls that were carried out, those that are held and
+/// those that were denied or that nobody decided about, each once and with its state;
+/// `--state` and `--limit` choose. So it does while none runs.
+#[tokio::test]
+async fn all_calls_are_listed_with_their_states() {
+    let stage = HoldingGate::with(
+        &policy("").replace("[pay], permission: anyone, side_effect: { writes: bills, rollback: { tool: bank__undo } }, secrets: [], approval: { approvers: [finance] }",
+            "[pay], permission: anyone, side_effect: { writes: bills, rollback: { tool: bank__undo } }, secrets: [], approval: { approvers: [finance], hold: 0s, approve_by: 1s }"),
+        "enforce",
+    )
+    .await;
+    let bot = stage.bot();
+    let lapsed = held(&call(&bot, "slow", json!({ "n": 0 }), "k0").await);
+    let free = call(&bot, "free", json!({ "n": 1 }), "k1").await;
+    let [allowed, denied, open] = [
+        call(&bot, "pay", json!({ "n": 2 }), "k2").await,
+        call(&bot, "pay", json!({ "n": 3 }), "k3").await,
+        call(&bot, "pay", json!({ "n": 4 }), "k4").await,
+    ]
+    .map(|answer| held(&answer));
+    stage.allows(&allowed).await;
+    let ran = call(&bot, "pay", json!({ "n": 2 }), "k2").await;
+    let deny = ["deny", &denied, "--why", "not before Monday"];
+    assert_eq!(stage.says("eve", &deny).await.0, 0);
+    let id = |answer: &Value| decision(answer)["action_id"].as_str().unwrap().to_owned();
+    let word = |id: &str, state: &str, why: &str| [id, state, why].map(str::to_owned);
+    let (free, ran) = (
+        word(&id(&free), "completed", "-"),
+        word(&id(&ran), "completed", "-"),
+    );
+    let denied = word(&denied, "denied", "by the operator eve: not before Monday");
+    let lapsed = word(&lapsed, "expired", "no operator decided in time");
+    let open = word(&open, "held", "-");
+    let all = until("the call to lapse", || async {
+        let (code, listed) = calls(&stage, &["list", "--all", "--json"]).await;
+        assert_eq!(code, 0, "{listed}");
+        let all = told(&listed);
+        all.contains(&lapsed).then_some(all)
+    })
+    .await;
+    assert_eq!(all[0], open);
+    let mut ended = all[1..].to_vec();
+    ended.retain(|call| *call != lapsed);
+    assert_eq!(ended, [free, ran, denied.clone()]);
+    assert_eq!(all.len(), 5, "{all:?}");
+    let (_, listed) = calls(&stage, &["list", "--state", "denied", "--json"]).await;
+    assert_eq!(told(&listed), [denied]);
+    let (_, listed) = calls(&stage, &["list", "--all", "--limit", "2"]).await;
+    assert!(
+        listed.contains("2 of 4 ended calls; --limit 0 lists all"),
+        "{listed}"
+    );
+    assert_eq!(listed.lines().count(), 1 + 3 + 1, "{listed}");
+    let stopped = stage.gate.stop().await;
+    let line = [
+        "calls",
+        "list",
+        "--all",
+        "--json",
+        "--config",
+        "toolgate.yaml",
+    ];
+    let (code, listed, err) = run(&stopped, &line).await;
+    assert_eq!((code, told(&listed)), (0, all), "{err}");
+}

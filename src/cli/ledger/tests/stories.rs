@@ -285,3 +285,28 @@ async fn an_export_has_every_record_once_and_goes_on_where_it_ended() {
     assert_eq!(of_one, [1, 2, 3, 7]);
     assert_eq!(export(&["--agent", "nobody"]).len(), 0);
 }
+
+/// 003-P1d: user, task, session, trace and resource find a call together; each of them has to hold.
+#[tokio::test]
+async fn conditions_hold_together() {
+    let data = three().await;
+    let all = [
+        "--user",
+        "ada",
+        "--task",
+        "refund 7",
+        "--session",
+        "s-1",
+        "--trace",
+        "00f0",
+        "--resource",
+        "t_1/7",
+    ];
+    assert_eq!(listed(data.path(), &all), [3]);
+    let others = ["bob", "refund", "s-2", "4bf9", "t_1/8"];
+    for (index, other) in others.into_iter().enumerate() {
+        let mut asked = all;
+        asked[index * 2 + 1] = other;
+        assert_eq!(listed(data.path(), &asked), [] as [u64; 0], "{other}");
+    }
+}
