@@ -209,6 +209,7 @@ fn servers() -> Arc<Servers> {
         ping_after,
         era: EraChoice::Auto,
         not_executed,
+        fence_header: None,
         limits: toolgate::mcp::json::AGENT_JSON_LIMITS,
     };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());

@@ -65,6 +65,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         ping_after,
         era,
         not_executed,
+        fence_header: server.fence_header.clone(),
         limits: limits(server),
     })
 }

@@ -227,7 +227,7 @@ fn build(
         }),
         session_header: settings
             .session_header
-            .map(|name| doors::session_header(&name, problems)),
+            .map(|name| doors::named_header("session_header", &name, "x-session-id", problems)),
         meta_max_bytes: doors::meta_max_bytes(settings.meta_max_bytes, problems),
         pins: pins.clone(),
         secrets,

@@ -2,6 +2,7 @@
 
 use super::settings::MethodSettings;
 use crate::guards::{Mode, pins};
+use crate::mcp::headers::is_reserved;
 use crate::model::diagnostic::Problems;
 use crate::policy::pins::PinSource;
 use crate::policy::{META_MAX_BYTES, Methods};
@@ -163,23 +164,27 @@ pub(super) fn pins(
     })
 }
 
-pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
+/// The header that the operator names under `key`, such as `example`.
+pub(super) fn named_header(
+    key: &str,
+    name: &str,
+    example: &str,
+    problems: &mut Problems,
+) -> String {
     let name = name.to_ascii_lowercase();
     let plain = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    problems.under("session_header", |problems| {
+    problems.under(key, |problems| {
         if name.is_empty() || !plain {
             problems.error(
                 "is no name of a header",
-                "use letters, digits and `-`, such as x-session-id",
+                format!("use letters, digits and `-`, such as {example}"),
             );
-        } else if name.starts_with("mcp-")
-            || ["authorization", "host", "content-length", "cookie"].contains(&&*name)
-        {
+        } else if is_reserved(&name) {
             problems.error(
                 "is a header with a meaning of its own",
-                "use another, such as x-session-id",
+                format!("use another, such as {example}"),
             );
         }
     });

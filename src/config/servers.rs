@@ -1,7 +1,7 @@
 //! The tool servers of the configuration.
 
-use super::exposed;
 use super::settings::{SandboxSettings, ToolServerSettings};
+use super::{doors, exposed};
 use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::mcp::skeleton;
 use crate::model::address::Address;
@@ -66,6 +66,8 @@ pub struct ServerConfig {
     pub era: EraChoice,
     /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
     pub not_executed: Vec<u16>,
+    /// The header that carries a call's fencing token.
+    pub fence_header: Option<String>,
     /// Bytes of a message to it at most, 64 KiB to 16 MiB.
     pub message_max_bytes: usize,
     /// Bytes of one string in such a message at most, 1 KiB to 16 MiB.
@@ -113,6 +115,7 @@ impl ServerConfig {
             ping_after,
             era: EraChoice::Auto,
             not_executed,
+            fence_header: None,
             message_max_bytes: AGENT_JSON_LIMITS.bytes,
             string_max_bytes: AGENT_JSON_LIMITS.string,
             disabled: false,
@@ -188,6 +191,9 @@ fn one(
     let (message_max_bytes, string_max_bytes) = sizes(&settings, problems);
     let (disabled, era) = (settings.disabled, settings.era);
     let not_executed = statuses(&settings, problems);
+    let fence_header = settings.fence_header.as_ref();
+    let fence_header =
+        fence_header.map(|name| doors::named_header("fence_header", name, "x-fence", problems));
     let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
     ServerConfig {
         name,
@@ -198,6 +204,7 @@ fn one(
         ping_after: ping_after.unwrap_or(PING_AFTER),
         era,
         not_executed,
+        fence_header,
         message_max_bytes,
         string_max_bytes,
         disabled,
@@ -254,11 +261,11 @@ fn judge_name(name: &str, problems: &mut Problems) {
 
 /// The statuses that the operator vouches for.
 fn statuses(settings: &ToolServerSettings, problems: &mut Problems) -> Vec<u16> {
-    if settings.url.is_none()
-        && (settings.ping_after.is_some() || !settings.not_executed.is_empty())
-    {
+    let of_http = settings.ping_after.is_some() || settings.fence_header.is_some();
+    if settings.url.is_none() && (of_http || !settings.not_executed.is_empty()) {
         let hint = "take them away; a contract's `not_executed` names JSON-RPC codes";
-        problems.error("`ping_after` and `not_executed` go with `url`", hint);
+        let words = "`ping_after`, `fence_header` and `not_executed` go with `url`";
+        problems.error(words, hint);
     }
     problems.under("not_executed", |problems| {
         let mut good = Vec::new();

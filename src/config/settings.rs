@@ -158,6 +158,9 @@ pub(crate) struct ToolServerSettings {
     /// refuses a call before it does anything: such a call may be sent again. Without it no
     /// status proves that, and the outcome is unknown.
     pub not_executed: Vec<i64>,
+    /// The header in which the server at `url` reads the fencing token of a call that changes
+    /// something, beside `_meta`: `TOKEN;session="ID"`. Absent if not named.
+    pub fence_header: Option<String>,
     /// Bytes of a message to it at most: 4194304 if absent, 65536 to 16777216.
     pub message_max_bytes: Option<usize>,
     /// Bytes of one string in a message to it at most, as written: 1048576 if absent, 1024 to

@@ -25,6 +25,7 @@ use crate::gate::record::findings::Findings;
 use crate::gate::record::has_failed;
 use crate::gate::record::outcome_of;
 use crate::gate::record::seen;
+use crate::gate::record::sent;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::rounds::sealed;
 use crate::gate::steps::task_state::is_planned;
@@ -276,6 +277,7 @@ fn answer(ended: &EndedCall<'_>) -> Message {
             .meaning
             .map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &found.state.evidence,
+        sent: sent(&ended.recorded),
     };
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone().brief(),

@@ -16,6 +16,7 @@ use crate::gate::catalogue::tool::Tool;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::hashes::seen_call;
 use crate::gate::record::timing::StageTimer;
+use crate::mcp::answer::SentMeta;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
@@ -23,6 +24,7 @@ use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
+use crate::model::times::precise_millis;
 use crate::policy::Policy;
 use crate::store::state::budget::SeenCall;
 use crate::telemetry::metrics::CallOutcome;
@@ -64,6 +66,17 @@ pub(in crate::gate) fn entry_of(judged: &ToolCall, caller: &Caller) -> Entry {
         revision: judged.revision.to_owned(),
         ..Entry::default()
     }
+}
+
+/// How the call ran so far, if anything of it was sent.
+pub(in crate::gate) fn sent(recorded: &RecordedCall<'_>) -> Option<SentMeta> {
+    let (timer, found) = (recorded.timer, recorded.found);
+    let took = timer.now().saturating_sub(recorded.call.judged.arrived);
+    (found.dispatch.attempts > 0).then(|| SentMeta {
+        latency_ms: precise_millis(took),
+        fence: found.fence,
+        key_hash: found.key.hash,
+    })
 }
 
 /// How a call ended.

@@ -65,6 +65,34 @@ pub(crate) struct DecisionMeta<'a> {
     /// What its contract says of the error that the tool answered, and whether the same call may
     /// be sent again.
     pub meaning: Option<(&'a str, bool)>,
+    /// How it ran, where it was sent.
+    pub sent: Option<SentMeta>,
+}
+
+/// How a call ran that was sent (004-34).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentMeta {
+    /// What it took from its arrival on, in milliseconds.
+    pub latency_ms: f64,
+    /// The token that it ran under, if it changes something.
+    pub fence: Option<u64>,
+    /// The beginning of the hash of its key, if it has one: what agents write is no operator's to read.
+    pub key_hash: Option<u64>,
+}
+
+impl SentMeta {
+    fn members(&self) -> Vec<(&'static str, Text)> {
+        let fence = self.fence.map(|fence| ("fence", Text::of(&json!(fence))));
+        let digits = self.key_digits();
+        let key = digits.map(|digits| ("key_hash", Text::string(&digits)));
+        let took = ("latency_ms", Text::of(&json!(self.latency_ms)));
+        std::iter::once(took).chain(fence).chain(key).collect()
+    }
+
+    /// The hash of its key as people read it: the first digits of the one in the ledger's events.
+    pub(crate) fn key_digits(&self) -> Option<String> {
+        self.key_hash.map(|hash| format!("{hash:016x}"))
+    }
 }
 
 impl DecisionMeta<'_> {
@@ -118,6 +146,7 @@ impl DecisionMeta<'_> {
         if let Some(left) = self.budget_remaining {
             decision.push(("budget_remaining", Text::of(left)));
         }
+        decision.extend(self.sent.iter().flat_map(SentMeta::members));
         if !self.evidence.is_empty() {
             let calls: Vec<String> = self.evidence.iter().map(ToString::to_string).collect();
             decision.push(("evidence", Text::of(&json!(calls))));

@@ -9,6 +9,7 @@ mod tests;
 pub(crate) use export::NotStarted;
 pub(super) use export::provider;
 
+use crate::mcp::answer::SentMeta;
 use crate::model::ids;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use tracing::field::Empty;
@@ -144,6 +145,9 @@ pub(crate) fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
         "error.type" = Empty,
         "toolgate.steps_used" = Empty,
         "toolgate.token_cost" = Empty,
+        "toolgate.latency_ms" = Empty,
+        "toolgate.fence" = Empty,
+        "toolgate.key_hash" = Empty,
     );
     if let (false, Some(tool)) = (span.is_disabled(), call.tool) {
         span.record("otel.name", format!("tools/call {tool}"));
@@ -165,4 +169,14 @@ pub(crate) fn failed(span: &Span, error: &str) {
 pub(crate) fn record_usage(span: &Span, steps: u64, cost: u64) {
     span.record("toolgate.steps_used", steps);
     span.record("toolgate.token_cost", cost as f64 / 1e6);
+}
+
+/// Says on `span` how the call ran that was sent (004-36).
+pub(crate) fn record_sent(span: &Span, sent: &SentMeta) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("toolgate.latency_ms", sent.latency_ms);
+    span.record("toolgate.fence", sent.fence);
+    span.record("toolgate.key_hash", sent.key_digits());
 }

@@ -33,6 +33,8 @@ pub struct UpstreamServerSettings {
     /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
     /// the operator's word.
     pub not_executed: Arc<[u16]>,
+    /// The header that carries the fencing token of a call to it.
+    pub fence_header: Option<String>,
     /// What a message to it may be.
     pub limits: JsonLimits,
 }
@@ -58,7 +60,9 @@ impl UpstreamServerSettings {
             return Vec::new();
         };
         let is_new = |name: &str| {
-            !configured.contains_key(name)
+            // No agent says which token it holds.
+            self.fence_header.as_deref() != Some(name)
+                && !configured.contains_key(name)
                 && !ours.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
         };
         headers

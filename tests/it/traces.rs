@@ -273,3 +273,49 @@ async fn is_there_from_the_start(gate: &Gate) {
         );
     }
 }
+
+/// 004-36: the span of a call that changes something has its tool, fencing token, time and the hash of
+/// its key, and so has a line of the log that is asked for; the key itself stands in neither.
+#[tokio::test]
+async fn a_call_that_was_sent_says_how_it_ran() {
+    const KEY: &str = "the-key-of-an-agent-7c1e";
+    let (collector, url) = Collector::start().await;
+    let scripted = ScriptedServer::with(vec![tool("pay")]).await;
+    let setup = Setup::new()
+        .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
+        .contracts(&[("oracle__pay", "write")])
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+        .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
+    let gate = setup.log("debug").start().await;
+    let meta = json!({ "dev.toolgate/idempotencyKey": KEY });
+    let params = json!({ "name": "oracle__pay", "arguments": {}, "_meta": meta });
+    let answer = gate.agent().ask("tools/call", params).await;
+    let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
+    let hash = decision["key_hash"].as_str().unwrap();
+    let marks = [
+        "tools/call oracle__pay",
+        "toolgate.fence",
+        "toolgate.latency_ms",
+        "toolgate.key_hash",
+        hash,
+    ];
+    let marks = marks.map(|mark| mark.as_bytes().to_vec());
+    until("a span", || async { collector.with(&marks) }).await;
+    let line = until("a line of the log", || async {
+        let log = gate.log();
+        let line = log.lines().find(|line| line.contains("a call was sent"))?;
+        serde_json::from_str::<Value>(line).ok()
+    })
+    .await;
+    assert_eq!(
+        (&line["tool"], &line["key"], &line["fence"]),
+        (&json!("oracle__pay"), &json!(hash), &decision["fence"])
+    );
+    assert_eq!(line["outcome"], "answered");
+    assert!(line["latency_ms"].as_f64().unwrap() > 0.0, "{line}");
+    let entry = gate.entries(1).await.remove(0);
+    assert_eq!(entry["fence"], decision["fence"]);
+    assert!(!gate.log().contains(KEY), "{}", gate.log());
+    let spans = collector.arrived();
+    assert!(!spans.windows(KEY.len()).any(|part| part == KEY.as_bytes()));
+}

@@ -88,6 +88,7 @@ impl Effects {
         found: &mut KeyFound,
     ) -> Result<Stand, Refusal> {
         let (mut waited, keyed) = (None, asked.keyed);
+        found.hash = Some(keyed.call_key().short());
         let held = tokio::time::timeout(HOLD, self.settled(asked, &mut waited, found)).await;
         let Standing { status, claim } = held.unwrap_or_else(|_| {
             found.compared().because = Some(Because::InFlight);

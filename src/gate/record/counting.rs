@@ -6,9 +6,11 @@ use crate::gate::record::RecordedCall;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::is_tool_error;
 use crate::gate::record::outcome_of;
+use crate::gate::record::sent;
+use crate::mcp::answer::SentMeta;
 use crate::model::refusal::Refusal;
 use crate::telemetry::metrics::{CallEffects, CallLabels};
-use crate::telemetry::traces::{failed, record_usage};
+use crate::telemetry::traces::{failed, record_sent, record_usage};
 use std::time::Duration;
 
 /// Counts the call, what it means for what must not run twice, and for its task.
@@ -40,11 +42,27 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     effects(gate, found, counted, ending, timer.now());
     gate.metrics.call(&labels, latency);
     mark_span(ending);
+    if let Some(sent) = sent(recorded) {
+        record_sent(&tracing::Span::current(), &sent);
+        if counted.claimed {
+            log(recorded, &sent, outcome.word());
+        }
+    }
     let upstream = timer.spent().upstream;
     if let Some(server) = server.filter(|_| !upstream.is_zero()) {
         gate.metrics.sent();
         gate.metrics.upstream(server, upstream);
     }
+}
+
+/// A call with a key was sent (004-36). Told for people who look for it: standard error is written to
+/// while the call waits.
+fn log(recorded: &RecordedCall<'_>, sent: &SentMeta, outcome: &str) {
+    let (judged, key) = (&recorded.call.judged, sent.key_digits());
+    let SentMeta {
+        latency_ms, fence, ..
+    } = sent;
+    tracing::debug!(action = %judged.action, tool = %judged.tool, key, fence, latency_ms, outcome, "a call was sent");
 }
 
 /// What is counted of a call with side effects.

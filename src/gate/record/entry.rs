@@ -119,6 +119,7 @@ impl FoundFields {
             warning: _,
             key:
                 KeyFound {
+                    hash: _,
                     holder,
                     replayed,
                     is_looked_at: _,

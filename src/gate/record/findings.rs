@@ -137,6 +137,8 @@ impl From<Regime> for Because {
 /// How the key stood.
 #[derive(Default)]
 pub struct KeyFound {
+    /// The beginning of the key's hash, once it was looked at.
+    pub hash: Option<u64>,
     /// The call that holds the key, where that is another one.
     pub holder: Option<ActionId>,
     /// The answer is that call's.

@@ -38,6 +38,8 @@ pub(in crate::gate) enum Cleared<'a> {
 /// knows it by.
 pub(in crate::gate) struct Stamp<'a> {
     pub(in crate::gate) fence: Text,
+    /// The same as a header has it: an item with a parameter (RFC 9651).
+    pub(in crate::gate) fence_item: String,
     pub(in crate::gate) key: Option<(&'a Placement, String)>,
     /// For how long after its first sending the server tells a second one by that key.
     window: Duration,
@@ -56,11 +58,13 @@ impl<'a> Stamp<'a> {
             action,
             ..
         } = claimed;
+        let fence_item = format!("{fence};session=\"{session}\"");
         let fence = json!({ "session": session.to_string(), "token": fence, "action": action });
         let upstream = rule.upstream();
         let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(*action)));
         Self {
             fence: Text::of(&fence),
+            fence_item,
             key,
             window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted),
         }

@@ -100,6 +100,12 @@ pub(in crate::gate) fn pack(
         Era::Legacy => Vec::new(),
     };
     headers.extend(placed.header());
+    let fence_header = tool.server.settings.fence_header.as_ref();
+    headers.extend(
+        fence_header
+            .zip(stamp)
+            .map(|(name, stamp)| (name.clone(), stamp.fence_item.clone())),
+    );
     headers.push(hops::header(call));
     headers.extend(passed(call, tool, &headers));
     hops::mark(call, &mut params);

@@ -40,6 +40,7 @@ pub(in crate::upstream) fn server_over(transport: ServerTransport) -> UpstreamSe
         ping_after: timeout,
         era: EraChoice::Auto,
         not_executed: Arc::default(),
+        fence_header: None,
         limits: crate::mcp::json::AGENT_JSON_LIMITS,
     };
     let connections = crate::upstream::http::connections().unwrap();

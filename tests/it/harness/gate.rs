@@ -60,7 +60,8 @@ impl Setup {
             .append(true)
             .open(self.directory().join("log"))
             .unwrap();
-        let mut command = self.command(&["serve", "--config", config.to_str().unwrap()]);
+        let config = config.to_str().unwrap();
+        let mut command = self.command(&["serve", "--config", config, "--log", self.log]);
         let mut process = command.stderr(log).spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let (mut agents, mut operators) = (String::new(), String::new());

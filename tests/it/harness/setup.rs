@@ -78,6 +78,7 @@ pub struct Setup {
     environment: Vec<(String, String)>,
     later: Duration,
     program: PathBuf,
+    pub(super) log: &'static str,
 }
 
 /// A directory that is looked at once more before it goes.
@@ -108,6 +109,7 @@ impl Setup {
             environment: Vec::new(),
             later: Duration::ZERO,
             program: PathBuf::from(TOOLGATE),
+            log: "info",
         }
     }
 
@@ -233,6 +235,12 @@ impl Setup {
     /// namespace).
     pub fn later(mut self, later: Duration) -> Self {
         self.later = later;
+        self
+    }
+
+    /// How much toolgate writes to its log.
+    pub fn log(mut self, level: &'static str) -> Self {
+        self.log = level;
         self
     }
 

@@ -164,6 +164,7 @@ fn servers(connections: &Connections) -> Arc<Servers> {
         ping_after,
         era: EraChoice::Auto,
         not_executed,
+        fence_header: None,
         limits: crate::mcp::json::AGENT_JSON_LIMITS,
     };
     let around = Surroundings {
