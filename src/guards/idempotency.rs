@@ -62,7 +62,8 @@ pub(crate) struct Settings {
     /// SHA-256 over the sorted JSON of name, user and args.
     pub derive: Option<Derive>,
     /// Show the optional argument `idempotency_key` to agents, required with `require` [default: with
-    /// `require` and where only what is sent again is the same]. It is not sent to the tool server, unless the tool has it itself.
+    /// `require` and where only what is sent again is the same]. Shown or not, it is a key where an
+    /// agent sends it, and not sent to the tool server, unless the tool has it itself.
     pub expose: Option<bool>,
     /// How long the key and its answer are kept after the call has ended [default: 1h, 1m to 30d].
     pub ttl: Option<String>,
@@ -366,8 +367,8 @@ impl Rule {
         self.holders().any(|name| arguments.get(name).is_some())
     }
 
-    /// Takes the argument `idempotency_key` off the arguments if it is ours and not the tool's own,
-    /// and says what it held. An argument of the tool that is its key (its own
+    /// Takes the argument `idempotency_key` off the arguments if it is not the tool's own, shown or
+    /// hidden, and says what it held. An argument of the tool that is its key (its own
     /// `idempotency_key`, or what `upstream` names) stays where it is.
     pub fn split<'a>(
         &self,
@@ -375,7 +376,7 @@ impl Rule {
         arguments: &'a Value,
     ) -> (Cow<'a, Value>, Option<Cow<'a, Value>>) {
         let own = has_own(tool, KEY_ARGUMENT_NAME);
-        if self.expose && !own {
+        if !own {
             let mut rest = arguments.clone();
             let taken = rest
                 .as_object_mut()
@@ -387,7 +388,7 @@ impl Rule {
         }
         let key = arguments
             .get(KEY_ARGUMENT_NAME)
-            .filter(|key| own && key.is_string())
+            .filter(|key| key.is_string())
             .map(Cow::Borrowed);
         (
             Cow::Borrowed(arguments),

@@ -122,10 +122,12 @@ fn tools_schema(name: &str) -> Value {
 }
 
 /// Tool, whether the call has the key, and whether the key reaches the server.
-const ACCEPTED: [(&str, bool, bool); 5] = [
+const ACCEPTED: [(&str, bool, bool); 6] = [
     ("optional", true, false),
     ("optional", false, false),
     ("required", true, false),
+    // A model may send it all the same.
+    ("hidden", true, false),
     ("own", true, true),
     ("closed", true, false),
 ];
@@ -181,16 +183,15 @@ async fn the_argument_is_the_key() {
     }
 }
 
-/// A call without the key that its contract asks for does not run; an argument of that name that
-/// was not shown is the tool's business.
+/// A call without the key that its contract asks for does not run, shown or hidden.
 #[tokio::test]
 async fn without_its_key_a_call_does_not_run() {
     let (scripted, gate) = stage().await;
     for (wire, agent) in both(&gate).await {
-        for (name, given) in [("required", false), ("hidden", true), ("own", false)] {
-            let what = format!("{wire}, {name}, {given}");
-            let (tool, keyed, plain) = call(wire, 0, name);
-            let answer = agent.call(&tool, if given { keyed } else { plain }).await;
+        for name in ["required", "hidden", "own"] {
+            let what = format!("{wire}, {name}");
+            let (tool, _, plain) = call(wire, 0, name);
+            let answer = agent.call(&tool, plain).await;
             let refused = code(&answer);
             assert_eq!(
                 refused.as_deref(),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// 004-54: the argument is ours only where we show it and the tool has none of its own.
+/// 004-54: the argument is ours, shown or hidden, unless the tool has one of its own.
 #[test]
 fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
     let plain = Schema::compile(&json!({ "type": "object", "properties": { "sku": {} } })).unwrap();
@@ -16,7 +16,7 @@ fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
         (&shown, &plain, &rest, Some(json!("k"))),
         (&shown, &own, &arguments, Some(json!("k"))),
         (&hidden, &own, &arguments, Some(json!("k"))),
-        (&hidden, &plain, &arguments, None),
+        (&hidden, &plain, &rest, Some(json!("k"))),
     ];
     for (index, (rule, tool, left, key)) in cases.into_iter().enumerate() {
         let (split, found) = rule.split(tool, &arguments);
