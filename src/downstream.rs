@@ -76,9 +76,6 @@ impl Visit {
 
     /// It is `caller` who has sent it, for the user that it names.
     fn speaks(&mut self, caller: Arc<Caller>) {
-        if let Some(connection) = &self.connection {
-            connection.acts_for(&caller);
-        }
         self.known.caller = caller;
     }
 }

@@ -139,14 +139,19 @@ struct Attended<B> {
 impl<B> Attended<B> {
     /// The answer is in what was read, or not yet.
     fn notes_answer(&mut self) {
-        let carried = self
-            .carried
-            .take_if(|(carried, _)| carried.receipt().is_some());
-        if let Some((carried, guest)) = carried
-            && let (Some(receipt), Some(connection)) = (carried.receipt(), guest.connection())
-        {
-            connection.ends(receipt);
+        let Some((carried, guest)) = &self.carried else {
+            return;
+        };
+        let receipts = carried.receipts();
+        if receipts.is_empty() {
+            return;
         }
+        if let Some(connection) = guest.connection() {
+            for receipt in receipts {
+                connection.ends(receipt);
+            }
+        }
+        self.carried = None;
     }
 }
 

@@ -2,6 +2,7 @@
 //! goes the ordinary way on its own, and the answers are put together again (protocol §3.7).
 
 use super::body::{HttpAnswer, empty, json, json_text};
+use super::carried_answer::{BatchTickets, CarriedAnswer, carrying_all};
 use super::handshake::arrived;
 use super::http::too_fast;
 use super::modern::is_modern;
@@ -10,8 +11,9 @@ use super::pipe_line::PipeLine;
 use super::request_origin::RequestOrigin;
 use super::route::CallHeaders;
 use super::session::AgentSession;
+use super::stream::MAX_EVENTS_KEPT;
 use super::unread::{self, MessageReading};
-use super::{Authenticated, Door};
+use super::{Authenticated, Door, Visit};
 use crate::mcp::error_codes::INVALID_REQUEST;
 use crate::mcp::headers::SESSION_HEADER;
 use crate::mcp::json::Text;
@@ -19,8 +21,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Revision;
 use crate::mcp::sse::SseComment;
 use crate::model::caller::Caller;
-use crate::model::scope::Scope;
-use crate::outlet::{Inlet, Outgoing, way_back};
+use crate::outlet::{AnswerTicket, Inlet, Outgoing, Outlet, way_back};
 use crate::telemetry::tasks;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use bytes::Bytes;
@@ -38,9 +39,22 @@ pub(super) struct MessageBatch {
     /// What is answered at once: elements that were refused unread.
     answers: Vec<Message>,
     /// What its requests bring; it ends when all are answered.
-    inlet: mpsc::Receiver<Outgoing>,
-    /// Whether there is anything to answer.
-    wants_answer: bool,
+    inlet: mpsc::Receiver<BatchWord>,
+    /// How many requests there are, of which each is answered.
+    requests: usize,
+}
+
+/// Who has sent a batch, and how.
+pub(super) struct BatchSent<'a> {
+    pub(super) known: &'a Authenticated,
+    pub(super) heads: CallHeaders,
+    pub(super) origin: &'a RequestOrigin,
+}
+
+/// What one request of a batch brings, and whose answer it is if it is one.
+struct BatchWord {
+    outgoing: Outgoing,
+    ticket: AnswerTicket,
 }
 
 /// Why a batch is refused as a whole: nothing of it was carried out.
@@ -89,11 +103,16 @@ impl Door {
     /// The answer to a batch; none if it is none, or in no session that may have them.
     pub(super) async fn batch(
         self: &Arc<Self>,
-        scope: &Scope,
-        known: &Authenticated,
+        visit: &Visit,
         headers: &HeaderMap,
         bytes: &Bytes,
     ) -> Option<HttpAnswer> {
+        let Visit {
+            scope,
+            known,
+            origin,
+            ..
+        } = visit;
         if !headers.contains_key(SESSION_HEADER) || !is_array(bytes) {
             return None;
         }
@@ -105,7 +124,12 @@ impl Door {
             Err(refused) => return Some(json(StatusCode::BAD_REQUEST, &refused.into())),
         };
         let heads = Self::heads(&known.policy, headers);
-        let begun = Box::pin(self.begin_batch(&session, known, &heads, messages)).await;
+        let sent = BatchSent {
+            known,
+            heads,
+            origin,
+        };
+        let begun = Box::pin(self.begin_batch(&session, sent, messages)).await;
         Some(Box::pin(begun.over_http(&session)).await)
     }
 
@@ -113,10 +137,19 @@ impl Door {
     pub(super) async fn begin_batch(
         self: &Arc<Self>,
         session: &Arc<AgentSession>,
-        known: &Authenticated,
-        heads: &CallHeaders,
+        sent: BatchSent<'_>,
         parts: Vec<Text>,
     ) -> MessageBatch {
+        let BatchSent {
+            known,
+            heads,
+            origin,
+        } = sent;
+        // They come together, and each is worked on in a task of its own.
+        let origin = RequestOrigin {
+            place: None,
+            ..origin.clone()
+        };
         let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
         let (mut answers, mut requests) = (Vec::new(), 0);
         for (index, part) in parts.into_iter().enumerate() {
@@ -133,14 +166,14 @@ impl Door {
                 caller,
                 ..known.clone()
             };
-            let origin = RequestOrigin::default();
-            let begun = self.start(arrived(session, known, message, heads.clone(), origin));
+            let (heads, origin) = (heads.clone(), origin.clone());
+            let begun = self.start(arrived(session, known, message, heads, origin));
             tasks::spawn("message of a batch", carried(begun, outlet.clone()));
         }
         MessageBatch {
-            wants_answer: requests > 0 || !answers.is_empty(),
             answers,
             inlet,
+            requests,
         }
     }
 
@@ -192,11 +225,13 @@ impl Door {
 
 /// Hands on what one request of a batch brings. The stream is the whole batch's, so it does not
 /// pause for one of them.
-async fn carried(mut inlet: Inlet, outlet: mpsc::Sender<Outgoing>) {
+async fn carried(mut inlet: Inlet, outlet: mpsc::Sender<BatchWord>) {
     while let Some(outgoing) = inlet.recv().await {
         let is_last = matches!(outgoing, Outgoing::Last(_));
         let pauses = matches!(outgoing, Outgoing::Interrupted(_));
-        if (!pauses && outlet.send(outgoing).await.is_err()) || is_last {
+        let ticket = inlet.ticket();
+        let word = BatchWord { outgoing, ticket };
+        if (!pauses && outlet.send(word).await.is_err()) || is_last {
             return;
         }
     }
@@ -204,57 +239,77 @@ async fn carried(mut inlet: Inlet, outlet: mpsc::Sender<Outgoing>) {
 
 impl MessageBatch {
     /// The answer over HTTP: an array, if all answers come at once, else a stream with each of them.
-    pub(super) async fn over_http(self, session: &Arc<AgentSession>) -> HttpAnswer {
-        let Self {
-            mut answers,
-            mut inlet,
-            wants_answer,
-        } = self;
-        if !wants_answer {
+    pub(super) async fn over_http(mut self, session: &Arc<AgentSession>) -> HttpAnswer {
+        if self.requests == 0 && self.answers.is_empty() {
             return empty(StatusCode::ACCEPTED);
         }
-        let mut length: usize = answers.iter().map(|answer| answer.encode().len()).sum();
+        let mut length: usize = self.answers.iter().map(|one| one.encode().len()).sum();
+        let tickets = BatchTickets::default();
         let patience = tokio::time::sleep(FIRST_WORD_TIMEOUT);
         tokio::pin!(patience);
         let first = loop {
-            tokio::select! {
+            let word = tokio::select! {
                 biased;
-                next = inlet.recv() => match next {
-                    Some(Outgoing::Last(answer)) => {
-                        length += answer.encode().len();
-                        answers.push(*answer);
-                        if length > JOINED_ANSWER_BYTES_MAX {
-                            break Outgoing::Comment(SseComment::default());
-                        }
-                    }
-                    Some(other) => break other,
-                    None => return json_text(StatusCode::OK, joined(&answers)),
-                },
+                word = self.inlet.recv() => word,
                 () = &mut patience => break Outgoing::Comment(SseComment::default()),
+            };
+            let Some(BatchWord { outgoing, ticket }) = word else {
+                let answer = json_text(StatusCode::OK, joined(&self.answers));
+                return carrying_all(answer, CarriedAnswer::of_batch(tickets));
+            };
+            let Outgoing::Last(answer) = outgoing else {
+                break outgoing;
+            };
+            length += answer.encode().len();
+            self.answers.push(*answer);
+            tickets.lock().push(ticket);
+            if length > JOINED_ANSWER_BYTES_MAX {
+                break Outgoing::Comment(SseComment::default());
             }
         };
+        let carried = CarriedAnswer::once_batch_passed(tickets.clone());
         let (written, rest) = way_back();
-        tasks::spawn("stream of a batch", async move {
-            let said = answers.into_iter().map(Box::new).map(Outgoing::Message);
-            for outgoing in said {
-                if written.say(outgoing).await.is_err() {
-                    return;
-                }
+        tasks::spawn("stream of a batch", self.streamed(length, tickets, written));
+        let stream = session.feed(&first, rest);
+        carrying_all(stream.read_for(carried.passed(), 0, false), carried)
+    }
+
+    /// Writes each answer as it comes, those that came before first, of so many bytes. The last of all is
+    /// the stream's, unless that cannot have kept them all.
+    async fn streamed(mut self, mut length: usize, tickets: BatchTickets, written: Outlet) {
+        let mut messages = self.answers.len();
+        for answer in std::mem::take(&mut self.answers) {
+            let said = Outgoing::Message(Box::new(answer));
+            if written.say(said).await.is_err() {
+                return;
             }
-            while let Some(outgoing) = inlet.recv().await {
-                // The last of one request is not that of the stream.
-                let outgoing = match outgoing {
-                    Outgoing::Last(answer) => Outgoing::Message(answer),
-                    Outgoing::Message(_) | Outgoing::Comment(_) | Outgoing::Interrupted(_) => {
-                        outgoing
+        }
+        while let Some(BatchWord { outgoing, ticket }) = self.inlet.recv().await {
+            let outgoing = match outgoing {
+                Outgoing::Last(answer) => {
+                    length += answer.encode().len();
+                    messages += 1;
+                    let is_last = {
+                        let mut tickets = tickets.lock();
+                        tickets.push(ticket);
+                        tickets.len() == self.requests
+                    };
+                    if is_last && length <= JOINED_ANSWER_BYTES_MAX && messages <= MAX_EVENTS_KEPT {
+                        return written.answer(*answer);
                     }
-                };
-                if written.say(outgoing).await.is_err() {
-                    return;
+                    Outgoing::Message(answer)
                 }
+                Outgoing::Message(said) => {
+                    length += said.encode().len();
+                    messages += 1;
+                    Outgoing::Message(said)
+                }
+                said @ (Outgoing::Comment(_) | Outgoing::Interrupted(_)) => said,
+            };
+            if written.say(outgoing).await.is_err() {
+                return;
             }
-        });
-        session.feed(&first, rest).read(0, false)
+        }
     }
 
     /// The answer over stdio: what comes before the answers at once, they themselves as an array.
@@ -264,12 +319,13 @@ impl MessageBatch {
             mut inlet,
             ..
         } = self;
-        let mut length = 0;
-        while let Some(outgoing) = inlet.recv().await {
-            match outgoing {
+        let (mut length, mut tickets) = (0, Vec::new());
+        while let Some(word) = inlet.recv().await {
+            match word.outgoing {
                 Outgoing::Last(answer) => {
                     length += answer.encode().len();
                     answers.push(*answer);
+                    tickets.push(word.ticket);
                 }
                 Outgoing::Message(message) if out.send(message.encode().into()).await.is_err() => {
                     return;
@@ -278,15 +334,23 @@ impl MessageBatch {
             }
             if length > JOINED_ANSWER_BYTES_MAX {
                 length = 0;
-                let answers = std::mem::take(&mut answers);
-                if out.send(joined(&answers).into()).await.is_err() {
+                let line = line(&std::mem::take(&mut answers), &std::mem::take(&mut tickets));
+                if out.send(line).await.is_err() {
                     return;
                 }
             }
         }
         if !answers.is_empty() {
-            drop(out.send(joined(&answers).into()).await);
+            drop(out.send(line(&answers, &tickets)).await);
         }
+    }
+}
+
+/// `answers` as the line that is written, with what tells that they were.
+fn line(answers: &[Message], tickets: &[AnswerTicket]) -> PipeLine {
+    PipeLine {
+        bytes: joined(answers),
+        receipts: tickets.iter().filter_map(AnswerTicket::receipt).collect(),
     }
 }
 

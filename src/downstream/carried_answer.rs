@@ -1,33 +1,59 @@
-//! Which answer to a call an HTTP answer carries, so that the writer of its bytes can say so: a
+//! Which answers to calls an HTTP answer carries, so that the writer of its bytes can say so: a
 //! body that ends without the answer carries none.
 
 use super::body::HttpAnswer;
 use crate::outlet::AnswerTicket;
 use crate::outlet::receipt::Receipt;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The answer that a body carries.
+/// The tickets of a batch, as its answers come.
+pub(super) type BatchTickets = Arc<Mutex<Vec<AnswerTicket>>>;
+
+/// The answer that a body carries; those of a batch.
 #[derive(Clone)]
 pub(super) struct CarriedAnswer {
-    ticket: AnswerTicket,
+    tickets: CarriedTickets,
     /// Where another reader may have it instead: whether it went through this body.
     passed: Option<Arc<AtomicBool>>,
+}
+
+#[derive(Clone)]
+enum CarriedTickets {
+    One(AnswerTicket),
+    Batch(BatchTickets),
 }
 
 impl CarriedAnswer {
     /// Of a body that alone reads the answer.
     pub(super) fn of(ticket: AnswerTicket) -> Self {
         Self {
-            ticket,
+            tickets: CarriedTickets::One(ticket),
             passed: None,
+        }
+    }
+
+    /// Of a body that alone reads the answers to a batch.
+    pub(super) fn of_batch(tickets: BatchTickets) -> Self {
+        Self {
+            tickets: CarriedTickets::Batch(tickets),
+            passed: None,
+        }
+    }
+
+    /// Of a body that carries them once it is said that the last one goes through it.
+    pub(super) fn once_batch_passed(tickets: BatchTickets) -> Self {
+        Self {
+            tickets: CarriedTickets::Batch(tickets),
+            passed: Some(Arc::default()),
         }
     }
 
     /// Of a body that carries it once that is said.
     pub(super) fn once_passed(ticket: AnswerTicket) -> Self {
         Self {
-            ticket,
+            tickets: CarriedTickets::One(ticket),
             passed: Some(Arc::default()),
         }
     }
@@ -37,11 +63,18 @@ impl CarriedAnswer {
         self.passed.clone().unwrap_or_default()
     }
 
-    /// The receipt to be signed, once the answer has gone into the body.
-    pub(super) fn receipt(&self) -> Option<Arc<Receipt>> {
+    /// The receipts to be signed, once the answers have gone into the body.
+    pub(super) fn receipts(&self) -> Vec<Arc<Receipt>> {
         let passed = self.passed.as_ref();
         let is_in_it = passed.is_none_or(|passed| passed.load(Ordering::Acquire));
-        self.ticket.receipt().filter(|_| is_in_it)
+        match &self.tickets {
+            _ if !is_in_it => Vec::new(),
+            CarriedTickets::One(ticket) => ticket.receipt().into_iter().collect(),
+            CarriedTickets::Batch(tickets) => {
+                let tickets = tickets.lock();
+                tickets.iter().filter_map(AnswerTicket::receipt).collect()
+            }
+        }
     }
 }
 

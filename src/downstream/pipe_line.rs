@@ -7,15 +7,15 @@ use std::sync::Arc;
 /// A line that is to be written.
 pub(super) struct PipeLine {
     pub(super) bytes: Bytes,
-    /// That of the answer in it, if it is asked for.
-    pub(super) receipt: Option<Arc<Receipt>>,
+    /// Those of the answers in it that are asked for.
+    pub(super) receipts: Vec<Arc<Receipt>>,
 }
 
 impl From<Bytes> for PipeLine {
     fn from(bytes: Bytes) -> Self {
         Self {
             bytes,
-            receipt: None,
+            receipts: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! stdio for agents that launch their servers: one message a line, both eras, one server behind.
 
-use super::batch::{self, BatchRefused};
+use super::batch::{self, BatchRefused, BatchSent};
 use super::handshake::{OpenedSession, arrived};
 use super::http::too_fast;
 use super::modern::is_modern;
@@ -59,11 +59,14 @@ pub(crate) async fn serve(
         while let Some(line) = waiting.recv().await {
             let written = async {
                 output.write_all(&line.bytes).await?;
-                if let Some(receipt) = &line.receipt {
+                if !line.receipts.is_empty() {
                     // Nobody has read the line before its end is there, and a quick agent has before
                     // the write of that is over.
                     output.flush().await?;
-                    receipt.written(clock.steady(), &wire);
+                    let now = clock.steady();
+                    for receipt in &line.receipts {
+                        receipt.written(now, &wire);
+                    }
                 }
                 output.write_all(b"\n").await?;
                 output.flush().await
@@ -152,8 +155,12 @@ impl StdioAgent {
         match parts {
             Err(refused) => self.say(&refused.into()).await,
             Ok(parts) => {
-                let heads = CallHeaders::default();
-                let begun = self.door.begin_batch(session, &known, &heads, parts).await;
+                let sent = BatchSent {
+                    known: &known,
+                    heads: CallHeaders::default(),
+                    origin: &self.origin(),
+                };
+                let begun = self.door.begin_batch(session, sent, parts).await;
                 tasks::spawn("answers to a batch", begun.over_stdio(self.out.clone()));
             }
         }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// Events and bytes that one stream keeps.
-const MAX_EVENTS_KEPT: usize = 256;
+pub(super) const MAX_EVENTS_KEPT: usize = 256;
 const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Comments that wait to be read; older ones are dropped. Each is at most as long as
 /// `mcp::sse::MAX_SSE_COMMENT_BYTES`.

@@ -5,7 +5,7 @@
 //! a wire nor a receipt knows a connection, so nothing keeps itself alive.
 
 use crate::model::caller::Caller;
-use crate::model::ids::{AgentId, TenantId, UserId};
+use crate::model::ids::{AgentId, TenantId};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -43,8 +43,6 @@ pub struct AgentConnection {
     wire: Arc<AnswerWire>,
     /// Whose it is.
     holder: OnceLock<(AgentId, Option<TenantId>)>,
-    /// For which user.
-    user: OnceLock<Option<UserId>>,
     /// Steady nanoseconds at which the head that is being read began.
     head: AtomicU64,
     /// The next head was on its way before the last answer was written.
@@ -122,7 +120,6 @@ impl AgentConnection {
         Self {
             wire: Arc::new(AnswerWire::new(Some(kernel))),
             holder: OnceLock::new(),
-            user: OnceLock::new(),
             head: AtomicU64::new(0),
             is_early: AtomicBool::new(false),
             ended: Mutex::default(),
@@ -131,19 +128,11 @@ impl AgentConnection {
         }
     }
 
-    /// `caller` speaks on it; for which user is said later.
+    /// `caller` speaks on it, for whichever of its users: one program reads all that comes.
     pub fn belongs(&self, caller: &Caller) {
         let own = || (caller.agent.clone(), caller.tenant.clone());
         let (agent, tenant) = self.holder.get_or_init(own);
         if (agent, tenant) != (&caller.agent, &caller.tenant) {
-            self.wire.is_shared.store(true, Ordering::Release);
-        }
-    }
-
-    /// `caller` has sent a message on it, for the user that it names.
-    pub fn acts_for(&self, caller: &Caller) {
-        self.belongs(caller);
-        if *self.user.get_or_init(|| caller.user.clone()) != caller.user {
             self.wire.is_shared.store(true, Ordering::Release);
         }
     }
@@ -267,15 +256,17 @@ impl Receipt {
         (is_known || !later.is_fresh()).then_some(is_known)
     }
 
-    /// The same, and asks the kernel where only that can say.
-    pub fn was_read_before(&self, later: LaterCall) -> bool {
-        self.was_known_before(later).unwrap_or_else(|| {
-            let wire = self.wire.get();
-            let is_read = wire.is_some_and(|wire| wire.is_acknowledged());
-            if is_read {
-                self.proves(nanos(later.arrived));
-            }
-            is_read
+    /// The same, and asks the kernel where only that can say; none where it has not acknowledged it
+    /// yet.
+    pub fn asked_before(&self, later: LaterCall) -> Option<bool> {
+        let known = self.was_known_before(later);
+        if known.is_some() {
+            return known;
+        }
+        let is_acknowledged = self.wire.get().is_some_and(|wire| wire.is_acknowledged());
+        is_acknowledged.then(|| {
+            self.proves(nanos(later.arrived));
+            true
         })
     }
 

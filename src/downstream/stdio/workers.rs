@@ -133,13 +133,10 @@ async fn written(mut inlet: Inlet, out: &mpsc::Sender<PipeLine>) {
             Outgoing::Message(message) => (message, false),
             Outgoing::Last(message) => (message, true),
         };
-        let receipt = if is_last {
-            inlet.ticket().receipt()
-        } else {
-            None
-        };
+        let receipt = inlet.ticket().receipt().filter(|_| is_last);
+        let receipts = receipt.into_iter().collect();
         let bytes = message.encode();
-        if out.send(PipeLine { bytes, receipt }).await.is_err() || is_last {
+        if out.send(PipeLine { bytes, receipts }).await.is_err() || is_last {
             return;
         }
     }

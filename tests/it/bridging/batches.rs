@@ -5,7 +5,7 @@ use super::{Bridge, answers};
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Answer, code};
 use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, tool};
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::stdio::StdioGate;
 use serde_json::{Value, json};
 
@@ -225,4 +225,60 @@ async fn a_batch_over_stdio_is_answered_by_one_line() {
         Some("tool_not_allowlisted"),
         "{refused}"
     );
+}
+
+/// 004-08: an agent of batches goes on as others do: what it meant again runs, and what it sent again does
+/// not.
+#[tokio::test]
+async fn an_agent_of_batches_goes_on() {
+    let server = writer().await;
+    let gate = retried(&server).start().await;
+    let agent = of(&gate.agent().at("s"), "2025-03-26").await;
+    for (number, runs) in [(1, 1), (2, 2), (1, 3), (1, 3)] {
+        let write = call(number, "write", &json!({ "n": number }));
+        let ping = json!({ "jsonrpc": "2.0", "id": "ping", "method": "ping" });
+        let messages = json!([write, ping]);
+        array(&batch(&agent, &messages).await);
+        assert_eq!(server.executions(), runs, "{number}");
+    }
+}
+
+/// The same on a pipe.
+#[tokio::test]
+async fn an_agent_of_batches_on_a_pipe_goes_on() {
+    let server = writer().await;
+    let setup = retried(&server);
+    let mut agent = StdioGate::start(&setup);
+    let params = json!({ "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    agent.write(initialize.to_string().as_bytes()).await;
+    agent.read().await.unwrap();
+    for (number, runs) in [(1, 1), (2, 2), (1, 3), (1, 3)] {
+        let messages = json!([call(number, "s__write", &json!({ "n": number }))]);
+        agent.write(messages.to_string().as_bytes()).await;
+        let said = agent.read().await.unwrap();
+        assert!(said.body.starts_with(b"["), "{said:?}");
+        assert_eq!(server.executions(), runs, "{number}");
+    }
+}
+
+/// A legacy server that writes.
+async fn writer() -> ScriptedServer {
+    let server = ScriptedServer::start(Offers {
+        modern: false,
+        tools: ["write", "undo"].map(tool).to_vec(),
+        ..Offers::default()
+    })
+    .await;
+    answers(&server, json!({ "content": [] }));
+    server
+}
+
+/// Where only what is sent again is the same call.
+fn retried(server: &ScriptedServer) -> Setup {
+    let write = contract("s__write", "write", ", idempotency: { derive: retry }");
+    let contracts = format!("contracts:\n  s__write: {write}\n{}\n", undo("s__write"));
+    Setup::new()
+        .server_with("s", &format!("url: \"{}\"", server.url()))
+        .policy(&contracts)
 }

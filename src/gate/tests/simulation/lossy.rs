@@ -172,7 +172,7 @@ impl LossyAgent {
         if intent.is_sent && self.executions(intent.deed) >= self.meant.borrow()[&intent.deed] {
             self.world.count("sent again");
         }
-        connection.acts_for(&self.world.ground.caller);
+        connection.belongs(&self.world.ground.caller);
         connection.head_begins(self.now());
         let arrived = connection.arrived();
         connection.hears(arrived);
