@@ -5,6 +5,7 @@
 pub(in crate::gate) mod bill;
 pub(in crate::gate) mod caller_rows;
 pub(in crate::gate) mod kin;
+pub(in crate::gate) mod looks;
 pub(in crate::gate) mod observed;
 pub(in crate::gate) mod progress;
 pub mod refusal_streaks;
@@ -66,7 +67,7 @@ pub struct Effects {
     /// Bytes of answers that may wait for room on the disk.
     pub(in crate::gate) unkept: Arc<Semaphore>,
     /// From which calls agents have gone on.
-    pub(in crate::gate) progress: Progress,
+    pub(in crate::gate) progress: Arc<Progress>,
     /// Which keys were held by calls that equal theirs.
     held: HeldKeys,
     /// What was observed where nothing is enforced.
@@ -104,7 +105,7 @@ impl Effects {
             lanes: Arc::default(),
             ending: CancellationToken::new(),
             unkept,
-            progress: Progress::default(),
+            progress: Arc::default(),
             held,
             observed: ObservedCalls::default(),
             caller_rows: CallerRows::default(),

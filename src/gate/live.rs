@@ -264,13 +264,9 @@ impl<'p> World for Live<'p> {
         };
         // What has been read is looked at when the call comes; it may wait for much until it begins.
         let before = std::mem::take(&mut self.found.key);
-        let shown = if before.is_looked_at {
-            before
-                .compared
-                .map_or_else(Vec::new, |compared| compared.shown)
-        } else {
-            effects.shown_by(asked)
-        };
+        let shown = before
+            .looked_at()
+            .unwrap_or_else(|| effects.shown_by(asked));
         loop {
             self.found.key = KeyFound::default();
             let stands = Box::pin(effects.stand(asked, &mut self.found.key)).await;
@@ -412,7 +408,7 @@ impl<'p> World for Live<'p> {
         let cleared = self.taken.hold(claimed, rule, keyed);
         let server = &case.subject.tool.server.settings.name;
         let place = place_at(keyed.place(), server);
-        (self.gate.effects.progress).go_on(place, self.found.key.shown());
+        (self.gate.effects.progress).begun(place, self.found.key.shown());
         if let (Regime::Reissue { .. }, Some(held)) = (keyed.regime(), &mut self.taken.claim) {
             let receipt = case.subject.call.receipt();
             let caller = case.subject.call.origin.caller.clone();

@@ -198,17 +198,6 @@ impl<'p> World for Observing<'_, 'p> {
             {
                 return Ok(case.with(None));
             }
-            let observed = KeyObserved {
-                call,
-                tool,
-                rule,
-                place: bill.place,
-                now: self.0.timer.now(),
-            };
-            let joins = self.0.gate.effects.would_join(&observed);
-            if !joins.is_empty() {
-                self.0.found.key.compared().would_join = joins;
-            }
             if rules.confirms.is_some() {
                 let name = confirms::Settings::NAME.to_owned();
                 self.0.found.observed.unasked.push(name);
@@ -218,6 +207,21 @@ impl<'p> World for Observing<'_, 'p> {
     }
 
     async fn look(&mut self, case: Self::Keyed) -> Result<Self::Open, Stop> {
+        let Subject { call, tool, rules } = &case.subject;
+        if let (Some(rule), Some(bill)) = (&rules.idempotency, &case.proven) {
+            let observed = KeyObserved {
+                call,
+                tool,
+                rule,
+                place: bill.place,
+                now: self.0.timer.now(),
+                clock: self.0.gate.clock,
+            };
+            let joins = self.0.gate.effects.would_join(&observed).await;
+            if !joins.is_empty() {
+                self.0.found.key.compared().would_join = joins;
+            }
+        }
         Ok(case)
     }
 

@@ -252,7 +252,7 @@ impl Receipt {
         if let Some(since) = wire.heard_since(at, later) {
             self.proves(since);
         }
-        let is_known = self.is_known_at(arrived);
+        let is_known = self.is_known_at(nanos(later.arrived + MAX_LOOK_DELAY));
         (is_known || !later.is_fresh()).then_some(is_known)
     }
 

@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 mod corpus;
+mod observed;
 mod proofs;
 mod random;
 mod unknowns;

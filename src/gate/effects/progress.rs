@@ -3,11 +3,14 @@
 //! call (guarantees §3). In memory only: after a restart nothing has been shown, and a call that
 //! equals one from before is the same for as long as its window lasts.
 
+use crate::gate::effects::looks::{AwaitedLook, DoneCall, ShownCalls};
 use crate::guards::idempotency::CallPlace;
 use crate::model::caller::{Caller, CallerKey};
+use crate::model::clock::Clock;
 use crate::model::digest::Digest;
-use crate::model::ids::{ActionId, ServerName};
+use crate::model::ids::ServerName;
 use crate::outlet::receipt::{LaterCall, Receipt};
+use crate::telemetry::tasks;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,13 +31,8 @@ const MAX_ENDS_PER_PLACE: usize = 1024;
 const MAX_RECEIPTS_PER_CALL: usize = 4;
 /// Answers that one call looks after.
 const MAX_LOOKS: usize = 16;
-
-/// A call that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gate) struct DoneCall {
-    pub(in crate::gate) key: Digest,
-    pub(in crate::gate) action: ActionId,
-}
+/// Calls of one place that look again after a moment; further ones take what is known at once.
+const MAX_AWAITED_LOOKS: usize = 4;
 
 /// What is known of all agents. The default knows nothing.
 #[derive(Default)]
@@ -52,6 +50,8 @@ struct PlaceCalls {
     answered: VecDeque<AnsweredCall>,
     /// Gone on from, the oldest first.
     past: VecDeque<DoneCall>,
+    /// Calls of which it is not known yet what they show.
+    looks: Vec<Arc<AwaitedLook>>,
     used: usize,
     /// Whose calls they are.
     caller: Option<CallerKey>,
@@ -104,44 +104,99 @@ impl Progress {
     }
 
     /// The calls at `place` whose answers the agent had read when it sent `later`, which has another
-    /// key. Looks at sockets, under no lock.
+    /// key. Looks at sockets, under no lock; where they have not said all, a task asks them again.
     pub(in crate::gate) fn shown(
+        self: &Arc<Self>,
+        place: Digest,
+        key: Digest,
+        later: LaterCall,
+        clock: Clock,
+    ) -> ShownCalls {
+        let mut shown = ShownCalls::default();
+        let mut unsaid = Vec::new();
+        for (call, receipt) in self.asked(place, key, later) {
+            let Some(receipt) = receipt else {
+                shown.read.push(call);
+                continue;
+            };
+            match receipt.asked_before(later) {
+                Some(true) => shown.read.push(call),
+                Some(false) => {}
+                None => unsaid.push((call, receipt)),
+            }
+        }
+        if !unsaid.is_empty() {
+            let look = AwaitedLook::new(place, later, unsaid);
+            shown.awaited = self.awaits(&look, clock).then_some(look);
+        }
+        shown
+    }
+
+    /// The calls at `place` of which `later` may show something, with the receipts that have to be asked
+    /// for at the kernel.
+    fn asked(
         &self,
         place: Digest,
         key: Digest,
         later: LaterCall,
-    ) -> Vec<DoneCall> {
+    ) -> Vec<(DoneCall, Option<Arc<Receipt>>)> {
         if self.is_empty() {
             return Vec::new();
         }
-        let asked: Vec<(DoneCall, Vec<Arc<Receipt>>)> = {
-            let places = self.places.lock();
-            let Some(calls) = places.get(&place) else {
-                return Vec::new();
-            };
-            let others = calls.answered.iter().rev();
-            let others = others.filter(|known| known.call.key != key);
-            let mut looks = 0;
-            let known = others.filter_map(|known| known.before(later, &mut looks));
-            known.collect()
+        let places = self.places.lock();
+        let Some(calls) = places.get(&place) else {
+            return Vec::new();
         };
-        let read = asked
-            .into_iter()
-            .filter(|(_, receipts)| receipts.iter().all(|one| one.was_read_before(later)));
-        read.map(|(call, _)| call).collect()
+        let others = calls.answered.iter().rev();
+        let others = others.filter(|known| known.call.key != key);
+        let mut looks = 0;
+        let known = others.filter_map(|known| known.before(later, &mut looks));
+        known.collect()
     }
 
-    /// The agent has gone on from `shown`, at `place`: a call with side effects was begun after
-    /// them.
-    pub(in crate::gate) fn go_on(&self, place: Digest, shown: &[DoneCall]) {
-        if shown.is_empty() {
+    /// Has a task look; false where too many do.
+    fn awaits(self: &Arc<Self>, look: &Arc<AwaitedLook>, clock: Clock) -> bool {
+        {
+            let mut places = self.places.lock();
+            let calls = places.get_mut(&look.place);
+            let Some(calls) = calls.filter(|calls| calls.looks.len() < MAX_AWAITED_LOOKS) else {
+                return false;
+            };
+            calls.looks.push(look.clone());
+        }
+        let (progress, look) = (self.clone(), look.clone());
+        tasks::spawn("look at answers", async move {
+            let _guard = look.guard();
+            look.ask(clock).await;
+            progress.go_on(look.place, &look.found());
+            if let Some(calls) = progress.places.lock().get_mut(&look.place) {
+                calls.looks.retain(|known| !Arc::ptr_eq(known, &look));
+            }
+        });
+        true
+    }
+
+    /// The agent has gone on from what is `shown`, at `place`: a call with side effects was begun after
+    /// that.
+    pub(in crate::gate) fn begun(&self, place: Digest, shown: Option<&ShownCalls>) {
+        let Some(shown) = shown else {
+            return;
+        };
+        self.go_on(place, &shown.read);
+        if let Some(look) = &shown.awaited {
+            self.go_on(place, &look.begins());
+        }
+    }
+
+    fn go_on(&self, place: Digest, read: &[DoneCall]) {
+        if read.is_empty() {
             return;
         }
         let mut places = self.places.lock();
         let Some(calls) = places.get_mut(&place) else {
             return;
         };
-        for call in shown {
+        for call in read {
             let before = calls.answered.len();
             calls.answered.retain(|known| known.call != *call);
             if calls.answered.len() < before {
@@ -150,6 +205,21 @@ impl Progress {
         }
         let surplus = calls.past.len().saturating_sub(MAX_ENDS_PER_PLACE);
         calls.past.drain(..surplus);
+    }
+
+    /// Once no call looks any more whether the answer to `call` had been read: 0.1 s at most.
+    pub(in crate::gate) async fn looked(&self, place: Digest, call: DoneCall) {
+        let looks: Vec<Arc<AwaitedLook>> = {
+            let places = self.places.lock();
+            let looks = places
+                .get(&place)
+                .into_iter()
+                .flat_map(|calls| &calls.looks);
+            looks.filter(|look| look.is_for(call)).cloned().collect()
+        };
+        for look in looks {
+            look.ended().await;
+        }
     }
 
     /// Whether `call` is known to have ended for nobody: no answer to it was handed to its agent whole,
@@ -192,13 +262,17 @@ fn make_room(places: &mut HashMap<Digest, PlaceCalls>, caller: &CallerKey) {
 }
 
 impl AnsweredCall {
-    /// The call, where its agent may have read an answer to it before `later`, with the receipts of which
-    /// one has to be asked for at the kernel; with none where that is known.
-    fn before(&self, later: LaterCall, looks: &mut usize) -> Option<(DoneCall, Vec<Arc<Receipt>>)> {
+    /// The call, where its agent may have read an answer to it before `later`, with the receipt that has
+    /// to be asked for at the kernel; with none where that is known.
+    fn before(
+        &self,
+        later: LaterCall,
+        looks: &mut usize,
+    ) -> Option<(DoneCall, Option<Arc<Receipt>>)> {
         let mut unknown = Vec::new();
         for receipt in &self.receipts {
             match receipt.was_known_before(later) {
-                Some(true) => return Some((self.call, Vec::new())),
+                Some(true) => return Some((self.call, None)),
                 Some(false) => {}
                 None => unknown.push(receipt.clone()),
             }
@@ -206,7 +280,7 @@ impl AnsweredCall {
         // What was read last says most.
         let newest = unknown.pop().filter(|_| *looks < MAX_LOOKS)?;
         *looks += 1;
-        Some((self.call, vec![newest]))
+        Some((self.call, Some(newest)))
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
 use crate::gate::effects::kin::KinStand;
-use crate::gate::effects::progress::{DoneCall, EndedAt, place_at};
+use crate::gate::effects::looks::{DoneCall, ShownCalls};
+use crate::gate::effects::progress::{EndedAt, place_at};
 use crate::gate::effects::replays::{ReplayedCall, done_elsewhere};
 use crate::gate::effects::{ASK_AGAIN, Effects};
 use crate::gate::record::findings::{Because, KeyFound};
@@ -72,12 +73,13 @@ impl KeyAsked<'_> {
 
 impl Effects {
     /// The calls that this one shows its agent to have gone on from, once it is begun.
-    pub(in crate::gate) fn shown_by(&self, asked: KeyAsked<'_>) -> Vec<DoneCall> {
+    pub(in crate::gate) fn shown_by(&self, asked: KeyAsked<'_>) -> ShownCalls {
         if self.progress.is_empty() {
-            return Vec::new();
+            return ShownCalls::default();
         }
         let key = asked.keyed.call_key();
-        self.progress.shown(asked.place(), key, asked.later())
+        self.progress
+            .shown(asked.place(), key, asked.later(), asked.clock)
     }
 
     /// How the key stands, and which call holds it. Waits for the same call in flight, whose end is
@@ -99,7 +101,7 @@ impl Effects {
         match (status, claim) {
             (ClaimStatus::Open { round, .. }, _) => self.open(asked, round, found).await,
             (ended @ ClaimStatus::Ended(_), Some(claim)) => {
-                let because = self.because(asked, &claim, waited);
+                let because = self.because(asked, &claim, waited).await;
                 found.compared().because = Some(because);
                 found.compared().same_as = Some(claim.action);
                 if because.is_new_call() {
@@ -189,7 +191,12 @@ impl Effects {
 
     /// Whether a call that equals `claim`, which has ended, is that call. `waited`: for which call in
     /// flight this one has waited.
-    fn because(&self, asked: KeyAsked<'_>, claim: &Claim, waited: Option<ActionId>) -> Because {
+    async fn because(
+        &self,
+        asked: KeyAsked<'_>,
+        claim: &Claim,
+        waited: Option<ActionId>,
+    ) -> Because {
         let (call, keyed) = (asked.call(), asked.keyed);
         let Regime::Reissue { joins_only } = keyed.regime() else {
             return keyed.regime().into();
@@ -207,6 +214,7 @@ impl Effects {
             key: keyed.call_key(),
             action: claim.action,
         };
+        self.progress.looked(asked.place(), ended).await;
         let trace = &call.judged.said.trace;
         if self.progress.has_gone_on(asked.place(), ended) {
             Because::WentOn

@@ -3,7 +3,8 @@
 
 use crate::gate::effects::Effects;
 use crate::gate::effects::bill::Reserved;
-use crate::gate::effects::progress::{DoneCall, EndedAt};
+use crate::gate::effects::looks::DoneCall;
+use crate::gate::effects::progress::EndedAt;
 use crate::gate::effects::slots::Slot;
 use crate::gate::steps::cleared::Claimed;
 use crate::gate::steps::cleared::Cleared;

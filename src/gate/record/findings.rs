@@ -3,7 +3,7 @@
 //! does not compile until the entry keeps it or leaves it out by name. Answers and metrics take
 //! what they need.
 
-use crate::gate::effects::progress::DoneCall;
+use crate::gate::effects::looks::ShownCalls;
 use crate::gate::pipeline::Stage;
 use crate::guards::idempotency::Regime;
 use crate::guards::output::Meaning;
@@ -159,7 +159,7 @@ pub(in crate::gate) struct ComparedCall {
     /// The ended call whose key it takes: it is not that call.
     pub past: Option<ActionId>,
     /// The calls that its agent has gone on from, if it is begun.
-    pub(in crate::gate) shown: Vec<DoneCall>,
+    pub(in crate::gate) shown: ShownCalls,
     /// In observe mode: the regimes that would have joined it to an earlier call.
     pub would_join: Vec<&'static str>,
 }
@@ -175,11 +175,15 @@ impl KeyFound {
         self.compared.as_ref()?.past
     }
 
+    /// The calls that its agent has gone on from, if that was looked at.
+    pub(in crate::gate) fn looked_at(self) -> Option<ShownCalls> {
+        let shown = self.compared.map(|compared| compared.shown);
+        self.is_looked_at.then(|| shown.unwrap_or_default())
+    }
+
     /// The calls that its agent has gone on from, if it is begun.
-    pub(in crate::gate) fn shown(&self) -> &[DoneCall] {
-        self.compared
-            .as_ref()
-            .map_or(&[], |compared| &compared.shown)
+    pub(in crate::gate) fn shown(&self) -> Option<&ShownCalls> {
+        self.compared.as_ref().map(|compared| &compared.shown)
     }
 
     /// The same, as the entry has them.

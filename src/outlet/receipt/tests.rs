@@ -103,6 +103,19 @@ fn the_next_request_shows_that_the_answer_was_read() {
     assert!(!was_read(&receipt, at(13)));
 }
 
+/// What is known a moment after a call came counts, as what the kernel is asked then.
+#[test]
+fn what_was_read_a_moment_later_counts() {
+    for (moment, counts) in [(90, true), (110, false)] {
+        let (kernel, connection, receipt) = answered(false);
+        assert!(!was_read(&receipt, at(11)));
+        kernel.acknowledges();
+        assert!(!connection.closes(Duration::from_secs(11) + Duration::from_millis(moment)));
+        kernel.0.store(false, Ordering::Relaxed);
+        assert_eq!(was_read(&receipt, at(11)), counts, "{moment} ms");
+    }
+}
+
 /// Through something that reads for the agent, or on a connection of several, only a name shows it.
 #[test]
 fn what_others_have_read_the_agent_has_not() {

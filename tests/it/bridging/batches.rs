@@ -254,7 +254,7 @@ async fn an_agent_of_batches_on_a_pipe_goes_on() {
     agent.write(initialize.to_string().as_bytes()).await;
     agent.read().await.unwrap();
     for (number, runs) in [(1, 1), (2, 2), (1, 3), (1, 3)] {
-        let messages = json!([call(number, "s__write", &json!({ "n": number }))]);
+        let messages = json!([call(number, "write", &json!({ "n": number }))]);
         agent.write(messages.to_string().as_bytes()).await;
         let said = agent.read().await.unwrap();
         assert!(said.body.starts_with(b"["), "{said:?}");

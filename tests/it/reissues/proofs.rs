@@ -282,38 +282,3 @@ async fn every_replay_says_that_nothing_ran() {
     assert_eq!(first["error"]["code"], again["error"]["code"]);
     assert_eq!(ran(&server).len(), 2);
 }
-
-/// Where nothing is enforced it is counted what each regime would have joined.
-#[tokio::test]
-async fn observe_mode_counts_what_regimes_would_join() {
-    let server = git().await;
-    let setup = Setup::new().server("git", &server).policy(&policy(""));
-    let gate = setup.callers(BOT).mode("observe").start().await;
-    let agent = bot(&gate);
-    for tool in [ADD, ADD, RESET, ADD] {
-        let answer: Value = agent.call(tool, json!({})).await;
-        assert!(!is_replayed(&answer), "{answer}");
-    }
-    assert_eq!(ran(&server).len(), 4);
-    let series = |regime: &str| format!("toolgate_would_join_total{{regime=\"{regime}\"}}");
-    let counted = [
-        gate.metric(&series("keyed")).await,
-        gate.metric(&series("declared")).await,
-        gate.metric(&series("retry")).await,
-    ];
-    assert_eq!(counted.map(|count| count.to_string()), ["0", "2", "1"]);
-    let entries = gate.entries(4).await;
-    let would: Vec<_> = entries
-        .iter()
-        .map(|entry| entry["would_join"].clone())
-        .collect();
-    assert_eq!(
-        would,
-        [
-            json!(null),
-            json!(["declared", "retry"]),
-            json!(null),
-            json!(["declared"])
-        ]
-    );
-}

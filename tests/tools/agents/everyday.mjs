@@ -13,7 +13,6 @@ const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit:
 const client = new Client({ name: "toolgate-test-everyday", version: "1.0.0" });
 await client.connect(transport);
 for (const [server, tool, args] of asked.calls) {
-  if (asked.thinks_ms) await new Promise((done) => setTimeout(done, asked.thinks_ms));
   const answer = await client.callTool({ name: `${server}__${tool}`, arguments: args }).catch((error) => ({ error: String(error) }));
   console.log(JSON.stringify(answer));
 }

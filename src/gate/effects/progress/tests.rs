@@ -1,7 +1,9 @@
 //! What calls show of each other, without a socket.
 
 use super::*;
-use crate::outlet::receipt::AnswerWire;
+use crate::model::ids::ActionId;
+use crate::outlet::receipt::{Acknowledges, AgentConnection, AnswerWire};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 fn call(name: &str) -> DoneCall {
@@ -39,15 +41,16 @@ fn at(seconds: u64) -> LaterCall {
 /// before it is begun.
 #[test]
 fn a_call_shows_what_was_written_before_it_came() {
-    let progress = Progress::default();
+    let progress = Arc::new(Progress::default());
     let (one, two, late) = (call("one"), call("two"), call("late"));
     remembers(&progress, place(), one, &written(1));
     remembers(&progress, place(), two, &written(2));
     remembers(&progress, place(), late, &written(9));
-    let shown = progress.shown(place(), two.key, at(5));
-    assert_eq!(shown, [one]);
+    let shown = progress.shown(place(), two.key, at(5), Clock);
+    assert_eq!(shown.read, [one]);
+    assert!(shown.awaited.is_none());
     assert!(!progress.has_gone_on(place(), one));
-    progress.go_on(place(), &shown);
+    progress.begun(place(), Some(&shown));
     assert!(progress.has_gone_on(place(), one) && !progress.has_gone_on(place(), two));
     // A new call of that key begins anew.
     let again = call("one");
@@ -89,7 +92,7 @@ fn what_is_known_is_bounded() {
 /// did first is not hidden by what it did since.
 #[test]
 fn an_agent_pushes_out_its_own_places() {
-    let progress = Progress::default();
+    let progress = Arc::new(Progress::default());
     let first = call("first");
     remembers(&progress, place(), first, &written(1));
     let many = Caller::named("many");
@@ -106,8 +109,76 @@ fn an_agent_pushes_out_its_own_places() {
         let receipt = Receipt::new(false);
         remembers(&progress, place(), call(&number.to_string()), &receipt);
     }
-    assert_eq!(
-        progress.shown(place(), Digest::of(b"other"), at(5)),
-        [first]
-    );
+    let shown = progress.shown(place(), Digest::of(b"other"), at(5), Clock);
+    assert_eq!(shown.read, [first]);
+}
+
+/// A kernel of which a test says what was acknowledged.
+#[derive(Clone, Default)]
+struct ToldKernel(Arc<AtomicBool>);
+
+impl Acknowledges for ToldKernel {
+    fn is_acknowledged(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether an agent has gone on from an answer that its kernel acknowledges so many milliseconds after
+/// its next call came on another connection, and that is begun so many after that.
+async fn went_on(acknowledged_after: u64, begun_after: Option<u64>) -> bool {
+    let progress = Arc::new(Progress::default());
+    let (kernel, one, two) = (ToldKernel::default(), call("one"), call("two"));
+    let connection = AgentConnection::new(Box::new(kernel.clone()));
+    let receipt = Receipt::new(false);
+    connection.ends(receipt.clone());
+    connection.flushed(Duration::from_secs(1), false);
+    remembers(&progress, place(), one, &receipt);
+    let shown = progress.shown(place(), two.key, at(5), Clock);
+    assert!(shown.read.is_empty() && shown.awaited.is_some());
+    let acknowledges = async {
+        tokio::time::sleep(Duration::from_millis(acknowledged_after)).await;
+        kernel.0.store(true, Ordering::Relaxed);
+    };
+    let begins = async {
+        if let Some(after) = begun_after {
+            tokio::time::sleep(Duration::from_millis(after)).await;
+            progress.begun(place(), Some(&shown));
+        }
+    };
+    tokio::join!(acknowledges, begins, progress.looked(place(), one));
+    assert!(progress.places.lock()[&place()].looks.is_empty());
+    progress.has_gone_on(place(), one)
+}
+
+/// An agent's kernel acknowledges an answer up to 40 ms after the agent read it: what comes within a
+/// moment counts, for a call that is begun, before or after that is known.
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_be_acknowledged_a_moment_later() {
+    for acknowledged in [1, 40, 85] {
+        for begun in [0, 45, 3000] {
+            assert!(went_on(acknowledged, Some(begun)).await, "{acknowledged}");
+        }
+        assert!(!went_on(acknowledged, None).await, "{acknowledged}");
+    }
+    for acknowledged in [120, 10_000] {
+        assert!(!went_on(acknowledged, Some(0)).await, "{acknowledged}");
+    }
+}
+
+/// threat-model §8: an agent cannot have many look.
+#[tokio::test(start_paused = true)]
+async fn few_calls_of_a_place_look_again() {
+    let progress = Arc::new(Progress::default());
+    let connection = AgentConnection::new(Box::new(ToldKernel::default()));
+    let receipt = Receipt::new(false);
+    connection.ends(receipt.clone());
+    connection.flushed(Duration::from_secs(1), false);
+    remembers(&progress, place(), call("one"), &receipt);
+    let looks = |_| progress.shown(place(), Digest::of(b"two"), at(5), Clock);
+    let shown: Vec<_> = (0..2 * MAX_AWAITED_LOOKS).map(looks).collect();
+    let awaited = shown.iter().filter(|shown| shown.awaited.is_some());
+    assert_eq!(awaited.count(), MAX_AWAITED_LOOKS);
+    for shown in &shown {
+        progress.begun(place(), Some(shown));
+    }
 }
