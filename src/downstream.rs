@@ -5,6 +5,7 @@ pub(crate) mod accept;
 mod acknowledged;
 mod alike;
 mod batch;
+mod batch_answers;
 mod body;
 mod carried_answer;
 mod checks;
