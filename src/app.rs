@@ -131,6 +131,7 @@ impl App {
             sums,
             seal: seal.clone(),
             content_keys: ledger.content_keys,
+            observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
         });
         let changed = background::list_changes(&tools, policy, &stop);

@@ -19,6 +19,7 @@ pub mod vault;
 use crate::mcp::round::RoundSeal;
 use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
+use crate::model::content::ContentForm;
 use crate::model::refusal::Refusal;
 use crate::policy::live::LivePolicy;
 use crate::side::{Sides, sums::LedgerSums};
@@ -66,6 +67,8 @@ pub struct Gate {
     pub sums: Arc<LedgerSums>,
     /// What the contents that the ledger keeps are encrypted with.
     pub content_keys: Arc<ContentKeys>,
+    /// How much it keeps in observe mode of a call of which no contract says it.
+    pub observed_contents: ContentForm,
     /// For what a tool server wants back with the answers to its questions.
     pub seal: Arc<RoundSeal>,
     /// Room for calls.

@@ -115,6 +115,7 @@ impl Stand {
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let gate = Arc::new(Gate {
             content_keys: Arc::default(),
+            observed_contents: toolgate::model::content::ContentForm::default(),
             sides: Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone())),
             sums,
             policy,

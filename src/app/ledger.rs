@@ -90,7 +90,7 @@ pub(crate) async fn keys(ledger: &Ledger) -> anyhow::Result<SealingKeys> {
 /// The keys for contents that the configuration names. One that cannot be had is an error: nothing is
 /// written in the open that was to be encrypted.
 pub(crate) async fn content_keys(ledger: &Ledger) -> anyhow::Result<ContentKeys> {
-    let ContentConfig { key, previous } = &ledger.content;
+    let ContentConfig { key, previous, .. } = &ledger.content;
     let mut keys = ContentKeys::default();
     if let Some(source) = key {
         let key = read_content_key(source).await;

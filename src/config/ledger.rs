@@ -7,6 +7,7 @@ use super::settings::{
 };
 use crate::guards::secrets::SecretSource;
 use crate::model::address::Address;
+use crate::model::content::ContentForm;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use crate::store::journal::{KeyId, MIN_KEY_BYTES, Sizes};
@@ -66,13 +67,16 @@ pub struct SealConfig {
     pub lost: Vec<KeyId>,
 }
 
-/// What contents are encrypted with. The default is nothing.
+/// What contents are encrypted with, and which are kept without a contract's word. The default is
+/// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct ContentConfig {
     /// Where the key that encrypts comes from.
     pub key: Option<SecretSource>,
     /// Where those come from that encrypted before.
     pub previous: Vec<SecretSource>,
+    /// How much is kept in observe mode of a call of which no contract says it.
+    pub observed: ContentForm,
 }
 
 /// Where heads go.
@@ -258,10 +262,14 @@ fn encrypting(
     directory: &Path,
     problems: &mut Problems,
 ) -> ContentConfig {
-    let ContentSettings { key, previous } = written;
-    if key.is_none() && previous.is_empty() {
+    let ContentSettings {
+        key,
+        previous,
+        observed,
+    } = written;
+    if key.is_none() && previous.is_empty() && observed.is_none() {
         problems.error(
-            "names no key",
+            "names no key, and not what is kept",
             "write `key: { file: FILE }`; make one: `openssl rand -hex 32`",
         );
     }
@@ -296,6 +304,7 @@ fn encrypting(
             })
             .collect()
         }),
+        observed: observed.unwrap_or_default(),
     }
 }
 

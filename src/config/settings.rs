@@ -3,6 +3,7 @@
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
 use crate::guards::{Mode, pins};
+use crate::model::content::ContentForm;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::policy;
@@ -303,7 +304,8 @@ pub(crate) struct LedgerSettings {
     pub archive: Option<String>,
     /// What the ledger is sealed with, so that nobody without the key can write it anew.
     pub seal: Option<SealSettings>,
-    /// What `audit` of contracts has it keep is encrypted with.
+    /// What it keeps of calls that are only observed, and what that, and what `audit` of contracts
+    /// has it keep, is encrypted with.
     pub content: Option<ContentSettings>,
     /// Where its heads go by themselves, so that nobody can cut its end off unseen.
     pub heads: Option<HeadsSettings>,
@@ -339,7 +341,8 @@ pub(crate) struct SealKeySettings {
     pub lost: Option<String>,
 }
 
-/// The keys that encrypt arguments and results which contracts have the ledger keep.
+/// What is kept of arguments and results without a contract's word, and the keys that encrypt all that
+/// is kept.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Content")]
@@ -348,6 +351,9 @@ pub(crate) struct ContentSettings {
     pub key: Option<ContentKeySettings>,
     /// Keys that encrypted before, so that what they encrypted can be read.
     pub previous: Vec<ContentKeySettings>,
+    /// What is kept in observe mode of a call whose contract says nothing of it, or that has none: as
+    /// `audit` of a contract; `digest` if absent. `full` is what `toolgate suggest` learns from.
+    pub observed: Option<ContentForm>,
 }
 
 /// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     form: Option<String>,
     /// Arguments that are kept as sent.
     plain: Vec<String>,
+    /// The section is there.
+    is_written: bool,
 }
 
 /// As the section is written.
@@ -53,6 +55,8 @@ pub struct Rule {
     pub form: ContentForm,
     /// Top-level arguments that stand in the entry as they were sent.
     pub plain: Vec<String>,
+    /// Whether the contract says it; else what is only observed may be kept in another form.
+    pub is_said: bool,
 }
 
 const FORMS: [ContentForm; 3] = [
@@ -65,16 +69,15 @@ const FORMS: [ContentForm; 3] = [
 
 impl From<WrittenAudit> for Settings {
     fn from(written: WrittenAudit) -> Self {
-        match written {
-            WrittenAudit::Form(form) => Self {
-                form: Some(form),
-                plain: Vec::new(),
-            },
-            WrittenAudit::Plain(plain) => Self { form: None, plain },
-            WrittenAudit::Both(AuditParts { keep, plain }) => Self {
-                form: Some(keep),
-                plain,
-            },
+        let (form, plain) = match written {
+            WrittenAudit::Form(form) => (Some(form), Vec::new()),
+            WrittenAudit::Plain(plain) => (None, plain),
+            WrittenAudit::Both(AuditParts { keep, plain }) => (Some(keep), plain),
+        };
+        Self {
+            form,
+            plain,
+            is_written: true,
         }
     }
 }
@@ -115,6 +118,7 @@ impl Section for Settings {
         Rule {
             form,
             plain: self.plain,
+            is_said: self.is_written,
         }
     }
 }
@@ -122,6 +126,14 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
+    /// What no contract says: all of a call in this form.
+    pub fn unsaid(form: ContentForm) -> Self {
+        Self {
+            form,
+            ..Self::default()
+        }
+    }
+
     /// The named arguments, as sent.
     pub fn named(&self, arguments: &Value) -> Map<String, Value> {
         self.plain

@@ -37,7 +37,7 @@ pub(super) struct Contents {
 /// The keys for contents: those in `files`, the first of which encrypts, else those that `kept`
 /// names.
 pub(super) fn keys(kept: &Ledger, files: &[PathBuf]) -> anyhow::Result<ContentKeys> {
-    let ContentConfig { key, previous } = &kept.content;
+    let ContentConfig { key, previous, .. } = &kept.content;
     if files.is_empty() && key.is_none() && previous.is_empty() {
         return Ok(ContentKeys::default());
     }

@@ -2,7 +2,7 @@
 //! (`audit`, policy §4.13): records of their own beside the entry, which stays small.
 
 use super::{Ending, RecordedCall};
-use crate::guards::audit;
+use crate::guards::{Mode, audit};
 use crate::mcp::json::Text;
 use crate::model::content::{ContentHead, ContentPart};
 use crate::model::refusal::Refusal;
@@ -74,15 +74,34 @@ pub(in crate::gate) fn result(recorded: &RecordedCall<'_>, ending: &Ending) -> V
     })
 }
 
-/// What `keep` makes of the contract's rule; nothing without a contract, or where it keeps hashes.
+/// What `keep` makes of the rule for the call; nothing where hashes alone are kept.
 fn with_rule(
     recorded: &RecordedCall<'_>,
     keep: impl FnOnce(&audit::Rule) -> Vec<Item>,
 ) -> Vec<Item> {
-    match recorded.call.admitted(recorded.policy) {
-        Ok(admitted) if admitted.rules().audit.keeps_contents() => keep(&admitted.rules().audit),
-        Ok(_) | Err(_) => Vec::new(),
+    let admitted = recorded.call.admitted(recorded.policy);
+    let said = admitted
+        .as_ref()
+        .ok()
+        .map(|admitted| &admitted.rules().audit);
+    let observed = observed(recorded, said);
+    match observed.as_ref().or(said) {
+        Some(rule) if rule.keeps_contents() => keep(rule),
+        Some(_) | None => Vec::new(),
     }
+}
+
+/// What the configuration has kept of a call that is only observed, of which its contract says nothing
+/// or that has none. One that a layer takes from its caller has its contract all the same.
+fn observed(recorded: &RecordedCall<'_>, said: Option<&audit::Rule>) -> Option<audit::Rule> {
+    let RecordedCall {
+        gate, policy, call, ..
+    } = *recorded;
+    let contract = policy.allowlist.contract_of(&call.judged.tool);
+    let is_said = said
+        .or(contract.map(|rules| &rules.audit))
+        .is_some_and(|rule| rule.is_said);
+    (policy.mode == Mode::Observe && !is_said).then(|| audit::Rule::unsaid(gate.observed_contents))
 }
 
 fn kept(

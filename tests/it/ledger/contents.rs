@@ -282,6 +282,57 @@ async fn a_key_encrypts_what_is_kept() {
     );
 }
 
+/// Issue 15 `suggest`, 003-53: in observe mode the configuration has contents kept of tools without a
+/// contract, and of those whose contract says nothing of it; what a contract says stands, and in
+/// enforce mode nothing else counts.
+#[tokio::test]
+async fn what_is_observed_is_kept_where_no_contract_says_otherwise() {
+    for (mode, observed, kept) in [
+        ("observe", "full", [Some("full"), Some("full"), None]),
+        (
+            "observe",
+            "redacted",
+            [Some("redacted"), Some("redacted"), None],
+        ),
+        ("observe", "digest", [None, None, None]),
+        ("enforce", "full", [None, None, None]),
+    ] {
+        let tools = ["bare", "silent", "hashed"];
+        let server = ScriptedServer::with(tools.map(tool).to_vec()).await;
+        let gate = Setup::new()
+            .server_with("bank", &format!("url: \"{}\"", server.url()))
+            .mode(mode)
+            .policy(
+                "contracts:
+  bank__silent: { purpose: a test, actions: [read], secrets: [] }
+  bank__hashed: { purpose: a test, actions: [read], secrets: [], audit: digest }
+layers: { global: { deny: [bank__hashed] } }
+",
+            )
+            .more(&format!(
+                "ledger: {{ content: {{ observed: {observed} }} }}"
+            ))
+            .start()
+            .await;
+        for (index, (tool, form)) in tools.iter().zip(kept).enumerate() {
+            let sent = json!({ "note": SENT_CANARY });
+            gate.agent().call(&format!("bank__{tool}"), sent).await;
+            let entry = gate.entries(index + 1).await.pop().unwrap();
+            let kept = contents(&gate, &entry["action_id"]).await;
+            for part in ["arguments", "result"] {
+                assert_eq!(
+                    kept[part]["form"].as_str(),
+                    form,
+                    "{mode} {observed} {tool} {part}: {kept}"
+                );
+            }
+        }
+        let setup = gate.stop().await;
+        let lies = lies_in(&setup.directory().join("data"), SENT_CANARY);
+        assert_eq!(lies, kept[0] == Some("full"), "{mode} {observed}");
+    }
+}
+
 pub(super) fn write_private(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, text).unwrap();

@@ -18,6 +18,7 @@ use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use crate::mcp::tools::Definition;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
+use crate::model::content::ContentForm;
 use crate::model::digest::sha256;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::LivePolicy;
@@ -238,6 +239,7 @@ impl SimulatedWorld {
             approvers: Approvers::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             content_keys: Arc::default(),
+            observed_contents: ContentForm::default(),
             slots: Slots::default(),
         };
         self.group.set(self.group.get() + 1);
