@@ -5,6 +5,7 @@ mod calls;
 mod check;
 mod completions;
 pub mod configured;
+mod contract_draft;
 mod disable;
 mod doctor;
 mod explain;
@@ -20,11 +21,13 @@ mod report;
 mod schema;
 mod serve;
 mod stdio;
+mod suggest;
 mod table;
 mod tasks;
 mod test;
 mod unfitted;
 mod unnamed;
+mod yaml;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -58,6 +61,11 @@ enum CliVerb {
     Check(check::Args),
     /// Make the layers of a policy file of a tool policy that was written for OpenClaw.
     Import(import::Args),
+    /// Draft contracts, bounds of arguments and a test pack from recorded calls.
+    ///
+    /// Calls teach that the ledger has with their arguments: those of contracts with `audit: full`, and
+    /// in observe mode all where the configuration says `ledger: { content: { observed: full } }`.
+    Suggest(Box<suggest::Args>),
     /// Run test packs: calls that nobody makes, and what the policies are to say of them.
     Test(Box<test::Args>),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
@@ -109,6 +117,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Init(args) => init::run(&args),
         CliVerb::Check(args) => check::run(&args),
         CliVerb::Import(args) => import::run(&args),
+        CliVerb::Suggest(args) => suggest::run(&args),
         CliVerb::Test(args) => test::run(&args),
         CliVerb::Explain(args) => explain::run(&args),
         CliVerb::Calls(args) => calls::run(&args),

@@ -5,9 +5,8 @@
 //! Nothing is written before every server has answered and the whole was judged; what was written
 //! can be taken back.
 
-mod conceal;
+pub(super) mod conceal;
 mod draft;
-mod guess;
 mod jsonc;
 mod rewrite;
 mod source;

@@ -111,6 +111,17 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     Ok(u8::from(!is_fine(&suites)))
 }
 
+/// What keeps these packs from being fine; none: they are.
+pub(super) fn flaws(packs: &[PathBuf]) -> anyhow::Result<Option<String>> {
+    let suites = Suites::run(packs, None)?;
+    if is_fine(&suites) {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    words::write(&suites, true, false, &mut text)?;
+    Ok(Some(text))
+}
+
 fn is_fine(suites: &Suites) -> bool {
     let wrong: usize = SampleVerdict::ALL
         .into_iter()

@@ -29,6 +29,8 @@ pub(crate) use written::Settings;
 
 /// Characters of a name or a pattern that are shown.
 const SHOWN_CHARS_MAX: usize = 160;
+/// What is said of a tool of which no contract is.
+pub(crate) const NO_CONTRACT_WORDS: &str = "the tool has no contract";
 
 /// As run, with the contracts behind it.
 #[derive(Debug, Clone)]
@@ -472,7 +474,7 @@ impl fmt::Display for Provenance<'_> {
                 write!(f, "by {} since {since}: {}", short(who), short(why))
             }
             LayerVerdict::ServerDisabled => f.write_str("the configuration disables the server"),
-            LayerVerdict::NoContract => f.write_str("the tool has no contract"),
+            LayerVerdict::NoContract => f.write_str(NO_CONTRACT_WORDS),
             LayerVerdict::Provider => f.write_str("not for the provider of the caller's model"),
             LayerVerdict::Closed => f.write_str("closed, since no layer's `allow` names it"),
             LayerVerdict::Unclear(unclear) => write!(f, "no URI to compare: {unclear}"),

@@ -194,5 +194,7 @@ mod operator_roles;
 mod operator_screens;
 // What the ledger says of a changed policy.
 mod policy_report;
+// `suggest`: from recorded calls to contracts, bounds and a pack.
+mod suggest;
 // Recorded calls and test packs: a changed policy is tried.
 mod test_packs;

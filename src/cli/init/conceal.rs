@@ -387,7 +387,8 @@ pub(super) fn upper(text: &str) -> String {
     }
 }
 
-fn is_telling(name: &str) -> bool {
+/// Does a name say that what it names is secret?
+pub(in crate::cli) fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["pat", "pin"]
         .iter()
@@ -396,7 +397,7 @@ fn is_telling(name: &str) -> bool {
 }
 
 /// Is this a secret by its looks?
-fn is_secret(value: &str) -> bool {
+pub(in crate::cli) fn is_secret(value: &str) -> bool {
     let with_password = value
         .split_once("://")
         .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));

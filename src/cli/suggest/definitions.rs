@@ -1,0 +1,111 @@
+//! What the tool servers say of their tools: as it is pinned, or else as they list it now.
+
+use crate::cli::listed_tools::listed;
+use crate::cli::serve::runtime;
+use crate::config::{self, Loaded};
+use crate::guards::pins::INSTRUCTIONS_PIN_NAME;
+use crate::guards::{arguments, pins};
+use crate::mcp::json::Text;
+use crate::mcp::pretty::plain;
+use crate::model::ids::{self, ServerName, ToolName};
+use crate::policy::live::LivePolicy;
+use crate::schema::Schema;
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The definitions that are known, by `server__tool`.
+#[derive(Default)]
+pub(super) struct Definitions {
+    known: BTreeMap<String, KnownDefinition>,
+    /// What is to be said of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// A definition, and its input schema if that can be judged.
+struct KnownDefinition {
+    whole: Value,
+    schema: Option<Schema>,
+}
+
+impl Definitions {
+    /// Those that are pinned. Where none is, the servers are asked: they start and stop.
+    pub(super) fn of(path: &Path, loaded: Loaded) -> anyhow::Result<Self> {
+        let Loaded { config, reading } = loaded;
+        let config = config.context("the configuration cannot be used")?;
+        let mut definitions = Self::default();
+        let pinned = reading.policy.as_ref().map(|policy| &policy.pins);
+        for (server, tool, pin) in pinned.into_iter().flat_map(pins::Rule::pins) {
+            if tool != INSTRUCTIONS_PIN_NAME {
+                definitions.add(server, tool, &pin.definition);
+            }
+        }
+        if !definitions.known.is_empty() {
+            return Ok(definitions);
+        }
+        let again = config::reader(path.to_path_buf(), &config);
+        let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
+        let listed = runtime()?.block_on(listed(&config, &policy))?;
+        for tool in &listed.tools {
+            let definition = &tool.definition;
+            definitions.add(
+                &tool.server.settings.name,
+                &definition.name,
+                &definition.text,
+            );
+        }
+        for (server, why) in &listed.down {
+            let note = format!(
+                "{server} does not answer, and no pin tells of its tools: {}",
+                plain(why)
+            );
+            definitions.notes.push(note);
+        }
+        Ok(definitions)
+    }
+
+    fn add(&mut self, server: &ServerName, tool: &str, definition: &Text) {
+        let whole = definition.value();
+        let known = KnownDefinition {
+            schema: Schema::compile(&whole["inputSchema"]).ok(),
+            whole,
+        };
+        self.known
+            .insert(ToolName::of(server, tool).to_string(), known);
+    }
+
+    /// The definition of `tool`, or what stands for one that is not known.
+    pub(super) fn whole(&self, tool: &str) -> Value {
+        let own = ids::parts(tool).map_or(tool, |(_, own)| own);
+        self.known
+            .get(tool)
+            .map_or_else(|| json!({ "name": own }), |known| known.whole.clone())
+    }
+
+    /// The input schema of `tool`, if it is known and can be judged.
+    pub(super) fn input_schema(&self, tool: &str) -> Option<Value> {
+        self.known.get(tool)?.schema.as_ref().map(Schema::source)
+    }
+
+    /// Whether the tool takes these arguments under a contract that constrains them: it has all that
+    /// they name. Of a tool that is not known nothing speaks against it.
+    pub(super) fn takes(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        let Some(schema) = self.known.get(tool).and_then(|known| known.schema.as_ref()) else {
+            return true;
+        };
+        let is_there = |name: &String| !schema.names().exclude(std::slice::from_ref(name));
+        arguments.keys().all(is_there)
+            && arguments::Rule::default()
+                .check(schema, &Value::Object(arguments.clone()))
+                .is_ok()
+    }
+
+    /// The names of a server's tools that are known.
+    pub(super) fn of_server<'a>(&'a self, server: &'a str) -> impl Iterator<Item = &'a str> {
+        self.known
+            .keys()
+            .map(String::as_str)
+            .filter(move |name| ids::parts(name).is_some_and(|(of, _)| of == server))
+    }
+}

@@ -1,0 +1,247 @@
+//! `toolgate suggest`: from calls that were observed to contracts, bounds of arguments and a test pack,
+//! which let through what was recorded and refuse what is outside.
+
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run, runs};
+use crate::harness::setup::Setup;
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+const SECRET: &str = "ghp_canary0123456789abcdef";
+const PASSWORD: &str = "canary-of-a-password";
+const CALLERS: &str = "
+  - { agent: ann, token: token-of-the-agent-ann, tenant: t_1, roles: [reader] }
+  - { agent: bob, token: token-of-the-agent-bob }
+";
+const KEPT: &str = "ledger: { content: { observed: full } }";
+
+async fn files() -> ToolServer {
+    let text = json!({ "type": "string" });
+    let read = json!({ "type": "object", "required": ["path"], "properties": {
+        "path": text, "lines": { "type": "integer" }, "follow": { "type": "boolean" } } });
+    let add = json!({ "type": "object", "additionalProperties": false, "properties": {
+        "note": text, "kind": text, "token": text, "login": { "type": "object" }, "tags": { "type": "array", "items": text } } });
+    Script::new()
+        .definition(
+            json!({ "name": "read", "description": "Reads a file.", "inputSchema": read, "annotations": { "readOnlyHint": true } }),
+            Behaviour::Answers,
+        )
+        .definition(
+            json!({ "name": "add", "description": "Adds a note.", "inputSchema": add, "annotations": { "destructiveHint": false } }),
+            Behaviour::Answers,
+        )
+        .tool("drop-1.x", Behaviour::Answers)
+        .tool("fails", Behaviour::Says(json!({ "content": [], "isError": true })))
+        .tool("never", Behaviour::Answers)
+        .start()
+        .await
+}
+
+fn observing(server: &ToolServer) -> Setup {
+    Setup::new()
+        .server("files", server)
+        .mode("observe")
+        .callers(CALLERS)
+        .policy("layers: { agent: { bob: { deny: [files__add] } } }\n")
+}
+
+/// What the agents did: agent, tool, arguments.
+fn recorded() -> Vec<(&'static str, &'static str, Value)> {
+    let mut calls = Vec::new();
+    for (index, name) in ["a.txt", "deep/b c.txt", ".git/x", "a.txt", "d", "e"]
+        .iter()
+        .enumerate()
+    {
+        let agent = ["ann", "bob"][index % 2];
+        let path = format!("/srv/docs/{name}");
+        calls.push((
+            agent,
+            "read",
+            json!({ "path": path, "lines": 3 + 17 * index }),
+        ));
+        let kind = ["memo", "to: do #1"][index % 2];
+        calls.push((
+            "ann",
+            "add",
+            json!({ "note": format!("- \"{index}\": {{x}}"), "kind": kind, "token": SECRET, "login": { "password": PASSWORD }, "tags": ["x"] }),
+        ));
+    }
+    calls.push(("bob", "drop-1.x", json!({ "yes": true, "a: #b": "~" })));
+    calls
+}
+
+/// What nothing may be learned from: a tool that fails, a call that a layer would refuse, and what the
+/// tool does not take.
+fn unlearned() -> Vec<(&'static str, &'static str, Value)> {
+    vec![
+        ("ann", "fails", json!({ "path": "/canary" })),
+        ("bob", "add", json!({ "note": "canary", "kind": "canary" })),
+        (
+            "ann",
+            "read",
+            json!({ "path": "/srv/docs/a", "canary": true }),
+        ),
+    ]
+}
+
+async fn call(gate: &Gate, agent: &str, tool: &str, arguments: &Value) -> Option<String> {
+    let agent = gate.agent().token(&format!("token-of-the-agent-{agent}"));
+    let tool = format!("files__{tool}");
+    code(&agent.call_anew(&tool, arguments.clone()).await)
+}
+
+/// Observes all calls, and stops.
+async fn observed(setup: Setup) -> Setup {
+    let gate = setup.start().await;
+    let calls = [recorded(), unlearned()].concat();
+    for (agent, tool, arguments) in &calls {
+        assert_eq!(call(&gate, agent, tool, arguments).await, None, "{tool}");
+    }
+    gate.entries(calls.len()).await;
+    gate.stop().await
+}
+
+fn drafts(setup: &Setup, place: &str) -> BTreeMap<&'static str, String> {
+    let read = |name| {
+        let path = setup.directory().join(place).join(name);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        (name, fs::read_to_string(path).unwrap())
+    };
+    ["files.yaml", "tests/files.yaml"].map(read).into()
+}
+
+/// Without the ids of calls, which differ.
+fn quiet(text: &str) -> String {
+    let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+    id.replace_all(text, "ACTION_ID").into_owned()
+}
+
+/// Issue 15 `suggest`, 003-114: observed calls become contracts with bounds and a pack, without a
+/// secret; what would have been refused, failed or does not fit teaches nothing. `check` and `test` accept
+/// them; enforced, every recorded call passes, and what is outside is refused before it is sent.
+#[tokio::test]
+async fn what_was_observed_passes_once_it_is_enforced_and_nothing_else_does() {
+    let server = files().await;
+    let setup = observed(observing(&server).more(KEPT)).await;
+    let (exit, said, wrong) = runs(&setup, "suggest").await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+    insta::assert_snapshot!("suggested", said);
+    let first = drafts(&setup, "suggested");
+    for (name, text) in &first {
+        assert!(!text.contains("canary"), "{name}: {text}");
+        assert!(!said.contains("canary"));
+        insta::assert_snapshot!(name.replace('/', "_"), quiet(text));
+    }
+
+    let (exit, _, wrong) = runs(&setup, "suggest").await;
+    assert_eq!(exit, 1);
+    assert!(
+        wrong.contains("suggested/files.yaml is there already"),
+        "{wrong}"
+    );
+    fs::write(setup.directory().join("suggested/files.yaml"), "mine").unwrap();
+    assert_eq!(runs(&setup, "suggest --force").await.0, 0);
+    assert_eq!(
+        drafts(&setup, "suggested"),
+        first,
+        "the same calls give the same drafts"
+    );
+
+    enforced(&setup, &server).await;
+}
+
+/// The drafts in force: what was recorded passes, and is all that does.
+async fn enforced(setup: &Setup, server: &ToolServer) {
+    let enforcing = Setup::clone(setup)
+        .policy("")
+        .mode("enforce")
+        .more("policies: [suggested]");
+    let executed = server.executions().len();
+    let gate = enforcing.start().await;
+    for line in ["check", "check --connect", "test", "test suggested/tests"] {
+        let (exit, said, wrong) = runs(&gate.setup, line).await;
+        assert_eq!(exit, 0, "{line}: {said}{wrong}");
+    }
+    let passing: Vec<_> = recorded()
+        .into_iter()
+        .filter(|(_, tool, _)| *tool != "drop-1.x")
+        .collect();
+    for (agent, tool, arguments) in &passing {
+        assert_eq!(
+            call(&gate, agent, tool, arguments).await,
+            None,
+            "{tool} {arguments}"
+        );
+    }
+    assert_eq!(server.executions().len(), executed + passing.len());
+    for (tool, arguments) in [
+        ("read", json!({ "path": "/srv/docs/../secrets" })),
+        ("read", json!({ "path": "/etc/passwd" })),
+        ("read", json!({ "path": "/srv/docs/a.txt", "lines": 5000 })),
+        ("read", json!({ "path": "/srv/docs/a.txt", "follow": true })),
+        ("add", json!({ "kind": "other" })),
+        ("drop-1.x", json!({ "other": true })),
+    ] {
+        let refused = call(&gate, "ann", tool, &arguments).await;
+        assert_eq!(
+            refused.as_deref(),
+            Some("schema_invalid"),
+            "{tool} {arguments}"
+        );
+    }
+    for tool in ["never", "fails"] {
+        let refused = call(&gate, "ann", tool, &json!({})).await;
+        assert_eq!(refused.as_deref(), Some("tool_not_allowlisted"));
+    }
+    assert_eq!(server.executions().len(), executed + passing.len());
+}
+
+/// Issue 15 `suggest`: where the ledger has no arguments, or only their shape, or cannot be decrypted,
+/// nothing is drafted, and it is said what is missing; with the key it is.
+#[tokio::test]
+async fn without_arguments_nothing_is_drafted() {
+    let server = files().await;
+    for (kept, line, is_drafted) in [
+        ("", "suggest", false),
+        (
+            "ledger: { content: { observed: redacted } }",
+            "suggest",
+            false,
+        ),
+        (
+            "ledger: { content: { observed: full, key: { env: CONTENT_KEY } } }",
+            "suggest --data ../data --out out",
+            false,
+        ),
+        (
+            "ledger: { content: { observed: full, key: { env: CONTENT_KEY } } }",
+            "suggest",
+            true,
+        ),
+    ] {
+        let setup = observing(&server).environment("CONTENT_KEY", &"1a".repeat(32));
+        let setup = observed(setup.more(kept)).await;
+        let (exit, wrong) = if line == "suggest" {
+            let (exit, _, wrong) = run(&setup, &[line]).await;
+            (exit, wrong)
+        } else {
+            // Elsewhere no configuration is found, and so no key.
+            let elsewhere = setup.directory().join("elsewhere");
+            fs::create_dir(&elsewhere).unwrap();
+            let mut command = setup.command(&line.split(' ').collect::<Vec<_>>());
+            let output = command.current_dir(elsewhere).output().await.unwrap();
+            let wrong = String::from_utf8(output.stderr).unwrap();
+            (output.status.code().unwrap(), wrong)
+        };
+        assert_eq!(exit == 0, is_drafted, "{kept}: {wrong}");
+        assert_eq!(
+            wrong.contains("observed: full"),
+            !is_drafted,
+            "{kept}: {wrong}"
+        );
+        assert_eq!(setup.directory().join("suggested").exists(), is_drafted);
+    }
+}
