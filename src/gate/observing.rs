@@ -217,7 +217,7 @@ impl<'p> World for Observing<'_, 'p> {
                 now: self.0.timer.now(),
                 clock: self.0.gate.clock,
             };
-            let joins = self.0.gate.effects.would_join(&observed).await;
+            let joins = Box::pin(self.0.gate.effects.would_join(&observed)).await;
             if !joins.is_empty() {
                 self.0.found.key.compared().would_join = joins;
             }

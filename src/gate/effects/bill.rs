@@ -285,5 +285,5 @@ pub(in crate::gate) struct Reserved {
     /// Whose it is, where nothing was reserved and it is only counted.
     pub(in crate::gate) reader: Option<Box<Reader>>,
     /// An answer that may still say what the call has cost.
-    pub(in crate::gate) late: Option<LateCost>,
+    pub(in crate::gate) late: Option<Box<LateCost>>,
 }

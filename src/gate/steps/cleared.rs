@@ -38,8 +38,6 @@ pub(in crate::gate) enum Cleared<'a> {
 /// knows it by.
 pub(in crate::gate) struct Stamp<'a> {
     pub(in crate::gate) fence: Text,
-    /// The same as a header has it: an item with a parameter (RFC 9651).
-    pub(in crate::gate) fence_item: String,
     pub(in crate::gate) key: Option<(&'a Placement, String)>,
     /// For how long after its first sending the server tells a second one by that key.
     window: Duration,
@@ -58,16 +56,20 @@ impl<'a> Stamp<'a> {
             action,
             ..
         } = claimed;
-        let fence_item = format!("{fence};session=\"{session}\"");
         let fence = json!({ "session": session.to_string(), "token": fence, "action": action });
         let upstream = rule.upstream();
         let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(*action)));
         Self {
             fence: Text::of(&fence),
-            fence_item,
             key,
             window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted),
         }
+    }
+
+    /// Its session and token as a header has them: an item with a parameter (RFC 9651).
+    pub(in crate::gate) fn fence_item(&self) -> String {
+        let fence = self.fence.value();
+        format!("{};session={}", fence["token"], fence["session"])
     }
 }
 

@@ -239,10 +239,10 @@ impl SendingLog<'_> {
     fn awaits(&mut self, rules: &Arc<ToolRules>, late: Option<LateExchange>) {
         if let (Some(reserved), Some(exchange)) = (&mut self.taken.reserved, late) {
             reserved.charge = Charge::Hold;
-            reserved.late = Some(LateCost {
+            reserved.late = Some(Box::new(LateCost {
                 exchange,
                 rules: rules.clone(),
-            });
+            }));
         }
     }
 

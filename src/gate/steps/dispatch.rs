@@ -104,7 +104,7 @@ pub(in crate::gate) fn pack(
     headers.extend(
         fence_header
             .zip(stamp)
-            .map(|(name, stamp)| (name.clone(), stamp.fence_item.clone())),
+            .map(|(name, stamp)| (name.clone(), stamp.fence_item())),
     );
     headers.push(hops::header(call));
     headers.extend(passed(call, tool, &headers));
