@@ -20,7 +20,9 @@ pub mod live;
 pub(crate) mod locate;
 pub(crate) mod pack;
 pub(crate) mod pins;
+mod probe_lint;
 pub(crate) mod rollback_lint;
+mod rollback_values;
 pub(crate) mod shape;
 
 /// Bytes of `_meta` that one message of an agent may have, if nothing is said (threat-model §8).

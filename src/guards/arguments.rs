@@ -38,6 +38,11 @@ pub struct Rule {
     strips: bool,
 }
 
+/// Judges arguments that a policy itself names, as those of a call are.
+pub(crate) fn fit(schema: &Schema, arguments: &Value) -> Result<(), SchemaViolation> {
+    schema.accepts(arguments)
+}
+
 // === impl Settings ===
 
 impl Settings {
@@ -150,7 +155,7 @@ impl Rule {
     /// A3).
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
         for schema in std::iter::once(server).chain(&self.overlay) {
-            schema.accepts(arguments).map_err(Refusal::from)?;
+            fit(schema, arguments).map_err(Refusal::from)?;
         }
         self.judged.judge(arguments).map_err(Refusal::from)?;
         if let Some(undecided) = &self.undecided {

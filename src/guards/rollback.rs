@@ -74,6 +74,13 @@ impl Rollback {
     }
 }
 
+/// Whether `text` stands for a part of the call that is taken back, which is not known before that call.
+pub(crate) fn stands_for_a_part(text: &str) -> bool {
+    text.starts_with(RESULT_PREFIX)
+        || text.starts_with(ARGUMENTS_PREFIX)
+        || text == ACTION_PLACEHOLDER
+}
+
 fn has_members(named: &Map<String, Value>, given: &Map<String, Value>, back: &Value) -> bool {
     let fits = |(name, named): (&String, &Value)| {
         given

@@ -4,6 +4,7 @@
 
 use super::contract_lint;
 use super::locate::YamlDocument;
+use super::probe_lint;
 use super::rollback_lint::{self, RollbackContext, RollbackTool};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::listed::GROUP_PREFIX;
@@ -36,6 +37,8 @@ pub(crate) struct KnownTools {
     servers: BTreeSet<ServerName>,
     /// Each with its input schema, as it came.
     tools: BTreeMap<ToolName, Value>,
+    /// What those say of their results that do.
+    results: BTreeMap<ToolName, Value>,
 }
 
 /// A contract that is held against tools.
@@ -52,12 +55,16 @@ impl KnownTools {
             by: KnownBy::Pins,
             servers: BTreeSet::new(),
             tools: BTreeMap::new(),
+            results: BTreeMap::new(),
         };
         for (server, tool, pin) in pins.pins() {
             if tool != INSTRUCTIONS_PIN_NAME {
                 let schema = pin.definition.get("inputSchema");
                 let schema = schema.map_or(Value::Null, |schema| schema.value());
                 known.add(server, tool, schema);
+                if let Some(result) = pin.definition.get("outputSchema") {
+                    known.add_result(server, tool, result.value());
+                }
             }
         }
         known
@@ -69,6 +76,7 @@ impl KnownTools {
             by: KnownBy::Listing,
             servers: BTreeSet::new(),
             tools: BTreeMap::new(),
+            results: BTreeMap::new(),
         }
     }
 
@@ -81,6 +89,11 @@ impl KnownTools {
     pub(crate) fn add(&mut self, server: &ServerName, tool: &str, schema: Value) {
         self.add_server(server);
         self.tools.insert(ToolName::of(server, tool), schema);
+    }
+
+    /// What a tool of `server` says of its results.
+    pub(crate) fn add_result(&mut self, server: &ServerName, tool: &str, schema: Value) {
+        self.results.insert(ToolName::of(server, tool), schema);
     }
 
     /// What in `documents`, from which `contracts` come, does not fit these tools.
@@ -158,6 +171,8 @@ impl KnownTools {
         let mut found = Schema::compile(schema)
             .map(|schema| contract_lint::problems(name, judged.rules, &schema))
             .unwrap_or_default();
+        let result_of = |tool: &ToolName| self.results.get(tool);
+        found.extend(probe_lint::problems(name, judged.rules, &result_of));
         if self.by == KnownBy::Listing {
             let context = RollbackContext {
                 known: &|tool: &ToolName| self.rollback_tool(tool),
@@ -171,9 +186,7 @@ impl KnownTools {
     /// What the listings say of a tool that takes something back.
     fn rollback_tool(&self, tool: &ToolName) -> RollbackTool {
         match self.tools.get(tool) {
-            Some(schema) => Schema::compile(schema).map_or(RollbackTool::Unknown, |schema| {
-                RollbackTool::Listed(Box::new(schema))
-            }),
+            Some(schema) => RollbackTool::of(schema, self.results.get(tool)),
             None if self.is_of_these(tool) => RollbackTool::Missing(
                 format!("the server lists no `{tool}`"),
                 "compare the spelling with the server's listing",

@@ -2,8 +2,9 @@
 //! both tools: contracts and pins when a policy is read, listings for `check --connect`. A way back
 //! that fails when it is needed is none (003-19, 003-64, 003-P4a).
 
+use super::rollback_values::{judge_case, judge_values};
 use super::shape::suggest;
-use crate::guards::rollback::{ARGUMENTS_PREFIX, Rollback, Undo};
+use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, Undo};
 use crate::guards::{ToolRules, idempotency, variants};
 use crate::model::diagnostic::{Problem, Problems};
 use crate::model::ids::ToolName;
@@ -30,8 +31,25 @@ pub(crate) enum RollbackTool {
     /// It may be there, and waits for its approval; what to do. Taking a pin away must stop no reload,
     /// or the tool would go on under the policy of before.
     Unapproved(String, &'static str),
-    /// Its input schema.
-    Listed(Box<Schema>),
+    /// Its schemas.
+    Listed(Box<KnownSchemas>),
+}
+
+/// What a tool's definition says of its calls.
+pub(crate) struct KnownSchemas {
+    arguments: Schema,
+    /// Of its structured results, where it says that.
+    result: Option<Schema>,
+}
+
+impl RollbackTool {
+    /// A tool with these schemas, as they came. What cannot be judged is as if it were not known.
+    pub(crate) fn of(arguments: &Value, result: Option<&Value>) -> Self {
+        let result = result.and_then(|result| Schema::compile(result).ok());
+        Schema::compile(arguments).map_or(Self::Unknown, |arguments| {
+            Self::Listed(Box::new(KnownSchemas { arguments, result }))
+        })
+    }
 }
 
 /// What a rollback is judged by.
@@ -95,24 +113,29 @@ fn judge_undo(
                 RollbackTool::Unapproved(why, hint) => problems.under("tool", |problems| {
                     problems.warning(format!("{UNCALLABLE}: {why}"), hint);
                 }),
-                RollbackTool::Listed(schema) => {
-                    let schema = schema.source();
+                RollbackTool::Listed(schemas) => {
+                    let schema = schemas.arguments.source();
                     let known = declared_names(&schema);
                     judge_required(rollback, &schema, context, problems);
                     judge_named(rollback, known.as_deref(), problems);
+                    judge_values(rollback, &schema, UNCALLABLE, problems);
                 }
                 RollbackTool::Unknown => {}
             }
             let contract = (context.contract)(&rollback.tool);
+            if let Some(contract) = &contract {
+                judge_case(rollback, contract, UNCALLABLE, problems);
+            }
             if let Some(schema) = contract.and_then(|rules| rules.arguments.laid_over()) {
                 // It only adds to the server's, unless it says that it names all of them.
                 let is_whole = schema["additionalProperties"] == false;
                 let known = declared_names(&schema).filter(|_| is_whole);
                 judge_required(rollback, &schema, context, problems);
                 judge_named(rollback, known.as_deref(), problems);
+                judge_values(rollback, &schema, UNCALLABLE, problems);
             }
-            if let RollbackTool::Listed(schema) = (context.known)(tool) {
-                judge_sources(rollback, &schema, problems);
+            if let RollbackTool::Listed(schemas) = (context.known)(tool) {
+                judge_sources(rollback, &schemas, problems);
             }
         });
     });
@@ -179,8 +202,8 @@ fn declared_names(schema: &Value) -> Option<Vec<String>> {
     (!is_open && !is_composed).then(|| names.keys().cloned().collect())
 }
 
-/// Are the arguments there that are taken over from the call that is taken back?
-fn judge_sources(rollback: &Rollback, taken_back: &Schema, problems: &mut Problems) {
+/// Are the parts there that are taken over from the call that is taken back?
+fn judge_sources(rollback: &Rollback, taken_back: &KnownSchemas, problems: &mut Problems) {
     problems.under("arguments", |problems| {
         for (name, value) in &rollback.arguments {
             problems.under(name.clone(), |problems| {
@@ -191,20 +214,9 @@ fn judge_sources(rollback: &Rollback, taken_back: &Schema, problems: &mut Proble
 }
 
 /// The levels of `value` are those of a policy file, which are bounded where it is read.
-fn judge_source(value: &Value, taken_back: &Schema, problems: &mut Problems) {
+fn judge_source(value: &Value, taken_back: &KnownSchemas, problems: &mut Problems) {
     match value {
-        Value::String(text) => {
-            let path = text.strip_prefix(ARGUMENTS_PREFIX).map(steps);
-            if let Some(path) = path.filter(|path| taken_back.names().exclude(path)) {
-                problems.error(
-                    format!(
-                        "{UNCALLABLE}: the tool whose call is taken back has no argument `{}`",
-                        path.join(".")
-                    ),
-                    "compare the spelling with the tool's listing",
-                );
-            }
-        }
+        Value::String(text) => judge_part(text, taken_back, problems),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 problems.under(index.to_string(), |problems| {
@@ -220,5 +232,32 @@ fn judge_source(value: &Value, taken_back: &Schema, problems: &mut Problems) {
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn judge_part(text: &str, taken_back: &KnownSchemas, problems: &mut Problems) {
+    let KnownSchemas { arguments, result } = taken_back;
+    let lacks = |prefix: &str, schema: &Schema| {
+        let path = text.strip_prefix(prefix).map(steps);
+        path.filter(|path| schema.names().exclude(path))
+    };
+    if let Some(path) = lacks(ARGUMENTS_PREFIX, arguments) {
+        problems.error(
+            format!(
+                "{UNCALLABLE}: the tool whose call is taken back has no argument `{}`",
+                path.join(".")
+            ),
+            "compare the spelling with the tool's listing",
+        );
+    }
+    let result = result.as_ref();
+    if let Some(path) = result.and_then(|result| lacks(RESULT_PREFIX, result)) {
+        problems.error(
+            format!(
+                "{UNCALLABLE}: the result of the call that is taken back has no `{}`",
+                path.join(".")
+            ),
+            "compare the spelling with the `outputSchema` in the tool's listing",
+        );
     }
 }

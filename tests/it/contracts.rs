@@ -2,6 +2,7 @@
 //! must be there.
 
 mod drafts;
+mod probes;
 mod undo;
 
 use crate::harness::agent::Agent;

@@ -50,6 +50,9 @@ impl ConnectedTools {
         for tool in &catalog.tools {
             let schema = tool.input_schema.value();
             self.known.add(server, &tool.name, schema.clone());
+            if let Some(result) = tool.text.get("outputSchema") {
+                self.known.add_result(server, &tool.name, result.value());
+            }
             if policy.pins.pin(server, &tool.name).is_none() {
                 let name = ToolName::of(server, &tool.name);
                 self.unpinned.push(ToolSchema { name, schema });

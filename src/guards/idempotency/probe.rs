@@ -164,6 +164,16 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 impl Probe {
+    /// Where it looks, in the structured result.
+    pub(crate) fn found(&self) -> &str {
+        &self.found
+    }
+
+    /// Whether the contract says what else means that the call was not done.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.nothing.is_some()
+    }
+
     /// Whether the question names the key of the call that it is about.
     pub fn asks_by_key(&self) -> bool {
         let mut values = self.arguments.values();

@@ -8,7 +8,6 @@ use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::policy::locate::YamlDocument;
 use crate::policy::rollback_lint::{self, RollbackContext, RollbackTool};
-use crate::schema::Schema;
 
 /// Judges every contract that names a rollback.
 pub(super) fn judge(compiler: &mut Compiler, contracts: &Contracts, pins: &pins::Rule) {
@@ -45,10 +44,8 @@ fn known(tool: &ToolName, servers: &[ServerName], pins: &pins::Rule) -> Rollback
             "compare the spelling with the pin file, or approve the tool with `toolgate pins approve`",
         );
     }
-    let schema = pins
-        .pin(server, own)
-        .and_then(|pin| Schema::compile(&pin.definition.value()["inputSchema"]).ok());
-    schema.map_or(RollbackTool::Unknown, |schema| {
-        RollbackTool::Listed(Box::new(schema))
+    let definition = pins.pin(server, own).map(|pin| pin.definition.value());
+    definition.map_or(RollbackTool::Unknown, |definition| {
+        RollbackTool::of(&definition["inputSchema"], definition.get("outputSchema"))
     })
 }

@@ -247,3 +247,109 @@ async fn a_rollback_that_cannot_be_called_is_an_error() {
         format!("{asked}\n--- by pins ---\n{pinned}")
     );
 }
+
+/// A file system whose `put` says what it answers, and whose `file` does several things.
+async fn with_cases() -> (ScriptedServer, Setup) {
+    let answers = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
+    let put = json!({ "name": "put", "outputSchema": answers, "inputSchema": { "type": "object", "properties": { "path": { "type": "string" } } } });
+    let does = json!({ "enum": ["remove", "list", "move"] });
+    let file = json!({ "name": "file", "inputSchema": { "type": "object", "properties": { "do": does, "id": { "type": "string" }, "deep": { "type": "integer" } } } });
+    let scripted = ScriptedServer::with(vec![put, file]).await;
+    let setup = Setup::new().server_with("fs", &format!("url: \"{}\"", scripted.url()));
+    (scripted, setup)
+}
+
+/// A policy in which `put` is taken back by a call of `file` with these arguments.
+fn taken_back_by(arguments: &str) -> String {
+    format!(
+        "contracts:
+  fs__put:
+    purpose: p
+    actions: [write]
+    permission: anyone
+    side_effect: {{ writes: files, rollback: {{ tool: fs__file, arguments: {{ {arguments} }} }} }}
+    secrets: []
+  fs__file:
+    purpose: p
+    actions: [read, write]
+    permission: anyone
+    side_effect: {{ writes: files, rollback: {{ manual: by hand }} }}
+    arguments: {{ properties: {{ deep: {{ maximum: 3 }} }} }}
+    variants: {{ by: /do, cases: {{ list: {{ actions: [read] }}, remove: {{ actions: [write] }} }} }}
+    secrets: []
+"
+    )
+}
+
+/// Arguments of the call that takes back, and what is wrong with them.
+const UNFIT_ROLLBACKS: [(&str, &str); 9] = [
+    ("do: remove, id: result#/id", ""),
+    ("do: remove, id: result#, deep: 3", ""),
+    (
+        "do: remove, id: result#/di",
+        "the result of the call that is taken back has no `di`",
+    ),
+    (
+        "do: remove, id: 7",
+        "`fs__file` does not take this value of `id`",
+    ),
+    (
+        "do: remove, deep: 4",
+        "`fs__file` does not take this value of `deep`",
+    ),
+    (
+        "do: delete, id: action#",
+        "the contract of `fs__file` has no case for \"delete\" at `/do`",
+    ),
+    (
+        "do: move, id: action#",
+        "the contract of `fs__file` has no case for \"move\" at `/do`",
+    ),
+    ("id: action#", "has no case for nothing at `/do`"),
+    (
+        "do: list, id: action#",
+        "the case of `fs__file` that it chooses by `/do` changes nothing",
+    ),
+];
+
+/// 003-64, 003-P4a: so is one with a value that its tool or its tool's contract does not take, with a
+/// case that the contract does not have or that changes nothing, or that takes over a part of the
+/// result which the call does not answer with.
+#[tokio::test]
+async fn a_rollback_with_values_that_do_not_fit_is_an_error() {
+    let (_scripted, setup) = with_cases().await;
+    let mut shown = Vec::new();
+    for pinned in [false, true] {
+        let mut setup = setup.clone();
+        if pinned {
+            setup = setup
+                .more("pins: toolgate.pins.yaml")
+                .policy(&taken_back_by("do: remove"));
+            setup.write();
+            let (exit, out, wrong) = run(&setup, &["pins", "approve", "--all"]).await;
+            assert_eq!((exit, wrong.as_str()), (0, ""), "{out}");
+        }
+        for (arguments, message) in UNFIT_ROLLBACKS {
+            setup = setup.policy(&taken_back_by(arguments));
+            setup.write();
+            let words: &[&str] = if pinned {
+                &["check", "."]
+            } else {
+                &["check", "--connect", "."]
+            };
+            let (exit, out, wrong) = run(&setup, words).await;
+            let said = out + &wrong;
+            assert_eq!(exit, i32::from(!message.is_empty()), "{arguments}: {said}");
+            assert!(said.contains(message), "{arguments}: {said}");
+            let told = said.contains("the rollback can't be called");
+            assert_eq!(told, !message.is_empty(), "{arguments}: {said}");
+            if !pinned {
+                let block = said
+                    .split("\n\n")
+                    .find(|block| block.contains("can't be called"));
+                shown.extend(block.map(|block| block.trim().to_owned()));
+            }
+        }
+    }
+    insta::assert_snapshot!("unfit_rollbacks", shown.join("\n\n"));
+}
