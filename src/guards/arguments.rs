@@ -182,11 +182,28 @@ impl Rule {
     /// schema lets no value of come; for `check`, when that schema is known.
     pub fn check_against(&self, server: &Schema, problems: &mut Problems) {
         if let Some(overlay) = &self.overlay {
-            let written = overlay.source();
-            overlay::compare(&written, server, problems);
-            bounds::compare(&written, &server.source(), problems);
+            check_written(&overlay.source(), server, problems);
         }
     }
+
+    /// The same for the rule of a case of a contract, of which `whole` is the contract's: what that
+    /// says itself is judged there.
+    pub fn check_case_against(&self, whole: &Self, server: &Schema, problems: &mut Problems) {
+        let Some(merged) = self.laid_over() else {
+            return;
+        };
+        match whole.laid_over() {
+            None => check_written(&merged, server, problems),
+            Some(whole) if whole == merged => {}
+            // Both at once, by `Settings::and`.
+            Some(_) => check_written(&merged["allOf"][1], server, problems),
+        }
+    }
+}
+
+fn check_written(written: &Value, server: &Schema, problems: &mut Problems) {
+    overlay::compare(written, server, problems);
+    bounds::compare(written, &server.source(), problems);
 }
 
 #[cfg(test)]

@@ -405,14 +405,15 @@ impl Rule {
 
     /// The arguments, by name, that can hold a key.
     pub fn holders(&self) -> impl Iterator<Item = &str> {
-        let own = self
-            .upstream
-            .as_ref()
-            .and_then(|upstream| match &upstream.place {
-                Placement::Argument(name) => Some(name.as_str()),
-                Placement::Meta(_) | Placement::Header(_) => None,
-            });
-        std::iter::once(KEY_ARGUMENT_NAME).chain(own)
+        std::iter::once(KEY_ARGUMENT_NAME).chain(self.upstream_argument())
+    }
+
+    /// The argument, by name, in which the tool server takes the key.
+    pub fn upstream_argument(&self) -> Option<&str> {
+        match &self.upstream.as_ref()?.place {
+            Placement::Argument(name) => Some(name),
+            Placement::Meta(_) | Placement::Header(_) => None,
+        }
     }
 
     fn of_upstream<'a>(&self, arguments: &'a Value) -> Option<Cow<'a, Value>> {

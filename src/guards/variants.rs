@@ -57,6 +57,11 @@ impl Rule {
         steps(&self.by)
     }
 
+    /// Is `case` that of calls without the argument?
+    pub fn is_absent(&self, case: &str) -> bool {
+        self.absent.as_deref() == Some(case)
+    }
+
     /// The cases by name.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<ToolRules>)> {
         self.cases

@@ -4,8 +4,10 @@
 
 use crate::guards::{Section as _, ToolRules, idempotency, rules, variants};
 use crate::model::diagnostic::{Problem, Problems};
+use crate::model::pointer::steps;
 use crate::model::spelling::suggest;
 use crate::schema::{Schema, flags};
+use serde_json::Value;
 
 /// Everything that does not fit, as problems of the contract.
 pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
@@ -23,20 +25,8 @@ pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems)
         });
     }
     judge_rules(rules, schema, problems);
-    let derived = rules
-        .idempotency
-        .as_ref()
-        .map(idempotency::Rule::reads)
-        .unwrap_or_default();
-    let derive = ["idempotency", "derive"].map(str::to_owned);
-    lost(&derive, &derived, schema, problems);
-    let audited: Vec<Vec<String>> = rules
-        .audit
-        .plain
-        .iter()
-        .map(|name| vec![name.clone()])
-        .collect();
-    lost(&["audit".to_owned()], &audited, schema, problems);
+    judge_named(rules, schema, problems);
+    judge_cases(rules, schema, problems);
     problems.under("arguments", |problems| {
         rules.arguments.check_against(schema, problems);
     });
@@ -53,6 +43,84 @@ pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems)
             hint,
         );
     }
+}
+
+/// The arguments that the contract names without judging calls by them.
+fn judge_named(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
+    let derived = rules
+        .idempotency
+        .as_ref()
+        .map(idempotency::Rule::reads)
+        .unwrap_or_default();
+    let derive = ["idempotency", "derive"].map(str::to_owned);
+    lost(&derive, &derived, schema, problems);
+    let audited: Vec<Vec<String>> = rules
+        .audit
+        .plain
+        .iter()
+        .map(|name| vec![name.clone()])
+        .collect();
+    lost(&["audit".to_owned()], &audited, schema, problems);
+    let secrets: Vec<Vec<String>> = rules
+        .secrets
+        .pointers()
+        .iter()
+        .map(|one| steps(one))
+        .collect();
+    lost(&["secrets".to_owned()], &secrets, schema, problems);
+    let upstream = rules
+        .idempotency
+        .as_ref()
+        .and_then(idempotency::Rule::upstream_argument);
+    let upstream: Vec<Vec<String>> = upstream
+        .map(|name| vec![name.to_owned()])
+        .into_iter()
+        .collect();
+    let key = ["idempotency", "upstream", "argument"].map(str::to_owned);
+    lost(&key, &upstream, schema, problems);
+}
+
+/// Judges what the cases say of arguments, and notes those that no call can choose: the tool's
+/// schema lists other values of the argument.
+fn judge_cases(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
+    let Some(variants) = &rules.variants else {
+        return;
+    };
+    for (name, case) in variants.cases() {
+        let key = ["variants", "cases", name, "arguments"].map(str::to_owned);
+        at(&key, problems, |problems| {
+            case.arguments
+                .check_case_against(&rules.arguments, schema, problems);
+        });
+    }
+    let source = schema.source();
+    let Some(values) = listed_values(&source, &variants.path()) else {
+        return;
+    };
+    for (name, _) in variants.cases() {
+        if values.iter().any(|value| value == name) || variants.is_absent(name) {
+            continue;
+        }
+        let key = ["variants", "cases", name].map(str::to_owned);
+        at(&key, problems, |problems| {
+            let message = format!(
+                "the tool's input schema has no value `{}` there, so no call chooses this case",
+                name.escape_debug()
+            );
+            problems.error(message, suggest(name, &values));
+        });
+    }
+}
+
+/// The values that the argument on `path` may have, if the schema lists texts for it.
+fn listed_values(schema: &Value, path: &[String]) -> Option<Vec<String>> {
+    let property = path
+        .iter()
+        .try_fold(schema, |at, step| at.get("properties")?.get(step))?;
+    let values = property.get("enum")?.as_array()?.iter();
+    values
+        .map(|value| value.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// Notes arguments that the tool does not have: what is told apart or kept by them is not.

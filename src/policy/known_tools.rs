@@ -7,16 +7,17 @@ use super::locate::YamlDocument;
 use super::probe_lint;
 use super::rollback_lint::{self, RollbackContext, RollbackTool};
 use crate::guards::ToolRules;
-use crate::guards::allowlist::listed::GROUP_PREFIX;
 use crate::guards::allowlist::{Contracts, ToolPattern};
 use crate::guards::pins::{self, INSTRUCTIONS_PIN_NAME};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{self, ServerName, ToolName};
-use crate::model::side::SideDoor;
-use crate::model::spelling::nearest;
+use crate::model::spelling::{nearest, nearest_match};
 use crate::schema::Schema;
+use denied::{SpokenOf, denied_groups, denied_in};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+mod denied;
 
 /// Tools in a warning at most.
 const MAX_TOOLS_NAMED: usize = 8;
@@ -112,7 +113,7 @@ impl KnownTools {
             denied: documents
                 .iter()
                 .flat_map(|document| denied_in(document, &denied_groups))
-                .map(|named| named.name)
+                .filter_map(|named| named.pattern())
                 .collect(),
         };
         let mut found = Vec::new();
@@ -149,6 +150,9 @@ impl KnownTools {
                 None => self.absent(name, spoken_of).into_iter().collect(),
             };
         };
+        if let Some(lost) = self.matching_nothing(name, &pattern, spoken_of) {
+            return vec![lost];
+        }
         let covered: Vec<(&ToolName, &Value)> = self
             .tools
             .iter()
@@ -236,36 +240,6 @@ impl KnownTools {
         })
     }
 
-    /// What is said of a name that is denied, if only a tool of nearly that name is there: it denies
-    /// nothing.
-    fn judge_denied(&self, named: NamedTool, spoken_of: &SpokenOf<'_>) -> Option<Problem> {
-        let NamedTool {
-            path,
-            name,
-            any_case,
-        } = named;
-        let (server, own) = ids::parts(&name)?;
-        let mut known = self.names_of(server);
-        let is_same = |tool: &String| tool == own || (any_case && tool.eq_ignore_ascii_case(own));
-        let is_there =
-            known.iter().any(is_same) || spoken_of.contracts.get(&ToolName::new(&name)).is_some();
-        spoken_of.leave_out(server, &mut known);
-        let near = nearest(own, &known).filter(|_| !is_there)?;
-        let near = full_name(server, near);
-        let message = match self.by {
-            KnownBy::Listing => format!("there is no tool `{name}`, so this denies nothing"),
-            KnownBy::Pins => {
-                format!("no pin is of a tool `{name}`, so this may deny nothing")
-            }
-        };
-        Some(Problem {
-            severity: self.severity(),
-            path,
-            message,
-            hint: Some(format!("did you mean `{near}`?")),
-        })
-    }
-
     /// How much it counts that a tool is not known: one that is denied, or that needs no pin, has
     /// none.
     fn severity(&self) -> Severity {
@@ -273,6 +247,46 @@ impl KnownTools {
             KnownBy::Listing => Severity::Error,
             KnownBy::Pins => Severity::Warning,
         }
+    }
+
+    /// What is said of a contract for several tools that is for none of those that are known. The
+    /// tool that was meant is under another contract, or under none.
+    fn matching_nothing(
+        &self,
+        name: &ToolName,
+        pattern: &ToolPattern,
+        spoken_of: &SpokenOf<'_>,
+    ) -> Option<Problem> {
+        let (server, own) = ids::parts(name.as_str())?;
+        let mut known = self.names_of(server);
+        let is_there = self.tools.keys().any(|tool| pattern.matches(tool.as_str()));
+        if is_there || known.is_empty() {
+            return None;
+        }
+        spoken_of.leave_out(server, &mut known);
+        let near = nearest_match(own, &known)
+            .map(|near| format!("did you mean `{}`?", full_name(server, near)));
+        let (severity, message) = match self.by {
+            KnownBy::Listing => {
+                let message = format!("`{server}` lists no tool that `{name}` names");
+                let severity = near.as_ref().map_or(Severity::Warning, |_| self.severity());
+                (severity, message)
+            }
+            KnownBy::Pins => {
+                near.as_ref()?;
+                let message = format!("no pin of `{server}` is of a tool that `{name}` names");
+                (self.severity(), message)
+            }
+        };
+        Some(Problem {
+            severity,
+            path: vec!["contracts".to_owned(), name.to_string()],
+            message,
+            hint: Some(near.unwrap_or_else(|| {
+                "compare the spelling with the server's listing, unless it waits for a tool to come"
+                    .to_owned()
+            })),
+        })
     }
 
     /// The server's own names of its tools.
@@ -283,23 +297,6 @@ impl KnownTools {
             .filter(|(of, _)| *of == server)
             .map(|(_, own)| own.to_owned())
             .collect()
-    }
-}
-
-/// The tools that a policy speaks of: none of them is what another name was meant to be.
-struct SpokenOf<'p> {
-    contracts: &'p Contracts,
-    denied: BTreeSet<String>,
-}
-
-impl SpokenOf<'_> {
-    /// Takes the server's tools out of `known` that are denied, or have a contract of their own.
-    fn leave_out(&self, server: &str, known: &mut Vec<String>) {
-        known.retain(|tool| {
-            let name = full_name(server, tool);
-            let has_own = self.contracts.name_of(&name) == Some(&name);
-            !has_own && !self.denied.contains(name.as_str())
-        });
     }
 }
 
@@ -343,70 +340,4 @@ fn together(
         }
     };
     found.into_iter().map(one).collect()
-}
-
-/// A tool that a list names, and where.
-struct NamedTool {
-    path: Vec<String>,
-    name: String,
-    /// Whether letters in another case are the same.
-    any_case: bool,
-}
-
-/// What the `deny`s of a file name, and the groups of it that some file denies.
-fn denied_in(document: &YamlDocument, denied_groups: &BTreeSet<String>) -> Vec<NamedTool> {
-    let mut found = Vec::new();
-    let (layers, groups) = (&document.tree()["layers"], &document.tree()["groups"]);
-    named_in(layers, false, &mut vec!["layers".to_owned()], &mut found);
-    for (name, tools) in groups.as_object().into_iter().flatten() {
-        if denied_groups.contains(name) {
-            let mut path = vec!["groups".to_owned(), name.clone()];
-            named_in(tools, false, &mut path, &mut found);
-        }
-    }
-    found
-}
-
-/// The groups that are denied, in any file.
-fn denied_groups(documents: &[&YamlDocument]) -> BTreeSet<String> {
-    let mut found = Vec::new();
-    for document in documents {
-        named_in(
-            &document.tree()["layers"],
-            false,
-            &mut Vec::new(),
-            &mut found,
-        );
-    }
-    let group = |named: NamedTool| named.name.strip_prefix(GROUP_PREFIX).map(str::to_owned);
-    found.into_iter().filter_map(group).collect()
-}
-
-/// The names in the `deny`s under `tree`. Those of side doors name no tools, and a pattern may be
-/// for tools to come.
-fn named_in(tree: &Value, any_case: bool, path: &mut Vec<String>, found: &mut Vec<NamedTool>) {
-    match tree {
-        Value::Object(members) => {
-            let any_case = any_case || members.get("ignore_case") == Some(&Value::Bool(true));
-            for (key, value) in members {
-                if key != "allow" && SideDoor::ALL.iter().all(|door| door.word() != key) {
-                    path.push(key.clone());
-                    named_in(value, any_case, path, found);
-                    path.pop();
-                }
-            }
-        }
-        Value::Array(names) => {
-            for (index, name) in names.iter().enumerate() {
-                if let Some(name) = name.as_str().filter(|name| !name.contains('*')) {
-                    found.push(NamedTool {
-                        path: path.iter().cloned().chain([index.to_string()]).collect(),
-                        name: name.to_owned(),
-                        any_case,
-                    });
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }

@@ -23,11 +23,15 @@ fn tools() -> Vec<Value> {
         },
     });
     let open = json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": true });
+    let text = json!({ "type": "string" });
+    let moving = json!({ "type": "object", "properties": {
+        "kind": { "enum": ["in", "out"] }, "reference": text, "token": text, "note": text } });
     vec![
         json!({ "name": "transfer", "inputSchema": transfer }),
         json!({ "name": "get_balance", "inputSchema": { "type": "object", "properties": { "iban": { "type": "string" } } } }),
         json!({ "name": "get_rates", "inputSchema": { "type": "object", "properties": { "currency": { "type": "string" } } } }),
         json!({ "name": "open", "inputSchema": open }),
+        json!({ "name": "move", "inputSchema": moving }),
         tool("delete_account"),
     ]
 }
@@ -36,7 +40,7 @@ fn tools() -> Vec<Value> {
 const SLIPS: &str = r#"
 groups: { away: [bank__delete_acount] }
 layers:
-  global: { deny: [bank__get_balanec, "bank__wipe*", "group:away"] }
+  global: { deny: [bank__get_balanec, "bank__wipe*", "bank__delet_*", "*__opne*", "group:away"] }
 contracts:
   bank__transfer:
     purpose: Pay.
@@ -68,6 +72,20 @@ contracts:
     secrets: []
     arguments: { properties: { b: { type: string } } }
     rules: [ { code: fine, when: "has(arguments.c) && arguments.c > 5" } ]
+  bank__move:
+    purpose: Move.
+    actions: [write]
+    additive: true
+    permission: anyone
+    secrets: [/tokn]
+    idempotency: { derive: arguments, upstream: { argument: refrence } }
+    variants:
+      by: /kind
+      cases:
+        in: { actions: [write] }
+        owt: { actions: [write], arguments: { properties: { note: { maximum: 5 } } } }
+  bank__gte_r*: { purpose: Look., actions: [read], secrets: [], owner_only: true }
+  bank__wait_*: { purpose: Look., actions: [read], secrets: [], owner_only: true }
   bank__delete_acocunt: { purpose: Away., actions: [read], secrets: [] }
   bank__yet_to_come: { purpose: Later., actions: [read], secrets: [] }
 "#;
