@@ -67,6 +67,9 @@ impl ExplainWalk<'_> {
         {
             return Some(self.unlike(never, value, chain + 1));
         }
+        if let Some(found) = self.dependent(members, value, chain) {
+            return Some(found);
+        }
         let when = members.get("if")?;
         let (part, link) = if self.holds(when, value, chain + 1)? {
             ("then", "because")
@@ -86,6 +89,54 @@ impl ExplainWalk<'_> {
             got: None,
             ..found
         })
+    }
+
+    /// A certain fault of `value` under what `members` ask of it beside one of its own members.
+    fn dependent(
+        &mut self,
+        members: &Map<String, Value>,
+        value: &Value,
+        chain: usize,
+    ) -> Option<Breach> {
+        let object = value.as_object()?;
+        let keywords: &[&str] = if self.reference_alone {
+            &["dependencies"]
+        } else {
+            &["dependentRequired", "dependentSchemas"]
+        };
+        let asked = keywords
+            .iter()
+            .filter_map(|keyword| members.get(*keyword)?.as_object())
+            .flatten();
+        for (name, asks) in asked.filter(|(name, _)| object.contains_key(*name)) {
+            let found = if let Value::Array(names) = asks {
+                let mut names = names.iter().filter_map(Value::as_str);
+                let absent = names.find(|name| !object.contains_key(*name));
+                absent.map(|absent| {
+                    self.violation(format!("the property `{}` to be present", shown(absent)))
+                })
+            } else {
+                self.find(asks, value, chain + 1)
+            };
+            if let Some(found) = found {
+                let got = found
+                    .got
+                    .map_or(String::new(), |got| format!(", got {got}"));
+                return Some(Breach {
+                    expected: shortened(
+                        format!(
+                            "{}{got}, because `{}` is present",
+                            found.expected,
+                            shown(name)
+                        ),
+                        CONDITION_CHARS_MAX,
+                    ),
+                    got: None,
+                    ..found
+                });
+            }
+        }
+        None
     }
 
     /// Whether `schema` takes `value`; none where that is not certain.
@@ -271,21 +322,23 @@ fn other_than(members: &Map<String, Value>) -> String {
                 names => format!("not all of the properties {} at once", names.join(", ")),
             }
         }
-        (Some(("const", value)), None) => format!("another value than {}", shown_value(value)),
-        (Some(("enum", Value::Array(values))), None) => format!("none of {}", listed(values)),
-        (Some(("pattern", Value::String(pattern))), None) => {
-            format!(
-                "text that does not match the pattern `{}`",
-                cut(pattern, 128)
-            )
-        }
         (Some(("properties", _)), _) | (Some(_), Some(("properties", _))) => {
             format!("not at once that {}", condition_of(members))
         }
-        _ => format!(
-            "what does not fit the part `not` of the schema, {}",
-            part(members)
-        ),
+        (None, _) if members.get("type").is_some_and(Value::is_string) => {
+            let kind = members["type"].as_str().unwrap_or_default();
+            format!("another type than {}", shown(kind))
+        }
+        (said, more) => {
+            let only = said.filter(|_| more.is_none());
+            only.and_then(|(keyword, said)| opposite(keyword, said))
+                .unwrap_or_else(|| {
+                    format!(
+                        "what does not fit the part `not` of the schema, {}",
+                        part(members)
+                    )
+                })
+        }
     }
 }
 
@@ -331,22 +384,54 @@ fn condition_of(members: &Map<String, Value>) -> String {
 /// What is said of one property, if it is said in a word.
 fn says(name: &str, schema: &Map<String, Value>) -> Option<String> {
     let name = shown(name);
-    let mut said = bounding(schema).filter(|(keyword, _)| *keyword != "type");
-    match (said.next(), said.next()) {
-        (Some(("const", value)), None) => Some(format!("`{name}` is {}", shown_value(value))),
-        (Some(("enum", Value::Array(values))), None) => {
-            Some(format!("`{name}` is one of {}", listed(values)))
-        }
-        (Some(("pattern", Value::String(pattern))), None) => Some(format!(
-            "`{name}` matches the pattern `{}`",
-            cut(pattern, 128)
-        )),
-        (None, _) => {
-            let kind = schema.get("type").and_then(Value::as_str)?;
-            Some(format!("`{name}` is of the type {}", shown(kind)))
-        }
-        _ => None,
+    let said: Option<Vec<String>> = bounding(schema)
+        .filter(|(keyword, _)| *keyword != "type")
+        .map(|(keyword, said)| phrase(keyword, said))
+        .collect();
+    let said = said?;
+    if said.is_empty() {
+        let kind = schema.get("type").and_then(Value::as_str)?;
+        return Some(format!("`{name}` is of the type {}", shown(kind)));
     }
+    Some(format!("`{name}` {}", said.join(" and ")))
+}
+
+/// What one keyword says of a value.
+fn phrase(keyword: &str, said: &Value) -> Option<String> {
+    Some(match (keyword, said) {
+        ("const", value) => format!("is {}", shown_value(value)),
+        ("enum", Value::Array(values)) => format!("is one of {}", listed(values)),
+        ("pattern", Value::String(pattern)) => {
+            format!("matches the pattern `{}`", cut(pattern, 128))
+        }
+        ("minimum", limit) => format!("is at least {limit}"),
+        ("maximum", limit) => format!("is at most {limit}"),
+        ("exclusiveMinimum", limit) => format!("is more than {limit}"),
+        ("exclusiveMaximum", limit) => format!("is less than {limit}"),
+        ("minLength", limit) => format!("is at least {limit} characters long"),
+        ("maxLength", limit) => format!("is at most {limit} characters long"),
+        _ => return None,
+    })
+}
+
+/// What passes where a value must not be as one keyword says.
+fn opposite(keyword: &str, said: &Value) -> Option<String> {
+    Some(match (keyword, said) {
+        ("const", value) => format!("another value than {}", shown_value(value)),
+        ("enum", Value::Array(values)) => format!("none of {}", listed(values)),
+        ("pattern", Value::String(pattern)) => format!(
+            "text that does not match the pattern `{}`",
+            cut(pattern, 128)
+        ),
+        // What is no number fits these, too.
+        ("minimum", limit) => format!("a number less than {limit}"),
+        ("maximum", limit) => format!("a number more than {limit}"),
+        ("exclusiveMinimum", limit) => format!("a number of at most {limit}"),
+        ("exclusiveMaximum", limit) => format!("a number of at least {limit}"),
+        ("minLength", limit) => format!("text of less than {limit} characters"),
+        ("maxLength", limit) => format!("text of more than {limit} characters"),
+        _ => return None,
+    })
 }
 
 /// A part of a schema as its author wrote it.

@@ -49,11 +49,41 @@ fn cases() -> Vec<(Value, Value, &'static str, &'static str)> {
             "",
             "not at once that `a` is 1 and `b` is 2",
         ),
+    ]
+}
+
+/// The same of `not` over numbers.
+fn of_numbers() -> Vec<(Value, Value, &'static str, &'static str)> {
+    vec![
         (
             json!({ "properties": { "n": { "not": { "minimum": 5 } } } }),
             json!({ "n": 6 }),
             "/n",
-            "what does not fit the part `not` of the schema, {\"minimum\":5}",
+            "a number less than 5",
+        ),
+        (
+            json!({ "properties": { "n": { "not": { "exclusiveMaximum": 5 } } } }),
+            json!({ "n": 1 }),
+            "/n",
+            "a number of at least 5",
+        ),
+        (
+            json!({ "properties": { "n": { "not": { "type": "string" } } } }),
+            json!({ "n": "x" }),
+            "/n",
+            "another type than string",
+        ),
+        (
+            json!({ "not": { "properties": { "n": { "minimum": 5, "maximum": 9 }, "mode": { "const": "x" } }, "required": ["n", "mode"] } }),
+            json!({ "n": 6, "mode": "x" }),
+            "",
+            "not at once that `n` is at least 5 and is at most 9 and `mode` is \"x\"",
+        ),
+        (
+            json!({ "properties": { "n": { "not": { "multipleOf": 5, "minimum": 1 } } } }),
+            json!({ "n": 10 }),
+            "/n",
+            "what does not fit the part `not` of the schema, {\"multipleOf\":5,\"minimum\":1}",
         ),
     ]
 }
@@ -79,6 +109,25 @@ fn conditional() -> Vec<(Value, Value, &'static str, &'static str)> {
             "true or false, got a string, unless `mode` is \"delete\"",
         ),
         (
+            json!({ "if": { "properties": { "amount": { "exclusiveMinimum": 1000 } }, "required": ["amount"] },
+                "then": { "required": ["reason"] } }),
+            json!({ "amount": 1001 }),
+            "",
+            "the property `reason` to be present, because `amount` is more than 1000",
+        ),
+        (
+            json!({ "dependentRequired": { "force": ["reason"] } }),
+            json!({ "force": true }),
+            "",
+            "the property `reason` to be present, because `force` is present",
+        ),
+        (
+            json!({ "dependentSchemas": { "force": { "properties": { "count": { "maximum": 1 } } } } }),
+            json!({ "force": true, "count": 2 }),
+            "/count",
+            "at most 1, because `force` is present",
+        ),
+        (
             kinds,
             json!({ "kind": "b", "id": 1 }),
             "/id",
@@ -90,7 +139,8 @@ fn conditional() -> Vec<(Value, Value, &'static str, &'static str)> {
 /// Issue 15 part 5: an agent reads which part refuses its call, and what would pass.
 #[test]
 fn a_condition_says_which_part_it_is_and_what_would_pass() {
-    for (schema, arguments, pointer, expected) in cases().into_iter().chain(conditional()) {
+    let all = [cases(), of_numbers(), conditional()];
+    for (schema, arguments, pointer, expected) in all.into_iter().flatten() {
         let (place, words) = fault(&schema, &arguments);
         assert_eq!(
             (place.as_str(), words.as_str()),
