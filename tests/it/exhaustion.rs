@@ -58,6 +58,7 @@ async fn prepared_with(tools: &[(&str, &str, Behaviour)], more: &str) -> (ToolSe
     let setup = Setup::new()
         .server("oracle", &oracle)
         .contracts(&contracts)
+        .unwatched()
         .callers(&format!(
             "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
         ))

@@ -191,6 +191,7 @@ async fn remembering() -> (ToolServer, Gate) {
     let setup = Setup::new()
         .server("oracle", &oracle)
         .policy(&policy)
+        .unwatched()
         .callers(&format!(
             "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
         ))

@@ -81,8 +81,10 @@ async fn a_loop_of_replays_comes_to_an_end() {
     ] {
         let bank = Bank::of(contracts, "").await;
         let read = looping(&bank.agent(), "bank__note", meta).await;
-        // The first answer, and that nothing ran now all other times.
-        assert_eq!(read, (100, "loop_detected".to_owned()), "{contracts}");
+        // The first answer, and that nothing ran now all other times. A replay is counted while it is
+        // answered: a quick agent's next call may come before that.
+        assert!((100..=102).contains(&read.0), "{read:?}: {contracts}");
+        assert_eq!(read.1, "loop_detected", "{contracts}");
         assert_eq!(bank.server.executions(), 1);
         assert_eq!(bank.task().await["steps"], 1, "a replay takes no budget");
     }
