@@ -422,7 +422,7 @@ async fn a_resolution_is_said_in_full() {
         &["resolve", id, "--applied", "--abandon", "--why", "w"],
         &["resolve", id, "--abandon", "--why", "w", "--result", "{}"],
         &["resolve", "0198", "--abandon", "--why", "w"],
-        &["list", "--state", "completed"],
+        &["list", "--state", "sleeping"],
     ] {
         let (code, _, err) = words(&setup.run(&[&["calls"], wrong].concat()).await);
         assert_eq!(code, 2, "{wrong:?}: {err}");
