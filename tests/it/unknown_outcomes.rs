@@ -414,7 +414,7 @@ async fn an_incident_of_duplicates_is_seen_within_the_minute() {
 
 #[tokio::test]
 async fn a_resolution_is_said_in_full() {
-    let setup = Setup::new();
+    let setup = Setup::new().mode("observe");
     let id = "0198f1a2-0000-7000-8000-000000000000";
     for wrong in [
         &["resolve", id, "--why", "w"][..],
