@@ -1,10 +1,17 @@
 //! What calls show of each other, without a socket.
 
 use super::*;
+use crate::model::clock::hands::TestClock;
 use crate::model::ids::ActionId;
 use crate::outlet::receipt::{Acknowledges, AgentConnection, AnswerWire};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// A clock that stands still: time passes by the runtime's paused one alone, however slow the machine
+/// is.
+fn still() -> Clock {
+    TestClock::new().clock()
+}
 
 fn call(name: &str) -> DoneCall {
     DoneCall {
@@ -46,7 +53,7 @@ fn a_call_shows_what_was_written_before_it_came() {
     remembers(&progress, place(), one, &written(1));
     remembers(&progress, place(), two, &written(2));
     remembers(&progress, place(), late, &written(9));
-    let shown = progress.shown(place(), two.key, at(5), Clock);
+    let shown = progress.shown(place(), two.key, at(5), still());
     assert_eq!(shown.read, [one]);
     assert!(shown.awaited.is_none());
     assert!(!progress.has_gone_on(place(), one));
@@ -109,7 +116,7 @@ fn an_agent_pushes_out_its_own_places() {
         let receipt = Receipt::new(false);
         remembers(&progress, place(), call(&number.to_string()), &receipt);
     }
-    let shown = progress.shown(place(), Digest::of(b"other"), at(5), Clock);
+    let shown = progress.shown(place(), Digest::of(b"other"), at(5), still());
     assert_eq!(shown.read, [first]);
 }
 
@@ -133,7 +140,7 @@ async fn went_on(acknowledged_after: u64, begun_after: Option<u64>) -> bool {
     connection.ends(receipt.clone());
     connection.flushed(Duration::from_secs(1), false);
     remembers(&progress, place(), one, &receipt);
-    let shown = progress.shown(place(), two.key, at(5), Clock);
+    let shown = progress.shown(place(), two.key, at(5), still());
     assert!(shown.read.is_empty() && shown.awaited.is_some());
     let acknowledges = async {
         tokio::time::sleep(Duration::from_millis(acknowledged_after)).await;
@@ -174,7 +181,7 @@ async fn few_calls_of_a_place_look_again() {
     connection.ends(receipt.clone());
     connection.flushed(Duration::from_secs(1), false);
     remembers(&progress, place(), call("one"), &receipt);
-    let looks = |_| progress.shown(place(), Digest::of(b"two"), at(5), Clock);
+    let looks = |_| progress.shown(place(), Digest::of(b"two"), at(5), still());
     let shown: Vec<_> = (0..2 * MAX_AWAITED_LOOKS).map(looks).collect();
     let awaited = shown.iter().filter(|shown| shown.awaited.is_some());
     assert_eq!(awaited.count(), MAX_AWAITED_LOOKS);
