@@ -59,6 +59,11 @@ struct MentionWalk<'s, 'l> {
 
 impl<'s> MentionWalk<'s, '_> {
     fn schema(&mut self, schema: &'s Value) {
+        self.each_keyword(schema, Self::keyword);
+    }
+
+    /// Walks the keywords of a schema, as deep and as far as the bounds let it.
+    fn each_keyword(&mut self, schema: &'s Value, step: impl Fn(&mut Self, &str, &'s Value)) {
         let Value::Object(members) = schema else {
             return;
         };
@@ -68,7 +73,7 @@ impl<'s> MentionWalk<'s, '_> {
         self.left -= 1;
         self.depth += 1;
         for (keyword, value) in members {
-            self.under(keyword, |walk| walk.keyword(keyword, value));
+            self.under(keyword, |walk| step(walk, keyword, value));
         }
         self.depth -= 1;
     }
@@ -140,33 +145,26 @@ impl<'s> MentionWalk<'s, '_> {
 
     /// The names of which a schema of names speaks.
     fn names_of(&mut self, schema: &'s Value) {
-        let Value::Object(members) = schema else {
-            return;
-        };
-        if self.left == 0 || self.depth == MAX_WALK_DEPTH {
-            return;
-        }
-        self.left -= 1;
-        self.depth += 1;
-        for (keyword, value) in members {
-            self.under(keyword, |walk| match (keyword.as_str(), value) {
-                ("enum", Value::Array(_)) => walk.names(value),
-                ("const", Value::String(name)) => walk.inside(name, None, Self::look),
-                ("pattern", Value::String(pattern)) => {
-                    if let Some(compiled) = NamePattern::compile(pattern) {
-                        walk.inside(pattern, Some(compiled), Self::look);
-                    }
+        self.each_keyword(schema, Self::keyword_of_names);
+    }
+
+    fn keyword_of_names(&mut self, keyword: &str, value: &'s Value) {
+        match (keyword, value) {
+            ("enum", Value::Array(_)) => self.names(value),
+            ("const", Value::String(name)) => self.inside(name, None, Self::look),
+            ("pattern", Value::String(pattern)) => {
+                if let Some(compiled) = NamePattern::compile(pattern) {
+                    self.inside(pattern, Some(compiled), Self::look);
                 }
-                ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => {
-                    for (index, part) in parts.iter().enumerate() {
-                        walk.under(&index.to_string(), |walk| walk.names_of(part));
-                    }
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => {
+                for (index, part) in parts.iter().enumerate() {
+                    self.under(&index.to_string(), |walk| walk.names_of(part));
                 }
-                ("not" | "if" | "then" | "else", schema) => walk.names_of(schema),
-                _ => {}
-            });
+            }
+            ("not" | "if" | "then" | "else", schema) => self.names_of(schema),
+            _ => {}
         }
-        self.depth -= 1;
     }
 
     fn list(&mut self, parts: &'s [Value]) {
