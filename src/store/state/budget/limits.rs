@@ -1,0 +1,216 @@
+//! What a task may use, and whether one more call fits.
+
+use super::{Millis, Rate, TaskUsage};
+use crate::model::ids::ToolName;
+use serde::{Deserialize, Serialize};
+
+/// What a task may use, and each tool within it. Absent: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BudgetLimits {
+    /// Judged calls that reached this step.
+    pub steps: Option<u64>,
+    /// Calls sent.
+    pub tool_calls: Option<u64>,
+    /// Millionths of a unit of cost.
+    pub cost: Option<u64>,
+    /// Milliseconds since the task's first call.
+    pub duration: Option<u64>,
+    /// Failed calls.
+    pub failures: Option<u64>,
+    /// Failed calls since the last that did not fail.
+    pub failures_in_a_row: Option<u64>,
+    /// Calls of this tool.
+    pub calls_per_tool: Option<u64>,
+    /// How many calls of this tool may be made in a span of time.
+    pub rate: Option<Rate>,
+    /// Is the rate only counted, so that it never refuses?
+    pub is_only_counted: bool,
+    /// Milliseconds without a call after which the task has ended, and the next call begins another.
+    pub idle: Option<u64>,
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Price {
+    /// What the call counts as: `server__tool`, with `#` and its variant where that is counted by
+    /// itself.
+    pub tool: ToolName,
+    /// Millionths of a unit of cost, as far as known before the call.
+    pub cost: u64,
+}
+
+/// The parts of a budget, in the order in which they are asked: first those with which the task is over
+/// whatever it would call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    /// `max_steps`.
+    Steps,
+    /// `max_tool_calls`.
+    ToolCalls,
+    /// `max_duration`.
+    Duration,
+    /// `max_failures`.
+    Failures,
+    /// `max_failures_in_a_row`.
+    FailuresInARow,
+    /// `max_calls_per_task`.
+    CallsPerTool,
+    /// `max_cost`.
+    Cost,
+    /// `rate`.
+    Rate,
+}
+
+/// What is left of a task's budget; absent where there is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remaining {
+    /// Steps.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub steps: Option<u64>,
+    /// Calls, of any tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool_calls: Option<u64>,
+    /// Millionths of a unit of cost.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cost: Option<u64>,
+    /// Milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub duration: Option<u64>,
+    /// Failures.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failures: Option<u64>,
+    /// Failures in a row.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failures_in_a_row: Option<u64>,
+    /// Calls of this tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls_per_tool: Option<u64>,
+}
+
+impl Remaining {
+    /// What is left once a call at `price` has taken its part.
+    #[must_use]
+    pub fn after(self, price: &Price) -> Self {
+        let less = |left: Option<u64>, used: u64| left.map(|left| left.saturating_sub(used));
+        Self {
+            steps: less(self.steps, 1),
+            tool_calls: less(self.tool_calls, 1),
+            cost: less(self.cost, price.cost),
+            calls_per_tool: less(self.calls_per_tool, 1),
+            ..self
+        }
+    }
+}
+
+/// A budget that one more call would overrun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which part; the first in the order of [`Dimension`].
+    pub dimension: Dimension,
+    /// All parts that are used up besides, in that order; a rate only where nothing else is.
+    pub others: Box<[Dimension]>,
+    /// What is left in all parts.
+    pub remaining: Remaining,
+    /// In how many milliseconds the call would fit; only a rate gives way with time.
+    pub after: Option<u64>,
+}
+
+impl BudgetLimits {
+    /// Whether one more call at `price` fits; what is left before it.
+    pub fn admit(
+        &self,
+        task: Option<&TaskUsage>,
+        price: &Price,
+        now: Millis,
+    ) -> Result<Remaining, Exceeded> {
+        let fresh = TaskUsage::new(now);
+        // A rate is over time, not over a task: what was used of it stays used when the task ends.
+        let used = task.unwrap_or(&fresh).used(&price.tool);
+        let task = self.current(task, now).unwrap_or(&fresh);
+        let remaining = self.remaining(task, &price.tool, now);
+        let short = |left: Option<u64>, need: u64| left.is_some_and(|left| left < need);
+        // Then nothing more may be called, what costs nothing neither.
+        let is_overspent = self.cost.is_some_and(|most| task.cost > most);
+        let exceeded = [
+            (Dimension::Steps, short(remaining.steps, 1)),
+            (Dimension::ToolCalls, short(remaining.tool_calls, 1)),
+            (Dimension::Duration, short(remaining.duration, 1)),
+            (Dimension::Failures, short(remaining.failures, 1)),
+            (
+                Dimension::FailuresInARow,
+                short(remaining.failures_in_a_row, 1),
+            ),
+            (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
+            (
+                Dimension::Cost,
+                is_overspent || short(remaining.cost, price.cost),
+            ),
+        ];
+        let mut exceeded = exceeded
+            .into_iter()
+            .filter_map(|(dimension, exceeded)| exceeded.then_some(dimension));
+        if let Some(dimension) = exceeded.next() {
+            return Err(Exceeded {
+                dimension,
+                others: exceeded.collect(),
+                remaining,
+                after: None,
+            });
+        }
+        let rate = self.rate.filter(|_| !self.is_only_counted);
+        match rate.map(|rate| used.wait(rate, now)) {
+            Some(wait) if wait > 0 => Err(Exceeded {
+                dimension: Dimension::Rate,
+                others: Box::default(),
+                remaining,
+                after: Some(wait),
+            }),
+            _ => Ok(remaining),
+        }
+    }
+
+    /// What is left of `task` for a call of `tool`.
+    pub fn remaining(&self, task: &TaskUsage, tool: &ToolName, now: Millis) -> Remaining {
+        let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
+        Remaining {
+            steps: left(self.steps, task.steps),
+            tool_calls: left(self.tool_calls, task.calls),
+            cost: left(self.cost, task.cost),
+            duration: left(self.duration, now.saturating_sub(task.began)),
+            failures: left(self.failures, task.failures),
+            failures_in_a_row: left(self.failures_in_a_row, task.failures_in_a_row),
+            calls_per_tool: left(self.calls_per_tool, task.used(tool).calls),
+        }
+    }
+
+    /// The same rate, and no limit: what is counted with these is counted right, and always fits.
+    #[must_use]
+    pub fn only_counted(&self) -> Self {
+        Self {
+            rate: self.rate,
+            is_only_counted: true,
+            idle: self.idle,
+            ..Self::default()
+        }
+    }
+
+    /// Whether anything is limited.
+    pub fn is_limited(&self) -> bool {
+        let limits = Self {
+            idle: None,
+            ..self.clone()
+        };
+        limits != Self::default()
+    }
+
+    /// The task as it goes on at `now`; none when there is none, or it has ended. What an operator
+    /// has stopped stays so.
+    pub fn current<'a>(&self, task: Option<&'a TaskUsage>, now: Millis) -> Option<&'a TaskUsage> {
+        let goes_on = |task: &&TaskUsage| {
+            let is_idle = |idle: u64| task.last.saturating_add(idle) <= now;
+            task.stopped.is_some() || !self.idle.is_some_and(is_idle)
+        };
+        task.filter(goes_on)
+    }
+}
