@@ -20,6 +20,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
     );
     let session = Digest::of_parts("session", &[&caller.to_le_bytes()]);
     let intent = Intent {
+        account: None,
         key,
         fingerprint: key,
         action,

@@ -16,8 +16,7 @@ pub(in crate::gate) mod taken;
 
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
-use crate::gate::effects::bill::Bill;
-use crate::gate::effects::bill::{Reserved, read, reservation};
+use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
 use crate::gate::effects::kin::{HeldKeys, KinStand};
 use crate::gate::effects::observed::ObservedCalls;
@@ -26,10 +25,10 @@ use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
 use crate::guards::approval::Approved;
-use crate::guards::budget::shown;
+use crate::guards::budget::{UsedBudget, shown};
 use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::{CallPlace, Keyed, Regime};
-use crate::guards::task::{Belonging, stopped_by};
+use crate::guards::task::{Belonging, account_of, stopped_by};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
@@ -40,7 +39,7 @@ use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
 use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
-use crate::store::state::budget::{Exceeded, TaskUsage};
+use crate::store::state::budget::Exceeded;
 use crate::store::state::claim::Kinship;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
@@ -140,21 +139,23 @@ impl Effects {
             asked = asked.without_steps();
         }
         let is_only_counted = !rules.side_effect && !asked.has_written_limits(is_usual);
-        let known = self.known(task, is_only_counted).await?;
+        let account = asked.account.is_some();
+        let account = account.then(|| account_of(&call.origin.caller));
+        let payers = StoreKeys {
+            account,
+            ..of_task(task)
+        };
+        let known = self.known(payers, is_only_counted).await?;
         let now = self.store.now();
-        let before = known.filter(|known| asked.limits.current(Some(known), now).is_some());
-        if let Some(stopped) = before.as_ref().and_then(|task| task.stopped.as_ref()) {
-            return Err(stopped_by(stopped));
+        if let Some(stopped) = known.stopped(&asked, now) {
+            return Err(stopped);
         }
-        if asked.limits.is_limited() {
-            let fresh = TaskUsage::new(now);
-            let left =
-                asked
-                    .limits
-                    .remaining(before.as_deref().unwrap_or(&fresh), &asked.price.tool, now);
-            found.remaining = Some(shown(&left));
+        if asked.is_limited() {
+            found.remaining = Some(shown(&asked.left(known.budget(), now)));
         }
-        let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
+        let before = known.task;
+        let before = before.filter(|known| asked.limits.current(Some(known), now).is_some());
+        let is_counted = asked.is_limited() || policy.repetition.is_watching();
         found.usage = Usage {
             used: is_counted.then(|| {
                 before
@@ -172,6 +173,7 @@ impl Effects {
             },
             asked,
             before,
+            account,
             watched: policy.repetition.is_watching(),
             is_only_counted,
             origin: bill::origin(call, task_source),
@@ -179,17 +181,20 @@ impl Effects {
         })
     }
 
-    /// The task as it stands; of a read that `is_only_counted` mostly without asking the store.
-    async fn known(
-        &self,
-        task: Digest,
-        is_only_counted: bool,
-    ) -> Result<Option<Arc<TaskUsage>>, Refusal> {
-        if is_only_counted {
-            return self.reads.usage(task).await.map_err(unavailable);
+    /// What the payers have used; of a read that `is_only_counted` mostly without asking the store.
+    async fn known(&self, payers: StoreKeys, is_only_counted: bool) -> Result<UsedBefore, Refusal> {
+        if let Some(task) = payers.task.filter(|_| is_only_counted) {
+            let task = self.reads.usage(task).await.map_err(unavailable)?;
+            return Ok(UsedBefore {
+                task,
+                account: None,
+            });
         }
-        let known = self.look(of_task(task)).await?.task;
-        Ok(known.map(Arc::new))
+        let view = self.look(payers).await?;
+        Ok(UsedBefore {
+            task: view.task.map(Arc::new),
+            account: view.account.map(Arc::new),
+        })
     }
 
     pub(in crate::gate) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
@@ -210,7 +215,7 @@ impl Effects {
         if bill.is_only_counted {
             return Ok(Some(read(bill)));
         }
-        let (mut reserve, mut reserved) = reservation(bill, bill.limits().clone());
+        let (mut reserve, mut reserved) = reservation(bill, |asked| bill.limits_of(asked).clone());
         reserve.hold = hold;
         match self
             .store
@@ -242,7 +247,7 @@ impl Effects {
         if bill.is_only_counted {
             return Some(read(bill));
         }
-        let (reserve, mut reserved) = reservation(bill, bill.asked.limits.only_counted());
+        let (reserve, mut reserved) = reservation(bill, |asked| asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
         let event = counted.ok()?.ok()?;
         reserved.since = event.at();
@@ -253,15 +258,14 @@ impl Effects {
     /// nobody is told of more.
     async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
         if let (true, Ok(view)) = (
-            bill.asked.limits.is_limited(),
-            self.store.load_view(of_task(bill.task)).await,
-        ) && let Some(task) = view.task
-        {
-            *left = Some(shown(&bill.asked.limits.remaining(
-                &task,
-                &bill.asked.price.tool,
-                self.store.now(),
-            )));
+            bill.asked.is_limited(),
+            self.store.load_view(bill.payers()).await,
+        ) {
+            let used = UsedBudget {
+                task: view.task.as_ref(),
+                account: view.account.as_ref(),
+            };
+            *left = Some(shown(&bill.asked.left(used, self.store.now())));
         }
     }
 
@@ -318,6 +322,7 @@ impl Effects {
             ttl: millis(keyed.ttl()),
             keep: millis(keyed.keep()),
             task: bill.task,
+            account: bill.account_demand(|asked| bill.limits_of(asked).clone()),
             session,
             fence,
             hold: approved.hold(),

@@ -10,7 +10,10 @@ use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 pub(crate) use crate::model::rate::RateSettings;
-use crate::store::state::budget::{BudgetLimits, MICROS_PER_UNIT, Price, Rate};
+use crate::store::state::Millis;
+use crate::store::state::budget::{
+    BudgetLimits, Exceeded, MICROS_PER_UNIT, Price, Rate, Remaining, TaskUsage,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -69,6 +72,17 @@ pub struct BudgetDemand {
     pub firm: BudgetLimits,
     /// What the limits would be for a tool that changes nothing; the same for such a tool.
     reads: BudgetLimits,
+    /// What it asks of the account of its user, where that is limited.
+    pub account: Option<Box<BudgetDemand>>,
+}
+
+/// What was used before a call; none where nothing was.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UsedBudget<'a> {
+    /// By its task.
+    pub task: Option<&'a TaskUsage>,
+    /// By all tasks of its user.
+    pub account: Option<&'a TaskUsage>,
 }
 
 impl BudgetDemand {
@@ -80,6 +94,51 @@ impl BudgetDemand {
         self
     }
 
+    /// Whether one more call fits what its task has `used`, and its user's account; what is left of
+    /// both before it.
+    pub fn admit(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
+        self.fits(used, now, |demand| &demand.limits)
+    }
+
+    /// The same by the limits at which no person is asked.
+    pub fn admit_firmly(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
+        self.fits(used, now, |demand| &demand.firm)
+    }
+
+    fn fits(
+        &self,
+        used: UsedBudget<'_>,
+        now: Millis,
+        limits: fn(&Self) -> &BudgetLimits,
+    ) -> Result<Remaining, Exceeded> {
+        let left = limits(self).admit(used.task, &self.price, now)?;
+        let Some(account) = &self.account else {
+            return Ok(left);
+        };
+        let of_user = limits(account).admit(used.account, &account.price, now)?;
+        Ok(left.and(of_user))
+    }
+
+    /// What is left of both, whether or not the call fits.
+    pub fn left(&self, used: UsedBudget<'_>, now: Millis) -> Remaining {
+        let own = self.left_of_own(used.task, now);
+        match &self.account {
+            Some(account) => own.and(account.left_of_own(used.account, now)),
+            None => own,
+        }
+    }
+
+    fn left_of_own(&self, used: Option<&TaskUsage>, now: Millis) -> Remaining {
+        let fresh = TaskUsage::new(now);
+        let task = self.limits.current(used, now).unwrap_or(&fresh);
+        self.limits.remaining(task, &self.price.tool, now)
+    }
+
+    /// Whether anything limits the call.
+    pub fn is_limited(&self) -> bool {
+        self.limits.is_limited() || self.account.is_some()
+    }
+
     /// Whether a file limits the call; `usual`: are its steps those of a task about which nothing is
     /// written?
     pub fn has_written_limits(&self, usual: bool) -> bool {
@@ -87,7 +146,7 @@ impl BudgetDemand {
             steps: self.limits.steps.filter(|_| !usual),
             ..self.limits.clone()
         };
-        limits.is_limited()
+        limits.is_limited() || self.account.is_some()
     }
 
     /// The same without a limit of steps.
@@ -238,15 +297,28 @@ impl Rule {
             tool: counted.unwrap_or_else(|| tool.clone()),
             cost: self.cost,
         };
+        let holds = |action| changes || action != LimitAction::Degrade;
+        let is_firm = |action| match action {
+            LimitAction::Stop => true,
+            LimitAction::Degrade => changes,
+            LimitAction::Ask => false,
+        };
+        let holds_reads = |action| action != LimitAction::Degrade;
+        let account = || {
+            Some(Box::new(BudgetDemand {
+                limits: tasks.user_limits(caller, holds)?,
+                price: price.clone(),
+                firm: tasks.user_limits(caller, is_firm)?,
+                reads: tasks.user_limits(caller, holds_reads)?,
+                account: None,
+            }))
+        };
         BudgetDemand {
-            limits: own(tasks.limits(caller, |action| changes || action != LimitAction::Degrade)),
+            account: account(),
+            limits: own(tasks.limits(caller, holds)),
+            firm: own(tasks.limits(caller, is_firm)),
+            reads: own(tasks.limits(caller, holds_reads)),
             price,
-            firm: own(tasks.limits(caller, |action| match action {
-                LimitAction::Stop => true,
-                LimitAction::Degrade => changes,
-                LimitAction::Ask => false,
-            })),
-            reads: own(tasks.limits(caller, |action| action != LimitAction::Degrade)),
         }
     }
 

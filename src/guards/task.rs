@@ -196,6 +196,12 @@ fn usable<'a>(name: &'a str, place: &str) -> Result<Cow<'a, str>, Refusal> {
     Ok(Cow::Borrowed(name))
 }
 
+/// The account of `caller`'s user: what counts all calls of an agent for one user, whatever they belong
+/// to. Those without a user have one account.
+pub(crate) fn account_of(caller: &Caller) -> Digest {
+    key_of(caller, b"user", "")
+}
+
 fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
     let kind: &[u8] = match source {
         TaskSource::Task => b"task",
@@ -205,6 +211,13 @@ fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
         TaskSource::Trace => b"trace",
         TaskSource::Agent => b"agent",
     };
+    TaskOrSession {
+        key: key_of(caller, kind, name),
+        source,
+    }
+}
+
+fn key_of(caller: &Caller, kind: &[u8], name: &str) -> Digest {
     let tenant = caller.tenant.as_ref().map(TenantId::as_str);
     let has_tenant: &[u8] = if tenant.is_some() { b"tenant" } else { b"none" };
     let tenant = tenant.unwrap_or_default().as_bytes();
@@ -215,10 +228,7 @@ fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
         kind,
         name.as_bytes(),
     ];
-    TaskOrSession {
-        key: caller.digest("toolgate task", &parts),
-        source,
-    }
+    caller.digest("toolgate task", &parts)
 }
 
 #[cfg(test)]

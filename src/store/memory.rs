@@ -53,6 +53,9 @@ impl Store for MemoryStore {
             let mut table = self.table.lock();
             let mut place = command.place();
             if let Some(claim) = table.view(place).claim {
+                place.account = place
+                    .account
+                    .or(claim.account.filter(|_| place.task.is_none()));
                 place.task = place.task.or(Some(claim.task));
             }
             let now = self.time.now();

@@ -3,6 +3,7 @@
 //! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`StoreView`] a
 //! command names, decide, make the event durable and keep what was applied.
 
+pub mod account;
 mod apply;
 pub mod budget;
 pub mod claim;
@@ -18,6 +19,7 @@ pub use apply::apply;
 
 use crate::model::digest::Digest;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
+use account::{AccountDemand, AccountShare};
 use budget::{BudgetLimits, Exceeded, Price, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
 use command::{
@@ -41,6 +43,8 @@ pub struct StoreKeys {
     pub call: Option<Digest>,
     /// The task that pays.
     pub task: Option<Digest>,
+    /// The account of the user that pays beside it.
+    pub account: Option<Digest>,
     /// The session whose fence counts.
     pub session: Option<Digest>,
     /// The key under which a call is held.
@@ -54,6 +58,8 @@ pub struct StoreView {
     pub claim: Option<Claim>,
     /// The task.
     pub task: Option<TaskUsage>,
+    /// The user's account.
+    pub account: Option<TaskUsage>,
     /// The session.
     pub session: Option<SessionFence>,
     /// What is held.
@@ -222,25 +228,51 @@ fn begins(known: Option<&TaskUsage>, origin: Option<&TaskOrigin>) -> Option<Task
     known.is_none().then(|| origin.cloned().unwrap_or_default())
 }
 
-/// Step 9: what an operator has stopped goes no further, and what does not fit neither. Gives whose
-/// task begins, if one does.
+/// Step 9: what an operator has stopped goes no further, and what does not fit neither; first the task
+/// is asked, then the account of its user. Gives whose task begins, if one does, and the account.
 fn admitted(
-    limits: &BudgetLimits,
-    price: &Price,
-    origin: Option<&TaskOrigin>,
+    asked: &Asked<'_>,
     view: &StoreView,
     now: Millis,
-) -> Result<Option<TaskOrigin>, CommandRefusal> {
-    let known = limits.current(view.task.as_ref(), now);
+) -> Result<(Option<TaskOrigin>, Option<AccountShare>), CommandRefusal> {
+    let known = fitting(asked.limits, view.task.as_ref(), asked.price, now)?;
+    let task = begins(known, asked.origin);
+    let Some(account) = asked.account else {
+        return Ok((task, None));
+    };
+    let known = fitting(&account.limits, view.account.as_ref(), asked.price, now)?;
+    let share = AccountShare {
+        key: account.key,
+        begins: begins(known, Some(&account.origin)),
+    };
+    Ok((task, Some(share)))
+}
+
+/// What a call asks of who pays for it.
+struct Asked<'a> {
+    limits: &'a BudgetLimits,
+    price: &'a Price,
+    origin: Option<&'a TaskOrigin>,
+    account: Option<&'a AccountDemand>,
+}
+
+/// The task, or the account, as it goes on, if it has room for one more call.
+fn fitting<'a>(
+    limits: &BudgetLimits,
+    task: Option<&'a TaskUsage>,
+    price: &Price,
+    now: Millis,
+) -> Result<Option<&'a TaskUsage>, CommandRefusal> {
+    let known = limits.current(task, now);
     if let Some(stopped) = known.and_then(|task| task.stopped.as_ref())
         && !limits.is_only_counted
     {
         return Err(CommandRefusal::Stopped(stopped.clone()));
     }
     limits
-        .admit(view.task.as_ref(), price, now)
+        .admit(task, price, now)
         .map_err(|exceeded| CommandRefusal::Budget(Box::new(exceeded)))?;
-    Ok(begins(known, origin))
+    Ok(known)
 }
 
 /// Step 12: everything that the steps before found is found again, in their order, in one
@@ -257,12 +289,17 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         return Err(CommandRefusal::Taken(standing));
     };
     // A later round of one call has paid already.
-    let (cost, begins) = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
-        (claim.reserved, None)
+    let paid = view.claim.as_ref().filter(|_| round > 0);
+    let (cost, (begins, account)) = if let Some(claim) = paid {
+        (claim.reserved, (None, None))
     } else {
-        let (limits, price) = (&intent.limits, &intent.price);
-        let begins = admitted(limits, price, intent.origin.as_ref(), view, now)?;
-        (price.cost, begins)
+        let asked = Asked {
+            limits: &intent.limits,
+            price: &intent.price,
+            origin: intent.origin.as_ref(),
+            account: intent.account.as_deref(),
+        };
+        (intent.price.cost, admitted(&asked, view, now)?)
     };
     if intent.hold.is_some() {
         let stands = hold::hold_status(view.hold.as_ref(), now);
@@ -282,6 +319,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         ttl: intent.ttl,
         keep: intent.keep,
         task: intent.task,
+        account,
         session: intent.session,
         fence: intent.fence,
         hold: intent.hold,
@@ -318,6 +356,7 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
         key: settle.key,
         action: settle.action,
         task: claim.task,
+        account: claim.account,
         session: claim.session,
         at: now,
         phase: settle.phase.clone(),
@@ -336,8 +375,13 @@ fn reserved(
     view: &StoreView,
     now: Millis,
 ) -> Result<BudgetReserved, CommandRefusal> {
-    let (limits, price) = (&reserve.limits, &reserve.price);
-    let begins = admitted(limits, price, reserve.origin.as_ref(), view, now)?;
+    let asked = Asked {
+        limits: &reserve.limits,
+        price: &reserve.price,
+        origin: reserve.origin.as_ref(),
+        account: reserve.account.as_deref(),
+    };
+    let (begins, account) = admitted(&asked, view, now)?;
     if reserve.hold.is_some() {
         let stands = hold::hold_status(view.hold.as_ref(), now);
         if stands != HoldStatus::Allowed {
@@ -346,6 +390,7 @@ fn reserved(
     }
     Ok(BudgetReserved {
         task: reserve.task,
+        account,
         tool: reserve.price.tool.clone(),
         cost: reserve.price.cost,
         rate: 0,
@@ -370,6 +415,7 @@ fn tallied(tally: &TaskTally, view: &StoreView, now: Millis) -> ReadsTallied {
 fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
     BudgetSettled {
         task: spend.task,
+        account: spend.account,
         tool: spend.tool.clone(),
         charge: spend.charge,
         failed: spend.failed,

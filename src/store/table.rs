@@ -47,6 +47,7 @@ impl StateTable {
         StoreView {
             claim: known(&self.claims, place.call),
             task: known(&self.tasks, place.task),
+            account: known(&self.tasks, place.account),
             session: known(&self.sessions, place.session),
             hold: known(&self.holds, place.hold),
             waiting: WaitingHolds::default(),
@@ -125,6 +126,7 @@ impl StateTable {
         }
         keep(&mut self.claims, place.call, view.claim, change);
         keep(&mut self.tasks, place.task, view.task, change);
+        keep(&mut self.tasks, place.account, view.account, change);
         keep(&mut self.holds, place.hold, view.hold, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
             self.token = self.token.max(session.token);
@@ -153,9 +155,8 @@ impl StateTable {
         let claim = place
             .call
             .and_then(|key| Some(self.claims.get(&key)?.change));
-        let task = place
-            .task
-            .and_then(|key| Some(self.tasks.get(&key)?.change));
+        let used = |key: Option<Digest>| Some(self.tasks.get(&key?)?.change);
+        let task = used(place.task).max(used(place.account));
         let session = place
             .session
             .and_then(|key| Some(self.sessions.get(&key)?.change));
@@ -175,7 +176,8 @@ impl StateTable {
             .claims
             .values()
             .filter(|kept| is_in_flight(&kept.value));
-        let paying: HashSet<Digest> = in_flight.map(|kept| kept.value.task).collect();
+        let paying = in_flight.map(|kept| [Some(kept.value.task), kept.value.account]);
+        let paying: HashSet<Digest> = paying.flatten().flatten().collect();
         let dropped = self
             .claims
             .extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));

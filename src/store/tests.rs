@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
+mod accounts;
 mod clocks;
 mod durable;
 mod holds;

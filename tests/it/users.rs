@@ -2,6 +2,7 @@
 //! (guarantees §3, §5, §7; threat-model §3C C4, C8).
 
 mod belongings;
+mod budgets;
 mod naming;
 mod records;
 

@@ -1,10 +1,10 @@
 //! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
-use crate::gate::effects::{Effects, exceed, unavailable};
+use crate::gate::effects::{Effects, exceed, of_task, unavailable};
 use crate::gate::record;
 use crate::gate::steps::late::LateCost;
-use crate::guards::budget::{BudgetDemand, shown};
+use crate::guards::budget::{BudgetDemand, UsedBudget, shown};
 use crate::guards::idempotency::CallPlace;
 use crate::guards::task::{Belonging, plan_full, stopped_by};
 use crate::mcp::canonical;
@@ -15,10 +15,11 @@ use crate::model::task::{TaskOrigin, TaskSource};
 use crate::policy::Policy;
 use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
-use crate::store::state::Millis;
+use crate::store::state::account::AccountDemand;
 use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, SeenCall, TaskUsage};
 use crate::store::state::command::{PlanCall, Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
+use crate::store::state::{Millis, StoreKeys};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) asked: BudgetDemand,
     /// The task so far, when that can matter.
     pub(in crate::gate) before: Option<Arc<TaskUsage>>,
+    /// The account of its user, where that is limited.
+    pub(in crate::gate) account: Option<Digest>,
     /// Does the loop detector watch?
     pub(in crate::gate) watched: bool,
     /// Is it a read that nothing written limits? It is counted once it has ended.
@@ -48,19 +51,77 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) over: Option<Dimension>,
 }
 
+/// What was used before a call: by its task, and by all tasks of its user where that is limited.
+#[derive(Default)]
+pub(in crate::gate) struct UsedBefore {
+    pub(in crate::gate) task: Option<Arc<TaskUsage>>,
+    pub(in crate::gate) account: Option<Arc<TaskUsage>>,
+}
+
+impl UsedBefore {
+    pub(in crate::gate) fn budget(&self) -> UsedBudget<'_> {
+        UsedBudget {
+            task: self.task.as_deref(),
+            account: self.account.as_deref(),
+        }
+    }
+
+    /// That a task or an account which goes on at `now` was stopped by an operator.
+    pub(in crate::gate) fn stopped(&self, asked: &BudgetDemand, now: Millis) -> Option<Refusal> {
+        let task = asked.limits.current(self.task.as_deref(), now);
+        let account = asked.account.as_ref();
+        let account = account.and_then(|asked| asked.limits.current(self.account.as_deref(), now));
+        let stopped = |task: &TaskUsage| task.stopped.as_ref().map(stopped_by);
+        task.and_then(stopped).or_else(|| account.and_then(stopped))
+    }
+}
+
 impl Bill {
     /// Whether anything has to know what it uses.
     pub(in crate::gate) fn is_counted(&self) -> bool {
-        self.watched || self.asked.limits.is_limited()
+        self.watched || self.asked.is_limited()
+    }
+
+    /// Who pays for it.
+    pub(in crate::gate) fn payers(&self) -> StoreKeys {
+        StoreKeys {
+            task: Some(self.task),
+            account: self.account,
+            ..StoreKeys::default()
+        }
     }
 
     /// The limits that hold for it: where a person is asked, all but those at which one is.
     pub(in crate::gate) fn limits(&self) -> &BudgetLimits {
+        self.limits_of(&self.asked)
+    }
+
+    /// The same of what is `asked` of its task, or of its user's account.
+    pub(in crate::gate) fn limits_of<'a>(&self, asked: &'a BudgetDemand) -> &'a BudgetLimits {
         if self.over.is_some() {
-            &self.asked.firm
+            &asked.firm
         } else {
-            &self.asked.limits
+            &asked.limits
         }
+    }
+
+    /// What it asks of its user's account within its `limits`.
+    pub(in crate::gate) fn account_demand(
+        &self,
+        limits: impl FnOnce(&BudgetDemand) -> BudgetLimits,
+    ) -> Option<Box<AccountDemand>> {
+        let (key, asked) = self.account.zip(self.asked.account.as_ref())?;
+        let origin = TaskOrigin {
+            named_by: "user".to_owned(),
+            name: None,
+            ..self.origin.clone()
+        };
+        let limits = limits(asked);
+        Some(Box::new(AccountDemand {
+            key,
+            limits,
+            origin,
+        }))
     }
 
     /// How long the task may go on at `now`, where that is limited.
@@ -87,26 +148,28 @@ impl Effects {
     ) -> Result<Option<Dimension>, Refusal> {
         let now = self.store.now();
         let known = if bill.is_only_counted {
-            bill.before.clone()
+            UsedBefore {
+                task: bill.before.clone(),
+                account: None,
+            }
         } else {
-            self.known(bill.task, false).await?
+            self.known(bill.payers(), false).await?
         };
-        let task = known.as_deref();
-        let current = bill.asked.limits.current(task, now);
-        if let Some(stopped) = current.and_then(|task| task.stopped.as_ref()) {
-            return Err(stopped_by(stopped));
+        if let Some(stopped) = known.stopped(&bill.asked, now) {
+            return Err(stopped);
         }
-        if !bill.asked.limits.is_limited() {
+        if !bill.asked.is_limited() {
             return Ok(None);
         }
-        match bill.asked.limits.admit(task, &bill.asked.price, now) {
+        let used = known.budget();
+        match bill.asked.admit(used, now) {
             Ok(before) => {
                 *left = Some(shown(&before.after(&bill.asked.price)));
                 Ok(None)
             }
             Err(exceeded) => {
                 // A limit at which a person is asked is not what the call is refused for.
-                let firm = match bill.asked.firm.admit(task, &bill.asked.price, now) {
+                let firm = match bill.asked.admit_firmly(used, now) {
                     Ok(_) => {
                         *left = Some(shown(&exceeded.remaining));
                         return Ok(Some(exceeded.dimension));
@@ -117,7 +180,7 @@ impl Effects {
                     },
                 };
                 let idle = bill.asked.limits.idle;
-                self.refused(bill.task, &bill.asked.price.tool, idle, task)
+                self.refused(bill.task, &bill.asked.price.tool, idle, used.task)
                     .await;
                 Err(exceed(bill, &firm, left))
             }
@@ -154,8 +217,8 @@ impl Effects {
             return;
         };
         let idle = policy.tasks.idle(task.source);
-        if let Ok(known) = self.known(task.key, false).await {
-            self.refused(task.key, &call.judged.tool, idle, known.as_deref())
+        if let Ok(known) = self.known(of_task(task.key), false).await {
+            self.refused(task.key, &call.judged.tool, idle, known.task.as_deref())
                 .await;
         }
     }
@@ -171,7 +234,8 @@ impl Effects {
         let Ok(Belonging { task, .. }) = Belonging::of(&call.origin.caller, &call.judged) else {
             return;
         };
-        let Ok(Some(known)) = self.known(task.key, false).await else {
+        let known = self.known(of_task(task.key), false).await;
+        let Some(known) = known.ok().and_then(|known| known.task) else {
             return;
         };
         let idle = policy.tasks.idle(task.source);
@@ -207,10 +271,15 @@ impl Effects {
 }
 
 /// What a call asks of its task within `limits`, and what it then holds.
-pub(in crate::gate) fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
+pub(in crate::gate) fn reservation(
+    bill: &Bill,
+    limits: impl Fn(&BudgetDemand) -> BudgetLimits,
+) -> (Reserve, Reserved) {
     let (task, price) = (bill.task, bill.asked.price.clone());
+    let account = bill.account_demand(&limits);
     let reserved = Reserved {
         task,
+        account: bill.account,
         tool: price.tool.clone(),
         cost: price.cost,
         charge: Charge::Release,
@@ -220,7 +289,8 @@ pub(in crate::gate) fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserv
     };
     let reserve = Reserve {
         task,
-        limits,
+        account,
+        limits: limits(&bill.asked),
         price,
         origin: Some(bill.origin.clone()),
         hold: None,
@@ -230,7 +300,7 @@ pub(in crate::gate) fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserv
 
 /// What a read holds that is only counted, when it has ended: nothing is kept free for it before.
 pub(in crate::gate) fn read(bill: &Bill) -> Reserved {
-    let (_, reserved) = reservation(bill, BudgetLimits::default());
+    let (_, reserved) = reservation(bill, |_| BudgetLimits::default());
     let reader = Reader {
         task: bill.task,
         idle: bill.asked.limits.idle,
@@ -275,6 +345,8 @@ pub(in crate::gate) fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
 /// A reservation without a claim.
 pub(in crate::gate) struct Reserved {
     pub(in crate::gate) task: Digest,
+    /// The account of its user, where that pays, too.
+    pub(in crate::gate) account: Option<Digest>,
     pub(in crate::gate) tool: ToolName,
     pub(in crate::gate) cost: u64,
     /// What becomes of it if the call ends now: given back until something of the call may have

@@ -148,6 +148,7 @@ impl Reserved {
     async fn settle(self, effects: &Effects, ended: Ended) -> Result<(), StoreError> {
         let Self {
             task,
+            account,
             tool,
             cost,
             charge,
@@ -156,6 +157,7 @@ impl Reserved {
             late,
         } = self;
         let spend = Spend {
+            account,
             charge: Some((cost, charge)),
             failed: ended.failed,
             seen: Some(ended.seen),

@@ -15,6 +15,7 @@ use crate::gate::steps::judge::ruled;
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::approval;
+use crate::guards::budget::UsedBudget;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::idempotency::{CallPlace, Given, KeyRequest, Keyed};
 use crate::guards::repetition::WatchedAttempt;
@@ -25,7 +26,7 @@ use crate::model::refusal::Refusal;
 use crate::model::window::SlidingWindow;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
-use crate::store::state::budget::{BudgetLimits, SeenCall, TaskUsage};
+use crate::store::state::budget::{SeenCall, TaskUsage};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -317,11 +318,13 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             .budget
             .ask(&self.policy.tasks, caller, tool, case.rules.side_effect);
         let task = usage(before, &asked.price.tool);
-        let admits =
-            |limits: &BudgetLimits| limits.admit(Some(&task), &asked.price, before.elapsed);
-        match admits(&asked.limits) {
+        let used = UsedBudget {
+            task: Some(&task),
+            account: None,
+        };
+        match asked.admit(used, before.elapsed) {
             // A person is asked.
-            Err(_) if admits(&asked.firm).is_ok() => {
+            Err(_) if asked.admit_firmly(used, before.elapsed).is_ok() => {
                 if !before.is_approved {
                     let written = case.rules.approval.as_ref();
                     let rule = approval::Rule::of(written, true);

@@ -41,21 +41,41 @@ pub(in crate::guards) fn exceeded_of(
     left: &str,
     reads_remain: bool,
 ) -> Refusal {
+    reached("the task has reached its", used_up, left, reads_remain).into()
+}
+
+/// The same of all calls of a user, which count anew in `after_ms` milliseconds.
+pub(in crate::guards) fn user_exceeded_of(
+    used_up: &[&'static str],
+    left: &str,
+    reads_remain: bool,
+    after_ms: u64,
+) -> Refusal {
+    let minutes = counted(after_ms.div_ceil(60_000), "minute");
+    let left = format!("{left}; it begins anew in {minutes}");
+    let whose = "all that is done for this user has reached its";
+    let facts = RefusalFacts {
+        retry: Retry::AfterMs(after_ms),
+        ..reached(whose, used_up, &left, reads_remain)
+    };
+    facts.into()
+}
+
+fn reached(whose: &str, used_up: &[&'static str], left: &str, reads_remain: bool) -> RefusalFacts {
     let limits = if used_up.len() > 1 { "limits" } else { "limit" };
     let words = used_up.join(" and ");
-    let facts = RefusalFacts {
+    RefusalFacts {
         dimension: used_up.first().copied(),
         ..RefusalFacts::new(
             &BUDGET_EXCEEDED,
-            format!("the task has reached its {limits} of {words}; left: {left}"),
+            format!("{whose} {limits} of {words}; left: {left}"),
             if reads_remain {
                 "Only tools that change nothing may still be called; report what was done and what is missing."
             } else {
                 "Stop, and report what was done and what is missing."
             },
         )
-    };
-    facts.into()
+    }
 }
 
 /// 003-91: the task's time was over before a call that changes nothing was answered.
@@ -90,11 +110,15 @@ pub(in crate::guards) fn rate_exceeded(after_ms: u64) -> Refusal {
 impl BudgetDemand {
     /// What the agent reads: what is used up, what is left of the rest, and what to do.
     pub fn refuse(&self, exceeded: &Exceeded) -> Refusal {
+        if let Some(account) = self.account.as_ref().filter(|_| exceeded.is_account) {
+            return account.refuse(exceeded);
+        }
         let Exceeded {
             dimension,
             others,
             remaining,
             after,
+            is_account,
         } = exceeded;
         match dimension {
             Dimension::CallsPerTool => {
@@ -118,7 +142,10 @@ impl BudgetDemand {
                 let used_up = [harder, softer].concat();
                 let left = rest(&used_up, remaining);
                 let words: Vec<_> = used_up.into_iter().map(word).collect();
-                exceeded_of(&words, &left, reads_remain)
+                match after.filter(|_| *is_account) {
+                    Some(after) => user_exceeded_of(&words, &left, reads_remain, after),
+                    None => exceeded_of(&words, &left, reads_remain),
+                }
             }
         }
     }

@@ -18,6 +18,8 @@ use std::time::Duration;
 const DEFAULT_MAX_STEPS: u64 = 1_000;
 /// How long a task that its agent does not name does nothing until it has ended.
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
+/// How long the calls of a user count together.
+const DEFAULT_USER_SPAN: Duration = Duration::from_hours(24);
 const TASK_DURATION_BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(24 * 30);
 
@@ -40,7 +42,7 @@ pub(crate) struct TaskSettings {
     pub unlimited: bool,
 }
 
-/// What one task may use. What is absent is not limited.
+/// What one task may use, or one user. What is absent is not limited.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TaskBudget")]
@@ -59,6 +61,25 @@ pub(crate) struct TaskLayerSettings {
     pub max_failures_in_a_row: Option<u64>,
     /// What happens at a limit, where it is not `stop`.
     pub on_limit: OnLimit,
+    /// Whose calls count together: those of one task, or all of one user of an agent, whatever
+    /// tasks they belong to [default: task].
+    pub per: BudgetOwner,
+    /// With `per: user`: how long a user's calls count together from the first on; the next call
+    /// after that begins anew: 1s to 720h; where several layers limit a user, the lowest limits
+    /// hold for the longest of them [default: 24h].
+    pub within: Option<String>,
+}
+
+/// Whose calls count together.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum BudgetOwner {
+    /// Those of one task.
+    #[default]
+    Task,
+    /// All calls of one user of an agent; those without a user count as those of one more.
+    User,
 }
 
 /// By what is used up.
@@ -110,6 +131,8 @@ struct TaskLimitLayer {
     name: String,
     whom: LimitSubject,
     limits: Vec<(Dimension, u64, LimitAction)>,
+    /// For how many milliseconds the calls of one user count together; none: those of a task do.
+    span: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,11 +159,12 @@ impl Section for TaskSettings {
         let idle = between("idle", idle.as_deref(), TASK_DURATION_BOUNDS, problems);
         let mut layers = Vec::new();
         if let Some(written) = global {
-            let limits = problems.under("global", |problems| written.compile(problems));
+            let (limits, span) = problems.under("global", |problems| written.compile(problems));
             layers.push(TaskLimitLayer {
                 name: "global".to_owned(),
                 whom: LimitSubject::All,
                 limits,
+                span,
             });
         }
         let groups = group
@@ -150,13 +174,14 @@ impl Section for TaskSettings {
             .into_iter()
             .map(|(name, written)| ("agent", LimitSubject::Agent(name.clone()), name, written));
         for (kind, whom, name, written) in groups.chain(agents) {
-            let limits = problems.under(kind, |problems| {
+            let (limits, span) = problems.under(kind, |problems| {
                 problems.under(&name, |problems| written.compile(problems))
             });
             layers.push(TaskLimitLayer {
                 name: format!("{kind} {name}"),
                 whom,
                 limits,
+                span,
             });
         }
         TaskLimits {
@@ -169,7 +194,8 @@ impl Section for TaskSettings {
 }
 
 impl TaskLayerSettings {
-    fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, LimitAction)> {
+    fn compile(self, problems: &mut Problems) -> (Vec<(Dimension, u64, LimitAction)>, Option<u64>) {
+        let span = self.span(problems);
         let Self {
             max_steps,
             max_tool_calls,
@@ -178,6 +204,7 @@ impl TaskLayerSettings {
             max_failures,
             max_failures_in_a_row,
             on_limit,
+            ..
         } = self;
         let cost =
             max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
@@ -214,7 +241,33 @@ impl TaskLayerSettings {
         if limits.is_empty() {
             problems.warning("limits nothing", "add `max_tool_calls` or another limit");
         }
-        limits
+        (limits, span)
+    }
+
+    /// For how many milliseconds the calls of one user count together, if they do.
+    fn span(&self, problems: &mut Problems) -> Option<u64> {
+        let within = self.within.as_deref();
+        let span = between("within", within, TASK_DURATION_BOUNDS, problems);
+        match self.per {
+            BudgetOwner::User => {
+                if self.max_duration.is_some() {
+                    problems.under("max_duration", |problems| {
+                        let hint = "write `within`: how long a user's calls count together";
+                        problems.error("a user's calls have no duration", hint);
+                    });
+                }
+                Some(millis(span.unwrap_or(DEFAULT_USER_SPAN)))
+            }
+            BudgetOwner::Task => {
+                if within.is_some() {
+                    problems.under("within", |problems| {
+                        let hint = "add `per: user`, or write `max_duration`";
+                        problems.error("only the calls of a user count for a span of time", hint);
+                    });
+                }
+                None
+            }
+        }
     }
 }
 
@@ -262,6 +315,7 @@ impl TaskLimits {
             name: "default".to_owned(),
             whom: LimitSubject::All,
             limits: vec![(Dimension::Steps, DEFAULT_MAX_STEPS, LimitAction::Stop)],
+            span: None,
         });
         Self { usual, ..self }
     }
@@ -279,21 +333,23 @@ impl TaskLimits {
         caller: &Caller,
         holds: impl Fn(LimitAction) -> bool,
     ) -> BudgetLimits {
-        let mut limits = BudgetLimits::default();
-        let all = self.of(caller).flat_map(|layer| &layer.limits);
-        for (dimension, most, _) in all.filter(|(_, _, action)| holds(*action)) {
-            let place = match dimension {
-                Dimension::Steps => &mut limits.steps,
-                Dimension::ToolCalls => &mut limits.tool_calls,
-                Dimension::Cost => &mut limits.cost,
-                Dimension::Duration => &mut limits.duration,
-                Dimension::Failures => &mut limits.failures,
-                Dimension::FailuresInARow => &mut limits.failures_in_a_row,
-                Dimension::CallsPerTool | Dimension::Rate => continue,
-            };
-            *place = Some(place.map_or(*most, |other| other.min(*most)));
-        }
-        limits
+        let layers = self.of(caller).filter(|layer| layer.span.is_none());
+        lowest(layers, holds)
+    }
+
+    /// What all tasks of `caller`'s user may use together, by the limits that hold; none where
+    /// nothing limits that. Of several spans of time the longest counts.
+    pub(super) fn user_limits(
+        &self,
+        caller: &Caller,
+        holds: impl Fn(LimitAction) -> bool,
+    ) -> Option<BudgetLimits> {
+        let layers = || self.of(caller).filter(|layer| layer.span.is_some());
+        let span = layers().filter_map(|layer| layer.span).max()?;
+        Some(BudgetLimits {
+            span: Some(span),
+            ..lowest(layers(), holds)
+        })
     }
 
     /// Whether any task is limited as is written.
@@ -320,7 +376,14 @@ impl TaskLimits {
                 LimitAction::Ask => ", then a person decides about each call",
                 LimitAction::Degrade => ", then only tools that change nothing",
             };
-            format!("{}: max_{} {most}{then}", layer.name, word(*dimension))
+            let whose = layer.span.map_or_else(String::new, |span| {
+                format!(" per user within {}s", span / 1000)
+            });
+            format!(
+                "{}: max_{} {most}{whose}{then}",
+                layer.name,
+                word(*dimension)
+            )
         };
         self.of(caller)
             .flat_map(|layer| layer.limits.iter().map(move |limit| line(layer, limit)))
@@ -334,7 +397,7 @@ impl TaskLimits {
             LimitSubject::Agent(name) => caller.agent.as_str() == name,
         };
         let limits_steps = |layer: &TaskLimitLayer| {
-            let mut limits = layer.limits.iter();
+            let mut limits = layer.limits.iter().filter(|_| layer.span.is_none());
             limits.any(|(dimension, ..)| *dimension == Dimension::Steps)
         };
         let mut layers = self.layers.iter().filter(is_of);
@@ -348,4 +411,26 @@ impl TaskLimits {
         let usual = self.usual.as_ref();
         usual.is_some_and(|usual| self.of(caller).any(|layer| std::ptr::eq(layer, usual)))
     }
+}
+
+/// The lowest of the limits that hold.
+fn lowest<'a>(
+    layers: impl Iterator<Item = &'a TaskLimitLayer>,
+    holds: impl Fn(LimitAction) -> bool,
+) -> BudgetLimits {
+    let mut limits = BudgetLimits::default();
+    let all = layers.flat_map(|layer| &layer.limits);
+    for (dimension, most, _) in all.filter(|(_, _, action)| holds(*action)) {
+        let place = match dimension {
+            Dimension::Steps => &mut limits.steps,
+            Dimension::ToolCalls => &mut limits.tool_calls,
+            Dimension::Cost => &mut limits.cost,
+            Dimension::Duration => &mut limits.duration,
+            Dimension::Failures => &mut limits.failures,
+            Dimension::FailuresInARow => &mut limits.failures_in_a_row,
+            Dimension::CallsPerTool | Dimension::Rate => continue,
+        };
+        *place = Some(place.map_or(*most, |other| other.min(*most)));
+    }
+    limits
 }

@@ -289,3 +289,83 @@ fn what_degrades_asks_nobody_about_reads() {
     assert_eq!(limits(true), ((Some(3), Some(2_000_000)), (Some(3), None)));
     assert_eq!(limits(false), ((None, Some(2_000_000)), (None, None)));
 }
+
+/// 003-87: a layer may count all calls of a user together; what a task may use, and the usual steps of
+/// one about which nothing is written, stay beside it.
+#[test]
+fn a_layer_limits_a_user() {
+    let tasks = tasks(json!({
+        "global": { "max_tool_calls": 5 },
+        "agent": { "bot": { "per": "user", "max_cost": 2, "max_steps": 9, "on_limit": { "cost": "ask" } } },
+    }))
+    .or_usual();
+    let asked = rule(json!({ "cost": 2 })).ask(&tasks, &bot(), &tool(), true);
+    assert_eq!(asked.limits.tool_calls, Some(5));
+    assert_eq!(asked.limits.steps, Some(1000), "the usual ones");
+    let account = asked.account.as_ref().unwrap();
+    assert_eq!(
+        (account.limits.cost, account.limits.span),
+        (Some(2_000_000), Some(86_400_000))
+    );
+    assert_eq!((account.limits.tool_calls, account.firm.cost), (None, None));
+    let other = Caller::named("other");
+    assert_eq!(
+        Rule::default().ask(&tasks, &other, &tool(), true).account,
+        None
+    );
+    assert!(asked.has_written_limits(true) && asked.is_limited());
+    assert!(
+        tasks
+            .explain(&bot())
+            .contains(&"agent bot: max_steps 9 per user within 86400s".to_owned()),
+        "{:?}",
+        tasks.explain(&bot())
+    );
+
+    // The user's part is asked after the task's, and what is left is the lower of both.
+    let admits = |of_user: &TaskUsage, is_firm: bool| {
+        let used = UsedBudget {
+            task: None,
+            account: Some(of_user),
+        };
+        if is_firm {
+            return asked.admit_firmly(used, 60_000);
+        }
+        asked.admit(used, 60_000)
+    };
+    let of_user = |steps, cost| TaskUsage {
+        steps,
+        cost,
+        ..TaskUsage::new(0)
+    };
+    let exceeded = admits(&of_user(9, 0), false).unwrap_err();
+    let refusal = asked.refuse(&exceeded);
+    assert_eq!(refusal.retry(), Retry::AfterMs(86_340_000));
+    assert!(
+        refusal.words().contains("for this user"),
+        "{}",
+        refusal.words()
+    );
+    let left = admits(&of_user(4, 0), false).unwrap();
+    assert_eq!((left.steps, left.tool_calls), (Some(5), Some(5)));
+    assert!(admits(&of_user(4, 1), false).is_err());
+    assert!(admits(&of_user(4, 1), true).is_ok());
+}
+
+/// What only one of the two can have is an error in the other.
+#[test]
+fn a_span_is_of_users_and_a_duration_of_tasks() {
+    let problems = |written: Value| compile::<TaskSettings>(json!({ "global": written })).1;
+    assert_eq!(
+        problems(json!({ "per": "user", "max_steps": 5, "max_duration": "1h" })),
+        ["global.max_duration: a user's calls have no duration"]
+    );
+    assert_eq!(
+        problems(json!({ "max_steps": 5, "within": "1h" })),
+        ["global.within: only the calls of a user count for a span of time"]
+    );
+    assert_eq!(
+        problems(json!({ "per": "user", "max_steps": 5, "within": "1h" })),
+        [""; 0]
+    );
+}

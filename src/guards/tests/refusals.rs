@@ -123,6 +123,7 @@ fn of_limits() -> Vec<Refusal> {
         used("failures", true),
         used("failures_in_a_row", true),
         shortage::exceeded_of(&["cost", "steps"], left, false),
+        shortage::user_exceeded_of(&["cost"], left, false, 3_600_000),
         shortage::rate_exceeded(60_000),
         rate::rate_exceeded(1_500),
     ]

@@ -131,6 +131,9 @@ impl Index {
         if let (None, Some(key)) = (&view.task, place.task) {
             view.task = self.task(&key)?;
         }
+        if let (None, Some(key)) = (&view.account, place.account) {
+            view.account = self.task(&key)?;
+        }
         if let (None, Some(key)) = (&view.session, place.session) {
             view.session = self.session(&key)?;
         }

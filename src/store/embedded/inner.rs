@@ -58,7 +58,8 @@ impl EmbeddedInner {
     ) -> Result<StoreView, StoreError> {
         let mut view = table.view(place);
         let lacks_claim = place.call.is_some() && view.claim.is_none();
-        let lacks_task = place.task.is_some() && view.task.is_none();
+        let lacks_task = place.task.is_some() && view.task.is_none()
+            || place.account.is_some() && view.account.is_none();
         let lacks_hold = place.hold.is_some() && view.hold.is_none();
         if lacks_claim
             || lacks_task
@@ -106,7 +107,8 @@ impl EmbeddedInner {
             )?
             .claim;
         Ok(StoreKeys {
-            task: claim.map(|claim| claim.task),
+            task: claim.as_ref().map(|claim| claim.task),
+            account: claim.and_then(|claim| claim.account),
             ..place
         })
     }

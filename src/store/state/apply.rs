@@ -9,7 +9,11 @@ use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
+use crate::model::rate::Rate;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
+
+/// Rates are those of a task: an account has none.
+const NO_RATE: (Option<Rate>, u64) = (None, 0);
 
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
 pub fn apply(event: &StoreEvent, view: &mut StoreView) {
@@ -24,6 +28,10 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
                 (reserved.window, reserved.rate),
                 reserved.at,
             );
+            if let Some(share) = &reserved.account {
+                let account = begun(&mut view.account, share.begins.as_ref(), reserved.at);
+                account.reserve(reserved.tool.as_str(), reserved.cost, NO_RATE, reserved.at);
+            }
             if let (Some((_, action)), Some(hold)) = (reserved.hold, &mut view.hold) {
                 hold.phase = hold::HoldPhase::Used {
                     action,
@@ -31,7 +39,12 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
                 };
             }
         }
-        StoreEvent::Spent(spent) => apply_spent(spent, view),
+        StoreEvent::Spent(spent) => {
+            apply_spent(spent, &mut view.task);
+            if spent.account.is_some() {
+                apply_spent(spent, &mut view.account);
+            }
+        }
         StoreEvent::Tallied(tallied) => {
             let task = begun(&mut view.task, tallied.begins.as_ref(), tallied.since);
             task.tally(&tallied.reads, tallied.at);
@@ -91,8 +104,9 @@ fn begun<'a>(
     task.get_or_insert_with(|| TaskUsage::new(at))
 }
 
-fn apply_spent(spent: &BudgetSettled, view: &mut StoreView) {
-    let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
+/// What the end of a call makes of its task, or of the account of its user.
+fn apply_spent(spent: &BudgetSettled, task: &mut Option<TaskUsage>) {
+    let task = task.get_or_insert_with(|| TaskUsage::new(spent.at));
     if spent.is_refused {
         task.last = task.last.max(spent.at);
         return;
@@ -134,6 +148,10 @@ fn apply_intended(intended: &Intended, view: &mut StoreView) {
         if intended.entry.state == TaskState::Execute.word() {
             task.state = Some(TaskState::Execute);
         }
+        if let Some(share) = &intended.account {
+            let account = begun(&mut view.account, share.begins.as_ref(), intended.at);
+            account.reserve(intended.counted(), intended.cost, NO_RATE, intended.at);
+        }
     }
     view.session = Some(SessionFence::holding(
         view.session.as_ref(),
@@ -157,28 +175,34 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
     else {
         return;
     };
+    for task in [&mut view.task, &mut view.account].into_iter().flatten() {
+        settle_task(settled, claim, task);
+    }
+    claim.settle(settled);
+}
+
+/// What the end of `claim` makes of its task, or of the account of its user.
+fn settle_task(settled: &Settled, claim: &Claim, task: &mut TaskUsage) {
     let counted = claim.counted.as_ref().unwrap_or(&claim.tool);
     let is_unsent = settled.phase == ClaimPhase::NotSent;
     // A later round was counted with the first, which was sent.
-    if let (Some(task), true) = (&mut view.task, is_unsent && claim.answered.is_empty()) {
+    if is_unsent && claim.answered.is_empty() {
         task.unsend(counted, claim.began, settled.at);
     }
     // What was reserved before the task began anew is no part of what it has used since.
-    if let Some(task) = view.task.as_mut().filter(|task| claim.began < task.began) {
+    if claim.began < task.began {
         task.prove(settled.action, &settled.phase);
-    } else if let Some(task) = &mut view.task {
-        task.settle(counted, claim.reserved, settled.charge);
-        task.note(settled.failed && !is_unsent, settled.seen, settled.at);
-        task.prove(settled.action, &settled.phase);
-        // What is found out later, by an operator or a probe, says nothing of how the task
-        // fares now.
-        let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
-            && settled.evidence == Evidence::Exchange;
-        if is_done && !settled.failed {
-            task.succeed();
-        }
+        return;
     }
-    claim.settle(settled);
+    task.settle(counted, claim.reserved, settled.charge);
+    task.note(settled.failed && !is_unsent, settled.seen, settled.at);
+    task.prove(settled.action, &settled.phase);
+    // What is found out later, by an operator or a probe, says nothing of how the task fares now.
+    let is_done =
+        matches!(settled.phase, ClaimPhase::Completed(_)) && settled.evidence == Evidence::Exchange;
+    if is_done && !settled.failed {
+        task.succeed();
+    }
 }
 
 impl Claim {
@@ -188,7 +212,7 @@ impl Claim {
         let paid = before.filter(|_| intended.round > 0);
         let paid = paid.map(|paid| {
             (
-                paid.task,
+                (paid.task, paid.account),
                 paid.tool.clone(),
                 paid.counted.clone(),
                 paid.reserved,
@@ -196,13 +220,16 @@ impl Claim {
         });
         let first = || {
             (
-                intended.task,
+                (
+                    intended.task,
+                    intended.account.as_ref().map(|account| account.key),
+                ),
                 ToolName::new(&intended.entry.tool),
                 intended.counted.clone(),
                 intended.cost,
             )
         };
-        let (task, tool, counted, reserved) = paid.unwrap_or_else(first);
+        let ((task, account), tool, counted, reserved) = paid.unwrap_or_else(first);
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
@@ -217,6 +244,7 @@ impl Claim {
             ttl: intended.ttl,
             keep: intended.keep,
             task,
+            account,
             session: intended.session,
             fence: intended.fence,
             reserved,

@@ -3,6 +3,7 @@
 //! same numbers.
 
 mod limits;
+mod remaining;
 
 use super::Millis;
 use super::claim::ClaimPhase;
@@ -12,7 +13,8 @@ use crate::model::ids::{ActionId, ToolName};
 pub use crate::model::rate::Rate;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 use crate::model::window::SlidingWindow;
-pub use limits::{BudgetLimits, Dimension, Exceeded, Price, Remaining};
+pub use limits::{BudgetLimits, Price};
+pub use remaining::{Dimension, Exceeded, Remaining};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

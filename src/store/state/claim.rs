@@ -36,6 +36,9 @@ pub struct Claim {
     pub keep: u64,
     /// The task that pays.
     pub task: Digest,
+    /// The account of its user that pays beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<Digest>,
     /// The session it runs in.
     pub session: Digest,
     /// The token it began with.

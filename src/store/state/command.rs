@@ -2,6 +2,7 @@
 //! each.
 
 use super::StoreKeys;
+use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::{ClaimPhase, Kinship};
 use super::hold::HoldQuestion;
@@ -103,6 +104,8 @@ pub struct Intent {
     pub keep: u64,
     /// Who pays.
     pub task: Digest,
+    /// Who pays beside it.
+    pub account: Option<Box<AccountDemand>>,
     /// Whose fence.
     pub session: Digest,
     /// The token, from the store's counter.
@@ -146,6 +149,8 @@ pub struct Settle {
 pub struct Reserve {
     /// Who pays.
     pub task: Digest,
+    /// Who pays beside it.
+    pub account: Option<Box<AccountDemand>>,
     /// What the task may use.
     pub limits: BudgetLimits,
     /// What the call asks for.
@@ -162,6 +167,8 @@ pub struct Reserve {
 pub struct Spend {
     /// Who pays.
     pub task: Digest,
+    /// The account that pays beside it.
+    pub account: Option<Digest>,
     /// `server__tool`.
     pub tool: ToolName,
     /// What was reserved for it, if anything, and what becomes of that.
@@ -249,6 +256,7 @@ impl Spend {
     pub fn nothing(task: Digest, tool: ToolName) -> Self {
         Self {
             task,
+            account: None,
             tool,
             charge: None,
             failed: false,
@@ -270,6 +278,7 @@ impl StoreCommand {
                 StoreKeys {
                     call,
                     task,
+                    account: intent.account.as_ref().map(|account| account.key),
                     session,
                     hold: intent.hold,
                 }
@@ -278,13 +287,18 @@ impl StoreCommand {
                 call: Some(settle.key),
                 ..StoreKeys::default()
             },
-            Self::Reserve(Reserve { task, hold, .. }) => StoreKeys {
-                task: Some(*task),
-                hold: hold.map(|(key, _)| key),
+            Self::Reserve(reserve) => StoreKeys {
+                task: Some(reserve.task),
+                account: reserve.account.as_ref().map(|account| account.key),
+                hold: reserve.hold.map(|(key, _)| key),
                 ..StoreKeys::default()
             },
-            Self::Spend(Spend { task, .. })
-            | Self::Tally(TaskTally { task, .. })
+            Self::Spend(Spend { task, account, .. }) => StoreKeys {
+                task: Some(*task),
+                account: *account,
+                ..StoreKeys::default()
+            },
+            Self::Tally(TaskTally { task, .. })
             | Self::Enter(EnterState { task, .. })
             | Self::Plan(PlanCall { task, .. })
             | Self::Steer(SteerTask { task, .. }) => StoreKeys {

@@ -1,6 +1,7 @@
 //! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer
 //! or of a held call's arguments, where there are any.
 
+use super::account::AccountShare;
 use super::budget::{Rate, SeenCall, TaskUsage};
 use super::claim::{Claim, ClaimPhase, Kinship};
 use super::fence::SessionFence;
@@ -221,6 +222,9 @@ pub struct Intended {
     pub keep: u64,
     /// Who pays.
     pub task: Digest,
+    /// The account that pays beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<AccountShare>,
     /// Whose fence.
     pub session: Digest,
     /// The token.
@@ -259,6 +263,9 @@ pub struct Settled {
     pub action: ActionId,
     /// Who pays.
     pub task: Digest,
+    /// The account that pays beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<Digest>,
     /// Whose fence.
     pub session: Digest,
     /// When.
@@ -281,6 +288,9 @@ pub struct Settled {
 pub struct BudgetReserved {
     /// Who pays.
     pub task: Digest,
+    /// The account that pays beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<AccountShare>,
     /// `server__tool`.
     pub tool: ToolName,
     /// In millionths.
@@ -307,6 +317,9 @@ pub struct BudgetReserved {
 pub struct BudgetSettled {
     /// Who pays.
     pub task: Digest,
+    /// The account that pays beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<Digest>,
     /// `server__tool`.
     pub tool: ToolName,
     /// What was reserved, and what becomes of it.
@@ -368,6 +381,7 @@ impl StoreEvent {
                 StoreKeys {
                     call,
                     task,
+                    account: intended.account.as_ref().map(|account| account.key),
                     session,
                     hold: intended.hold,
                 }
@@ -375,15 +389,21 @@ impl StoreEvent {
             Self::Settled(settled) => StoreKeys {
                 call: Some(settled.key),
                 task: Some(settled.task),
+                account: settled.account,
                 ..StoreKeys::default()
             },
-            Self::Reserved(BudgetReserved { task, hold, .. }) => StoreKeys {
+            Self::Reserved(reserved) => StoreKeys {
+                task: Some(reserved.task),
+                account: reserved.account.as_ref().map(|account| account.key),
+                hold: reserved.hold.map(|(key, _)| key),
+                ..StoreKeys::default()
+            },
+            Self::Spent(BudgetSettled { task, account, .. }) => StoreKeys {
                 task: Some(*task),
-                hold: hold.map(|(key, _)| key),
+                account: *account,
                 ..StoreKeys::default()
             },
-            Self::Spent(BudgetSettled { task, .. })
-            | Self::Tallied(ReadsTallied { task, .. })
+            Self::Tallied(ReadsTallied { task, .. })
             | Self::Entered { task, .. }
             | Self::Planned { task, .. }
             | Self::Steered(TaskSteered { task, .. })

@@ -55,6 +55,7 @@ pub(in crate::store) fn named(name: &str) -> Digest {
 /// hour.
 pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
     Intent {
+        account: None,
         key: named(key),
         fingerprint: named("fingerprint"),
         action: ActionId::generate(),

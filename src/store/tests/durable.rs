@@ -34,6 +34,7 @@ async fn what_was_begun_ended_held_decided_or_fenced_is_on_disk_when_its_caller_
         cost: 0,
     };
     let reserve = StoreCommand::Reserve(Reserve {
+        account: None,
         task: named("task"),
         limits: BudgetLimits::default(),
         price,

@@ -176,6 +176,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
                     cost: 1,
                 };
                 StoreCommand::Reserve(Reserve {
+                    account: None,
                     task: named("task"),
                     limits,
                     price,

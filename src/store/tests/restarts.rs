@@ -65,6 +65,7 @@ async fn read(store: &dyn Store) {
         cost: 2,
     };
     let reserve = Reserve {
+        account: None,
         task,
         limits: BudgetLimits::default(),
         price,
@@ -77,6 +78,7 @@ async fn read(store: &dyn Store) {
         .unwrap()
         .unwrap();
     let spend = Spend {
+        account: None,
         task,
         tool,
         charge: Some((2, Charge::Settle(1))),
@@ -98,6 +100,7 @@ async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
     for call in calls {
         let (key, task, session) = (Some(call.key), Some(call.task), Some(call.session));
         let place = StoreKeys {
+            account: None,
             call: key,
             task,
             session,

@@ -7,6 +7,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::TaskOrigin;
 use crate::store::claims::Store;
+use crate::store::state::account::AccountDemand;
 use crate::store::state::budget::{BudgetLimits, Price, Rate, SeenCall};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{
@@ -87,6 +88,19 @@ fn limits(dice: &mut SplitMixRng) -> BudgetLimits {
     }
 }
 
+fn account(dice: &mut SplitMixRng) -> Option<Box<AccountDemand>> {
+    let key = dice.once_in(2).then(|| of(b'u', dice.roll(2)))?;
+    Some(Box::new(AccountDemand {
+        key,
+        limits: BudgetLimits {
+            tool_calls: Some(20),
+            span: Some(500),
+            ..BudgetLimits::default()
+        },
+        origin: TaskOrigin::default(),
+    }))
+}
+
 fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64) -> StoreCommand {
     let tool = TOOL_NAMES[usize::try_from(dice.roll(2)).unwrap()];
     let price = Price {
@@ -110,6 +124,7 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             token,
         },
         (1, _) => StoreCommand::Reserve(Reserve {
+            account: account(dice),
             task: of(b't', dice.roll(2)),
             limits: limits(dice),
             price,
@@ -123,6 +138,7 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             let intent = Intent {
                 key: of(b'k', key),
                 round: dice.once_in(3).then(|| of(b'r', dice.roll(2))),
+                account: account(dice),
                 task: of(b't', dice.roll(2)),
                 session: of(b's', dice.roll(2)),
                 fence: if dice.once_in(20) { token / 2 } else { token },
@@ -145,6 +161,7 @@ fn spent(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
     ][usize::try_from(key % 3).unwrap()];
     let tool = ToolName::new(tool);
     StoreCommand::Spend(Spend {
+        account: dice.once_in(2).then(|| of(b'u', dice.roll(2))),
         task: of(b't', dice.roll(2)),
         tool,
         charge,
@@ -213,6 +230,7 @@ async fn known(store: &dyn Store) -> Vec<StoreView> {
     for key in 0..KEY_COUNT {
         let (task, session) = (Some(of(b't', key % 2)), Some(of(b's', key % 2)));
         let place = StoreKeys {
+            account: Some(of(b'u', key % 2)),
             call: Some(of(b'k', key)),
             task,
             session,

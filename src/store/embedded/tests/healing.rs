@@ -135,6 +135,7 @@ async fn nothing_is_guessed(broken: &EmbeddedStore, open: &Intent, how: Break) {
         cost: 0,
     };
     let reserve = Reserve {
+        account: None,
         task: named("another task"),
         limits: BudgetLimits::default(),
         price,

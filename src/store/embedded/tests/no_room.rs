@@ -179,6 +179,7 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
         cost: 0,
     };
     let reserve = StoreCommand::Reserve(Reserve {
+        account: None,
         task: begun.task,
         limits: BudgetLimits::default(),
         price,

@@ -1,8 +1,7 @@
 //! What a task may use, and whether one more call fits.
 
-use super::{Millis, Rate, TaskUsage};
+use super::{Dimension, Exceeded, Millis, Rate, Remaining, TaskUsage};
 use crate::model::ids::ToolName;
-use serde::{Deserialize, Serialize};
 
 /// What a task may use, and each tool within it. Absent: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +26,9 @@ pub struct BudgetLimits {
     pub is_only_counted: bool,
     /// Milliseconds without a call after which the task has ended, and the next call begins another.
     pub idle: Option<u64>,
+    /// Milliseconds from its first call after which a user's account has ended, and the next call
+    /// begins another; only of an account.
+    pub span: Option<u64>,
 }
 
 /// What a call asks for.
@@ -37,83 +39,6 @@ pub struct Price {
     pub tool: ToolName,
     /// Millionths of a unit of cost, as far as known before the call.
     pub cost: u64,
-}
-
-/// The parts of a budget, in the order in which they are asked: first those with which the task is over
-/// whatever it would call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dimension {
-    /// `max_steps`.
-    Steps,
-    /// `max_tool_calls`.
-    ToolCalls,
-    /// `max_duration`.
-    Duration,
-    /// `max_failures`.
-    Failures,
-    /// `max_failures_in_a_row`.
-    FailuresInARow,
-    /// `max_calls_per_task`.
-    CallsPerTool,
-    /// `max_cost`.
-    Cost,
-    /// `rate`.
-    Rate,
-}
-
-/// What is left of a task's budget; absent where there is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remaining {
-    /// Steps.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub steps: Option<u64>,
-    /// Calls, of any tool.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub tool_calls: Option<u64>,
-    /// Millionths of a unit of cost.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cost: Option<u64>,
-    /// Milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub duration: Option<u64>,
-    /// Failures.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failures: Option<u64>,
-    /// Failures in a row.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failures_in_a_row: Option<u64>,
-    /// Calls of this tool.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub calls_per_tool: Option<u64>,
-}
-
-impl Remaining {
-    /// What is left once a call at `price` has taken its part.
-    #[must_use]
-    pub fn after(self, price: &Price) -> Self {
-        let less = |left: Option<u64>, used: u64| left.map(|left| left.saturating_sub(used));
-        Self {
-            steps: less(self.steps, 1),
-            tool_calls: less(self.tool_calls, 1),
-            cost: less(self.cost, price.cost),
-            calls_per_tool: less(self.calls_per_tool, 1),
-            ..self
-        }
-    }
-}
-
-/// A budget that one more call would overrun.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exceeded {
-    /// Which part; the first in the order of [`Dimension`].
-    pub dimension: Dimension,
-    /// All parts that are used up besides, in that order; a rate only where nothing else is.
-    pub others: Box<[Dimension]>,
-    /// What is left in all parts.
-    pub remaining: Remaining,
-    /// In how many milliseconds the call would fit; only a rate gives way with time.
-    pub after: Option<u64>,
 }
 
 impl BudgetLimits {
@@ -155,7 +80,10 @@ impl BudgetLimits {
                 dimension,
                 others: exceeded.collect(),
                 remaining,
-                after: None,
+                after: self
+                    .span
+                    .map(|span| (task.began + span).saturating_sub(now)),
+                is_account: self.span.is_some(),
             });
         }
         let rate = self.rate.filter(|_| !self.is_only_counted);
@@ -165,6 +93,7 @@ impl BudgetLimits {
                 others: Box::default(),
                 remaining,
                 after: Some(wait),
+                is_account: false,
             }),
             _ => Ok(remaining),
         }
@@ -191,6 +120,7 @@ impl BudgetLimits {
             rate: self.rate,
             is_only_counted: true,
             idle: self.idle,
+            span: self.span,
             ..Self::default()
         }
     }
@@ -199,6 +129,7 @@ impl BudgetLimits {
     pub fn is_limited(&self) -> bool {
         let limits = Self {
             idle: None,
+            span: None,
             ..self.clone()
         };
         limits != Self::default()
@@ -209,7 +140,9 @@ impl BudgetLimits {
     pub fn current<'a>(&self, task: Option<&'a TaskUsage>, now: Millis) -> Option<&'a TaskUsage> {
         let goes_on = |task: &&TaskUsage| {
             let is_idle = |idle: u64| task.last.saturating_add(idle) <= now;
-            task.stopped.is_some() || !self.idle.is_some_and(is_idle)
+            let is_over = |span: u64| task.began.saturating_add(span) <= now;
+            task.stopped.is_some()
+                || !(self.idle.is_some_and(is_idle) || self.span.is_some_and(is_over))
         };
         task.filter(goes_on)
     }

@@ -21,6 +21,7 @@ fn price(tool: &str, cost: u64) -> Price {
 
 fn reserve(limits: &BudgetLimits, tool: &str, cost: u64) -> StoreCommand {
     StoreCommand::Reserve(Reserve {
+        account: None,
         task: named("task"),
         limits: limits.clone(),
         price: price(tool, cost),
@@ -31,6 +32,7 @@ fn reserve(limits: &BudgetLimits, tool: &str, cost: u64) -> StoreCommand {
 
 fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> StoreCommand {
     StoreCommand::Spend(Spend {
+        account: None,
         task: named("task"),
         tool: ToolName::new(tool),
         charge,
@@ -307,6 +309,7 @@ fn a_task_remembers_its_last_calls() {
     };
     for n in 0..100 {
         let spend = Spend {
+            account: None,
             task: named("task"),
             tool: ToolName::new("t"),
             charge: None,

@@ -85,6 +85,7 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
     (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
             StoreEvent::Settled(Settled {
+                account: None,
                 key: named("key"),
                 action: ActionId::generate(),
                 task: named(&who),
@@ -108,6 +109,7 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
 fn intended() -> impl Strategy<Value = StoreEvent> {
     (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
         StoreEvent::Intended(Box::new(Intended {
+            account: None,
             key: named("key"),
             fingerprint: named(&tool),
             action: ActionId::generate(),
@@ -151,6 +153,7 @@ fn spent() -> impl Strategy<Value = StoreEvent> {
         .prop_map(|(tool, charge, at)| {
             let tool = ToolName::new(&tool);
             StoreEvent::Spent(BudgetSettled {
+                account: None,
                 since: None,
                 is_refused: false,
                 is_past: false,
@@ -193,6 +196,7 @@ fn event() -> impl Strategy<Value = StoreEvent> {
         tallied(),
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
             StoreEvent::Reserved(BudgetReserved {
+                account: None,
                 task: named("task"),
                 tool: ToolName::new("t"),
                 cost,

@@ -23,6 +23,7 @@ fn at(state: Option<TaskState>) -> StoreView {
     if state.is_some() {
         apply(
             &StoreEvent::Reserved(BudgetReserved {
+                account: None,
                 task: named("task"),
                 tool: ToolName::new("t"),
                 cost: 0,

@@ -59,6 +59,7 @@ fn an_old_reservation_is_no_part_of_a_new_budget() {
         )
         .unwrap();
         let spend = StoreCommand::Spend(Spend {
+            account: None,
             task: named("task"),
             tool: ToolName::new("bank__see"),
             charge: Some((90, Charge::Release)),
@@ -100,6 +101,7 @@ fn what_is_refused_is_not_idle() {
     let before = view.task.clone().unwrap();
     let at = START_MS + IDLE_MS / 2;
     let refused = StoreCommand::Spend(Spend {
+        account: None,
         task: named("task"),
         tool: ToolName::new("bank__pay"),
         charge: None,

@@ -13,6 +13,7 @@ fn two_in_a_row() -> BudgetLimits {
 
 fn spent(failed: bool, seen: Option<SeenCall>) -> StoreCommand {
     StoreCommand::Spend(Spend {
+        account: None,
         task: named("task"),
         tool: ToolName::new("bank__see"),
         charge: Some((0, Charge::Settle(0))),

@@ -44,6 +44,7 @@ fn spend_of(read: &SomeRead) -> StoreCommand {
         Charge::Release
     };
     StoreCommand::Spend(Spend {
+        account: None,
         task: named("task"),
         tool: ToolName::new(TOOLS[read.tool]),
         charge: Some((read.cost, charge)),

@@ -18,6 +18,7 @@ pub(super) struct ReferenceState {
 impl ReferenceState {
     fn view(&self, place: StoreKeys) -> StoreView {
         StoreView {
+            account: None,
             claim: place.call.and_then(|key| self.claims.get(&key).cloned()),
             task: place.task.and_then(|key| self.tasks.get(&key).cloned()),
             session: place
@@ -211,6 +212,7 @@ impl ReferenceStore {
         };
         let task = Digest::of(&[b't', task]);
         let reserve = Reserve {
+            account: None,
             task,
             limits: self.limits.clone(),
             price,
@@ -232,6 +234,7 @@ impl ReferenceStore {
         ][usize::from(charge)];
         let tool = ToolName::new(paid.tool);
         let spend = Spend {
+            account: None,
             task: paid.task,
             tool,
             charge: Some((paid.reserved, charge)),
