@@ -75,8 +75,10 @@ struct ReaderPosition {
     after: u64,
     reader: u64,
     signs: u64,
-    /// Set when the answer is read.
+    /// Set when the answer is read, and all before it.
     passed: Option<Arc<AtomicBool>>,
+    /// Was something forgotten before it was read here?
+    has_hole: bool,
 }
 
 impl EventStream {
@@ -221,6 +223,7 @@ impl EventStream {
                 reader,
                 signs,
                 passed,
+                has_hole: false,
             },
             first,
         );
@@ -258,14 +261,13 @@ impl EventStream {
                     return Some(said.comment.encode());
                 }
                 if let Some(event) = event {
+                    // What was forgotten before it was read makes a hole: then not all has been read.
+                    place.has_hole |= event.number != place.after + 1;
                     place.after = event.number;
                     let answer = written.answer.as_ref().map(|(number, _)| *number);
                     // What stands in place of an answer that was forgotten is none.
-                    if let (Some(passed), true, true) = (
-                        &place.passed,
-                        answer == Some(event.number),
-                        event.ticket > 0,
-                    ) {
+                    let is_answer = answer == Some(event.number) && event.ticket > 0;
+                    if let (Some(passed), true) = (&place.passed, is_answer && !place.has_hole) {
                         passed.store(true, Ordering::Release);
                     }
                     return Some(event.bytes.clone());

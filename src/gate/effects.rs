@@ -24,6 +24,7 @@ use crate::gate::effects::progress::Progress;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
+use crate::gate::steps::late::MAX_LATE_COSTS;
 use crate::guards::approval::Approved;
 use crate::guards::budget::{UsedBudget, shown};
 use crate::guards::confirms::Confirmed;
@@ -65,6 +66,8 @@ pub struct Effects {
     pub ending: CancellationToken,
     /// Bytes of answers that may wait for room on the disk.
     pub(in crate::gate) unkept: Arc<Semaphore>,
+    /// Room for reads whose late answers say what they have cost.
+    pub(in crate::gate) late_costs: Arc<Semaphore>,
     /// From which calls agents have gone on.
     pub(in crate::gate) progress: Arc<Progress>,
     /// Which keys were held by calls that equal theirs.
@@ -96,6 +99,7 @@ impl Effects {
     /// On `store`, with nobody in any lane.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let unkept = Arc::new(Semaphore::new(UNKEPT));
+        let late_costs = Arc::new(Semaphore::new(MAX_LATE_COSTS));
         let held = HeldKeys::new(store.now());
         let reads = Arc::new(ReadCounts::new(store));
         Self {
@@ -104,6 +108,7 @@ impl Effects {
             lanes: Arc::default(),
             ending: CancellationToken::new(),
             unkept,
+            late_costs,
             progress: Arc::default(),
             held,
             observed: ObservedCalls::default(),
@@ -146,6 +151,7 @@ impl Effects {
             ..of_task(task)
         };
         let known = self.known(payers, is_only_counted).await?;
+        found.task = Some(task.short());
         let now = self.store.now();
         if let Some(stopped) = known.stopped(&asked, now) {
             return Err(stopped);
@@ -208,12 +214,12 @@ impl Effects {
         bill: &Bill,
         hold: Option<(Digest, ActionId)>,
         left: &mut Option<Value>,
-    ) -> Result<Option<Reserved>, Refusal> {
+    ) -> Result<Option<Box<Reserved>>, Refusal> {
         if !bill.is_counted() {
             return Ok(None);
         }
         if bill.is_only_counted {
-            return Ok(Some(read(bill)));
+            return Ok(Some(Box::new(read(bill))));
         }
         let (mut reserve, mut reserved) = reservation(bill, |asked| bill.limits_of(asked).clone());
         reserve.hold = hold;
@@ -226,7 +232,7 @@ impl Effects {
             Ok(event) => {
                 reserved.since = event.at();
                 self.taken(bill, left).await;
-                Ok(Some(reserved))
+                Ok(Some(Box::new(reserved)))
             }
             Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(CommandRefusal::Stopped(stopped)) => Err(stopped_by(&stopped)),
@@ -240,18 +246,18 @@ impl Effects {
 
     /// Step 9 where nothing is enforced: what the call uses is counted without a limit, so that the
     /// next one meets the budget as it would be.
-    pub(in crate::gate) async fn count(&self, bill: &Bill) -> Option<Reserved> {
+    pub(in crate::gate) async fn count(&self, bill: &Bill) -> Option<Box<Reserved>> {
         if !bill.is_counted() {
             return None;
         }
         if bill.is_only_counted {
-            return Some(read(bill));
+            return Some(Box::new(read(bill)));
         }
         let (reserve, mut reserved) = reservation(bill, |asked| asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
         let event = counted.ok()?.ok()?;
         reserved.since = event.at();
-        Some(reserved)
+        Some(Box::new(reserved))
     }
 
     /// The call has its part: `left` is what there is now, others' parts taken off too, so that

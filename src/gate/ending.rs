@@ -7,6 +7,7 @@ use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;
 use crate::gate::case::{Case, Stop};
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::effects::caller_rows::EndedStep;
 use crate::gate::effects::taken::Ended;
 use crate::gate::effects::taken::Taken;
 use crate::gate::live::Live;
@@ -190,8 +191,11 @@ async fn kept(live: &mut Live<'_>, entry: &Entry) -> Ended {
     if live.policy.repetition.is_watching() {
         let effects = &live.gate.effects;
         let caller = call.origin.caller.key();
-        effects.caller_rows.see(caller, seen, live.timer.now());
-        if live.found.key.replayed && !seen.refused {
+        let task = live.found.task;
+        let step = EndedStep { seen, task };
+        effects.caller_rows.see(caller, step, live.timer.now());
+        let counts = live.policy.repetition.counts_replays() && !live.found.key.has_joined();
+        if live.found.key.replayed && counts && !seen.refused {
             Box::pin(effects.replayed_in_task(live.policy, call, seen)).await;
         }
     }
@@ -225,10 +229,11 @@ async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
         let used_up = refusal.dimension();
         used_up.is_some_and(|dimension| dimension != word(Dimension::Rate))
     };
-    if ending.as_ref().is_err_and(is_over) || live.found.dispatch.is_out_of_time {
+    let is_circle = matches!(ending, Err(Refusal::LoopDetected { .. }));
+    if is_circle || ending.as_ref().is_err_and(is_over) || live.found.dispatch.is_out_of_time {
         live.found.state.evidence = Box::pin(gate.effects.done(call)).await;
     }
-    if matches!(ending, Err(Refusal::LoopDetected { .. })) {
+    if is_circle {
         Box::pin(gate.effects.refused_before(live.policy, call)).await;
     }
     // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too;

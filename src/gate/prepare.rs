@@ -110,8 +110,11 @@ fn without_own(policy: &Policy, call: Call, tool: &Tool) -> Call {
     };
     let rules = admitted.rules();
     let call = match &rules.idempotency {
-        Some(rule) => without_key(call, rule, tool),
-        None => call,
+        // What nobody was shown is the tool server's, where nothing is enforced.
+        Some(rule) if policy.mode == Mode::Enforce || rule.is_exposed() => {
+            without_key(call, rule, tool)
+        }
+        Some(_) | None => call,
     };
     if policy.mode == Mode::Observe {
         call

@@ -367,9 +367,10 @@ impl Rule {
         self.holders().any(|name| arguments.get(name).is_some())
     }
 
-    /// Takes the argument `idempotency_key` off the arguments if it is not the tool's own, shown or
-    /// hidden, and says what it held. An argument of the tool that is its key (its own
-    /// `idempotency_key`, or what `upstream` names) stays where it is.
+    /// Takes the argument `idempotency_key` off the arguments if it is not the tool's own, and says
+    /// what it held where that is a key: what a model made up that nobody showed it makes no second
+    /// call of one whose contract says what is the same. An argument of the tool that is its key (its
+    /// own `idempotency_key`, or what `upstream` names) stays where it is.
     pub fn split<'a>(
         &self,
         tool: &Schema,
@@ -381,9 +382,11 @@ impl Rule {
             let taken = rest
                 .as_object_mut()
                 .and_then(|members| members.shift_remove(KEY_ARGUMENT_NAME));
+            let of_upstream = || self.of_upstream(arguments);
             return match taken {
-                Some(taken) => (Cow::Owned(rest), Some(Cow::Owned(taken))),
-                None => (Cow::Borrowed(arguments), self.of_upstream(arguments)),
+                Some(taken) if self.takes_argument() => (Cow::Owned(rest), Some(Cow::Owned(taken))),
+                Some(_) => (Cow::Owned(rest), of_upstream()),
+                None => (Cow::Borrowed(arguments), of_upstream()),
             };
         }
         let key = arguments
@@ -394,6 +397,11 @@ impl Rule {
             Cow::Borrowed(arguments),
             key.or_else(|| self.of_upstream(arguments)),
         )
+    }
+
+    /// Whether the argument `idempotency_key` is a key: it is shown, or no call passes without one.
+    fn takes_argument(&self) -> bool {
+        self.expose || self.derive.is_none()
     }
 
     /// Whether the arguments that can hold a key are the same in both: what a call is known by is

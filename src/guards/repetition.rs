@@ -271,7 +271,10 @@ impl Rule {
             None
         };
         match pattern {
-            Some(pattern) => Err(Refusal::LoopDetected { pattern }),
+            Some(pattern) => Err(Refusal::LoopDetected {
+                pattern,
+                has_run: has_run(history, call) || caller_row > 0,
+            }),
             None if same >= warn => Ok(Allowed {
                 watched,
                 warning: Some(SAME_CALL_MESSAGE),
@@ -289,6 +292,13 @@ impl Rule {
     pub fn after(&self, refused: usize, tool: &ToolName) -> Option<&'static str> {
         let watched = self.watched.filter(|_| !self.except.contains(tool))?;
         (refused >= watched.refusals).then_some(REFUSALS_MESSAGE)
+    }
+
+    /// Whether answers that are given again count in the history of their task: not where a file says
+    /// how few equal calls are a circle, because an agent whose answers are lost asks for the stored
+    /// one as often as it needs.
+    pub fn counts_replays(&self) -> bool {
+        self.is_watching() && self.in_a_row
     }
 
     /// Whether a file says when.
@@ -310,6 +320,12 @@ impl Rule {
             format!("warns after {warn} equal calls, stops after {stop}{reads} or {ping_pong} in turn; warns after {refusals} refusals")
         })
     }
+}
+
+/// Whether `call` was carried out, as far back as is known.
+fn has_run(history: &[SeenCall], call: u64) -> bool {
+    let mut seen = history.iter();
+    seen.any(|seen| seen.call == call && !seen.refused)
 }
 
 /// How often `call` has last had one and the same outcome, whatever else was called between.

@@ -69,6 +69,8 @@ pub enum Refusal {
     LoopDetected {
         /// How they do, in words.
         pattern: &'static str,
+        /// Was the call carried out before?
+        has_run: bool,
     },
     /// The key was used for a call with other arguments (004-24).
     IdempotencyConflict,
@@ -155,7 +157,7 @@ impl Refusal {
             Self::SecretDenied => contract::secret_denied(),
             Self::StateOutOfOrder { before, state } => task::state_out_of_order(*before, *state),
             Self::Planned => task::planned(),
-            Self::LoopDetected { pattern } => task::loop_detected(pattern),
+            Self::LoopDetected { pattern, has_run } => task::loop_detected(pattern, *has_run),
             Self::IdempotencyConflict => task::idempotency_conflict(),
             Self::DuplicateInFlight { after_ms } => task::duplicate_in_flight(*after_ms),
             Self::OutcomePending { after_ms } => task::outcome_pending(*after_ms),

@@ -17,6 +17,7 @@ contracts:
   shop__optional: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
   shop__required: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
   shop__hidden: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true, expose: false } }
+  shop__declared: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { derive: arguments } }
   shop__own: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
   shop__closed: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
 ";
@@ -31,12 +32,18 @@ fn tools() -> Vec<Value> {
         "name": "closed",
         "inputSchema": { "type": "object", "properties": { "sku": {} }, "required": ["sku"], "additionalProperties": false },
     });
-    let mut tools = ["optional", "required", "hidden"].map(tool).to_vec();
+    let mut tools = ["optional", "required", "hidden", "declared"]
+        .map(tool)
+        .to_vec();
     tools.extend([own, closed]);
     tools
 }
 
 async fn stage() -> (ScriptedServer, Gate) {
+    staged(false).await
+}
+
+async fn staged(observe: bool) -> (ScriptedServer, Gate) {
     let scripted = ScriptedServer::with(tools()).await;
     scripted.answers(|seen| {
         let text = seen.body["params"]["arguments"].to_string();
@@ -50,7 +57,7 @@ async fn stage() -> (ScriptedServer, Gate) {
         callers: "",
         more: "",
         policy: POLICY.to_owned(),
-        observe: false,
+        observe,
     })
     .await;
     (scripted, gate)
@@ -208,6 +215,34 @@ async fn without_its_key_a_call_does_not_run() {
         }
     }
     assert_eq!(scripted.executions(), 0);
+}
+
+/// 004-02, 004-54: a key that a model makes up, where it is shown none, makes no second call of one whose
+/// contract says which calls are one, and does not reach the server; where nothing is enforced it is the
+/// server's, which may know it.
+#[tokio::test]
+async fn a_made_up_key_makes_no_second_call() {
+    for observe in [false, true] {
+        let (scripted, gate) = staged(observe).await;
+        for (wire, agent) in both(&gate).await {
+            scripted.forget();
+            for made_up in ["a", "b"] {
+                let arguments = json!({ "sku": wire, KEY: made_up });
+                let answer = agent.call("shop__declared", arguments.clone()).await;
+                assert_eq!(code(&answer), None, "{wire}: {answer}");
+                let seen = scripted.seen();
+                let sent = &seen.last().unwrap().body["params"]["arguments"];
+                let expected = if observe {
+                    arguments
+                } else {
+                    json!({ "sku": wire })
+                };
+                assert_eq!(*sent, expected, "{wire} {observe}");
+            }
+            let executions = if observe { 2 } else { 1 };
+            assert_eq!(scripted.executions(), executions, "{wire} {observe}");
+        }
+    }
 }
 
 /// A tool, and arguments for it, with a key of their own and without.

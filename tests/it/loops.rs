@@ -51,6 +51,7 @@ fn next_step(answer: &Value) -> String {
     let words = answer["result"]["content"][0]["text"].as_str().unwrap();
     words
         .split_once("did not run. ")
+        .or_else(|| words.split_once("did not run again. "))
         .map(|(_, next)| next.to_owned())
         .unwrap_or_default()
 }

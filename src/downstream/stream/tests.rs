@@ -131,3 +131,24 @@ fn one_stream_keeps_its_newest_events() {
     let written = stream.written.lock();
     assert_eq!((written.events.len(), written.bytes), (1, shelf.bytes()));
 }
+
+/// guarantees §3: an agent that read the last of several answers has read all of them only where none was
+/// forgotten before it came to it.
+#[tokio::test]
+async fn an_answer_after_a_hole_has_not_passed() {
+    for (forgets, expected) in [(false, true), (true, false)] {
+        let shelf: SharedReplayBudget = Arc::new(ReplayBudget::of(5_000));
+        let (stream, other) = (EventStream::new(1, &shelf), EventStream::new(2, &shelf));
+        stream.write(&answer(1), false);
+        if forgets {
+            for _ in 0..4 {
+                other.write(&progress(1_000), false);
+            }
+        }
+        stream.write(&answer(2), true);
+        let passed = Arc::new(AtomicBool::new(false));
+        let whole = stream.read_for(passed.clone(), 0, false).into_body();
+        whole.collect().await.unwrap();
+        assert_eq!(passed.load(Ordering::Acquire), expected);
+    }
+}

@@ -21,7 +21,16 @@ pub(in crate::gate) struct CallerRows(Mutex<HashMap<CallerKey, CallRow>>);
 #[derive(Debug, Default)]
 struct CallRow {
     call: u64,
+    outcome: u64,
+    task: Option<u64>,
     times: SlidingWindow,
+}
+
+/// A call that has ended, and the beginning of its task's key, where that is known.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gate) struct EndedStep {
+    pub(in crate::gate) seen: SeenCall,
+    pub(in crate::gate) task: Option<u64>,
 }
 
 impl CallerRows {
@@ -35,9 +44,11 @@ impl CallerRows {
         })
     }
 
-    /// Keeps `seen` in mind, which has ended. What was refused or never answered is no step of a
-    /// circle, as in a task's own history.
-    pub(in crate::gate) fn see(&self, caller: CallerKey, seen: SeenCall, now: Duration) {
+    /// Keeps a call in mind that has ended. What was refused or never answered is no step of a
+    /// circle, as in a task's own history; nor is a task in one that asks again and is told something
+    /// new, such as one that waits for the end of a job.
+    pub(in crate::gate) fn see(&self, caller: CallerKey, step: EndedStep, now: Duration) {
+        let EndedStep { seen, task } = step;
         if seen.refused {
             return;
         }
@@ -49,12 +60,11 @@ impl CallerRows {
             rows.remove(&any);
         }
         let row = rows.entry(caller).or_default();
-        if row.call != seen.call {
-            *row = CallRow {
-                call: seen.call,
-                ..CallRow::default()
-            };
+        let goes_on = task.is_some() && row.task == task && row.outcome != seen.outcome;
+        if row.call != seen.call || goes_on {
+            row.times = SlidingWindow::default();
         }
+        (row.call, row.outcome, row.task) = (seen.call, seen.outcome, task);
         row.times.take(millis(CALLER_ROW_PERIOD), millis(now));
     }
 }
@@ -66,12 +76,35 @@ mod tests {
 
     const NOW: Duration = Duration::from_hours(10);
 
-    fn seen(call: u64, refused: bool) -> SeenCall {
-        SeenCall {
+    fn seen(call: u64, refused: bool) -> EndedStep {
+        let seen = SeenCall {
             call,
             outcome: 0,
             refused,
             times: 1,
+        };
+        EndedStep { seen, task: None }
+    }
+
+    /// guarantees §6: who asks again in one task and is told something new waits, and goes in no
+    /// circle; another task each time is one, whatever the answers say.
+    #[test]
+    fn a_task_that_is_told_something_new_goes_on() {
+        for (is_one_task, expected) in [(true, 1), (false, 300)] {
+            let (rows, ann) = (CallerRows::default(), Caller::named("ann").key());
+            for number in 0..300_u64 {
+                let EndedStep { seen, .. } = seen(1, false);
+                let named = if is_one_task { 0 } else { number };
+                let step = EndedStep {
+                    seen: SeenCall {
+                        outcome: number,
+                        ..seen
+                    },
+                    task: Some(named),
+                };
+                rows.see(ann.clone(), step, NOW);
+            }
+            assert_eq!(rows.row(&ann, 1, NOW), expected);
         }
     }
 

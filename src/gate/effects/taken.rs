@@ -45,7 +45,7 @@ pub(in crate::gate) struct Taken {
     /// Its key, its turn and its part of the budget.
     pub(in crate::gate) claim: Option<Box<HeldClaim>>,
     /// Its part of the budget, when it has no claim.
-    pub(in crate::gate) reserved: Option<Reserved>,
+    pub(in crate::gate) reserved: Option<Box<Reserved>>,
 }
 
 /// A claim, and what is known of its call so far.
@@ -164,12 +164,7 @@ impl Reserved {
             since: Some(since),
             ..Spend::nothing(task, tool.clone())
         };
-        // What was only counted was so when it ended.
-        let now = effects.store.now();
-        let held = Spend {
-            since: Some(if reader.is_some() { now } else { since }),
-            ..spend.clone()
-        };
+        let mut held = spend.clone();
         if let Some(reader) = reader {
             let sent = match charge {
                 Charge::Release => None,
@@ -183,6 +178,8 @@ impl Reserved {
                 seen: ended.seen,
             };
             effects.reads.count(*reader, read).await?;
+            // What was only counted was so when it ended.
+            held.since = Some(effects.store.now());
         } else {
             effects
                 .store

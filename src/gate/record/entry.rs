@@ -111,6 +111,7 @@ struct FoundFields {
 impl FoundFields {
     fn of(found: &Findings) -> Self {
         let Findings {
+            task: _,
             usage: _,
             state: StateFound {
                 before,

@@ -17,6 +17,8 @@ use std::time::Duration;
 /// All of it; what no step has said is as if there were nothing to say.
 #[derive(Default)]
 pub struct Findings {
+    /// Step 7: the beginning of the key of the task that pays.
+    pub(in crate::gate) task: Option<u64>,
     /// Step 7.
     pub usage: Usage,
     /// Step 7.
@@ -168,6 +170,12 @@ impl KeyFound {
     /// To note what came of comparing it.
     pub(in crate::gate) fn compared(&mut self) -> &mut ComparedCall {
         self.compared.get_or_insert_default()
+    }
+
+    /// Whether it has joined a call in flight, whose end is its own.
+    pub(in crate::gate) fn has_joined(&self) -> bool {
+        let compared = self.compared.as_ref();
+        compared.is_some_and(|compared| compared.because == Some(Because::InFlight))
     }
 
     /// The ended call whose key it takes.

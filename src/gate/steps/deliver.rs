@@ -13,8 +13,8 @@ use crate::gate::steps::dispatch::Terms;
 use crate::gate::steps::dispatch::asks_for_task;
 use crate::gate::steps::dispatch::exchange;
 use crate::gate::steps::dispatch::pack;
-use crate::gate::steps::dispatch::terms;
 use crate::gate::steps::dispatch::too_late;
+use crate::gate::steps::dispatch::{LateListening, terms};
 use crate::gate::steps::late;
 use crate::gate::steps::late::Late;
 use crate::gate::steps::late::LateCost;
@@ -35,6 +35,7 @@ use crate::store::state::settlement::Charge;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How long to wait before a call is sent again; doubled each time.
 const RESEND_DELAY: Duration = Duration::from_millis(100);
@@ -95,16 +96,31 @@ pub(in crate::gate) fn deliver<'a>(
     delivery: Delivery<'a>,
     sending: SendingLog<'a>,
 ) -> impl Future<Output = Result<Message, Refusal>> + Send + 'a {
-    let terms = terms(&delivery.subject.tool, delivery.subject.rules);
-    async move { delivered(effects, &delivery, sending, &terms).await }
+    let mut terms = terms(&delivery.subject.tool, delivery.subject.rules);
+    let room = || effects.late_costs.clone().try_acquire_owned().ok();
+    let is_for_cost = terms.listens == LateListening::ForCost;
+    let room = is_for_cost.then(room).flatten().map(Box::new);
+    if is_for_cost && room.is_none() {
+        terms.listens = LateListening::Never;
+    }
+    let listening = Listening { terms, room };
+    async move { delivered(effects, &delivery, sending, listening).await }
+}
+
+/// How long a call may take, and its room among those whose late answers say what they have cost.
+struct Listening {
+    terms: Terms,
+    /// Boxed: few calls have it, and each call in flight would be larger.
+    room: Option<Box<OwnedSemaphorePermit>>,
 }
 
 async fn delivered(
     effects: &Effects,
     delivery: &Delivery<'_>,
     mut sending: SendingLog<'_>,
-    terms: &Terms,
+    listening: Listening,
 ) -> Result<Message, Refusal> {
+    let Listening { terms, room } = listening;
     let Subject { call, tool, rules } = &delivery.subject;
     let began = sending.timer.now();
     let (mut attempt, mut proven) = (1, Proof::NotSent);
@@ -117,7 +133,7 @@ async fn delivered(
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             sending.charged(rules, &ended);
-            sending.awaits(rules, late);
+            sending.awaits(rules, late.zip(room));
             let ended = late::readable(ended, call.origin.era);
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
@@ -236,12 +252,17 @@ impl SendingLog<'_> {
 
     /// What the call cost is told by an answer that may still come: all that is reserved is held until
     /// then.
-    fn awaits(&mut self, rules: &Arc<ToolRules>, late: Option<LateExchange>) {
-        if let (Some(reserved), Some(exchange)) = (&mut self.taken.reserved, late) {
+    fn awaits(
+        &mut self,
+        rules: &Arc<ToolRules>,
+        late: Option<(LateExchange, Box<OwnedSemaphorePermit>)>,
+    ) {
+        if let (Some(reserved), Some((exchange, room))) = (&mut self.taken.reserved, late) {
             reserved.charge = Charge::Hold;
             reserved.late = Some(Box::new(LateCost {
                 exchange,
                 rules: rules.clone(),
+                room,
             }));
         }
     }
@@ -283,7 +304,7 @@ async fn once(
     } = delivery;
     let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
     let shaper = delivery.shaper();
-    if !terms.is_awaited {
+    if !terms.is_awaited() {
         let ended = exchange(&subject.call, &shaper, &parcel, terms).await;
         return (ended, None);
     }

@@ -7,7 +7,7 @@ use crate::gate::call::FENCE;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::cleared::{Cleared, Stamp};
 use crate::gate::steps::hops;
-use crate::gate::steps::late::LATE_ANSWER_TIMEOUT;
+use crate::gate::steps::late::{LATE_ANSWER_TIMEOUT, LATE_COST_TIMEOUT};
 use crate::gate::steps::placing::Placed;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
@@ -28,6 +28,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// What a late answer is listened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gate) enum LateListening {
+    /// Nothing.
+    Never,
+    /// What the call has cost: its answer alone tells (003-93).
+    ForCost,
+    /// What became of the call.
+    ForOutcome,
+}
+
 /// How long a call may take, and what becomes of it then.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Terms {
@@ -35,10 +46,25 @@ pub(in crate::gate) struct Terms {
     /// Whether it goes on when its agent leaves.
     pub(in crate::gate) detached: bool,
     /// Whether its answer is listened for after its deadline.
-    pub(in crate::gate) is_awaited: bool,
+    pub(in crate::gate) listens: LateListening,
 }
 
 impl Terms {
+    /// Whether its answer is listened for after its deadline.
+    pub(in crate::gate) fn is_awaited(self) -> bool {
+        self.listens != LateListening::Never
+    }
+
+    /// How long its server has for an answer.
+    fn patience(self) -> Duration {
+        let late = match self.listens {
+            LateListening::Never => Duration::ZERO,
+            LateListening::ForCost => LATE_COST_TIMEOUT,
+            LateListening::ForOutcome => LATE_ANSWER_TIMEOUT,
+        };
+        self.deadline + late
+    }
+
     /// The same, and no longer than its task's time, where that is limited.
     pub(in crate::gate) fn within(self, left: Option<Duration>) -> Self {
         Self {
@@ -151,13 +177,9 @@ pub(in crate::gate) async fn exchange(
         tolerance: shaper.tolerance(),
         task_token: None,
     };
-    let timeout = Some(if terms.is_awaited {
-        terms.deadline + LATE_ANSWER_TIMEOUT
-    } else {
-        terms.deadline
-    });
+    let timeout = Some(terms.patience());
     let changes = shaper.rules.side_effect;
-    let departure = (changes || terms.is_awaited).then_some(&parcel.departure);
+    let departure = (changes || terms.is_awaited()).then_some(&parcel.departure);
     let outbound = Outbound {
         server,
         message: &parcel.message,
@@ -242,11 +264,17 @@ pub(in crate::gate) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
     // What a contract says changes something is finished even when the agent hangs up
     // (guarantees §4).
     let detached = rules.side_effect && !rules.actions.is_empty();
+    let listens = if detached {
+        LateListening::ForOutcome
+    } else if rules.budget.is_told_cost() {
+        LateListening::ForCost
+    } else {
+        LateListening::Never
+    };
     Terms {
         deadline,
         detached,
-        // What it has cost is told by its answer alone (003-93).
-        is_awaited: detached || rules.budget.is_told_cost(),
+        listens,
     }
 }
 

@@ -18,7 +18,10 @@ pub(in crate::gate) fn judge(call: &Call) -> Result<(), Refusal> {
     if call.judged.said.hops < MOST {
         Ok(())
     } else {
-        Err(Refusal::LoopDetected { pattern })
+        Err(Refusal::LoopDetected {
+            pattern,
+            has_run: false,
+        })
     }
 }
 

@@ -26,9 +26,14 @@ use serde_json::json;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How long after its deadline an answer is still listened for.
 pub(in crate::gate) const LATE_ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
+/// The same for a read whose answer says what it has cost.
+pub(in crate::gate) const LATE_COST_TIMEOUT: Duration = Duration::from_mins(1);
+/// Such reads that are listened for at once; what is one too many costs what was reserved for it.
+pub(in crate::gate) const MAX_LATE_COSTS: usize = 64;
 /// How long between two tries to record it.
 const RECORD_RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -59,6 +64,8 @@ pub(in crate::gate) struct LateCost {
     pub(in crate::gate) exchange: LateExchange,
     /// Its contract.
     pub(in crate::gate) rules: Arc<ToolRules>,
+    /// Its room among [`MAX_LATE_COSTS`].
+    pub(in crate::gate) room: Box<OwnedSemaphorePermit>,
 }
 
 /// The rest of a call that has become a task of toolgate's own.
@@ -194,7 +201,8 @@ impl LateCost {
     /// Listens on, and replaces what `held` keeps of its task's budget by what the call has cost.
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, held: Spend) {
         tasks::spawn("late cost", async move {
-            let ended = tokio::time::timeout(LATE_ANSWER_TIMEOUT, self.exchange).await;
+            let ended = tokio::time::timeout(LATE_COST_TIMEOUT, self.exchange).await;
+            drop(self.room);
             let cost = ended.ok().and_then(|ended| spent(&self.rules, &ended));
             let (Some(cost), Some((reserved, _))) = (cost, held.charge) else {
                 return;

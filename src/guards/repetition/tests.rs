@@ -52,9 +52,11 @@ fn watched(
         }) => "warned",
         Err(Refusal::LoopDetected {
             pattern: SAME_CALL_MESSAGE,
+            ..
         }) => "same",
         Err(Refusal::LoopDetected {
             pattern: PING_PONG_MESSAGE,
+            ..
         }) => "in turn",
         Err(other) => panic!("{other:?}"),
     }

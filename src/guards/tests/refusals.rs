@@ -76,6 +76,7 @@ fn of_the_order() -> Vec<Refusal> {
             at: 0,
         }),
         Refusal::LoopDetected {
+            has_run: true,
             pattern: "the same call again and again",
         },
         key_required("a text of 1 to 255 bytes"),

@@ -47,8 +47,9 @@ pub(crate) const LOOP_DETECTED: RefusalCode = RefusalCode {
     kind: RefusalKind::Other,
 };
 
-pub(super) fn loop_detected(pattern: &str) -> RefusalFacts {
+pub(super) fn loop_detected(pattern: &str, has_run: bool) -> RefusalFacts {
     RefusalFacts {
+        ran: if has_run { Ran::NotAgain } else { Ran::No },
         is_of_policy: false,
         ..RefusalFacts::new(
             &LOOP_DETECTED,

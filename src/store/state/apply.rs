@@ -185,8 +185,13 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
 fn settle_task(settled: &Settled, claim: &Claim, task: &mut TaskUsage) {
     let counted = claim.counted.as_ref().unwrap_or(&claim.tool);
     let is_unsent = settled.phase == ClaimPhase::NotSent;
-    // A later round was counted with the first, which was sent.
-    if is_unsent && claim.answered.is_empty() {
+    // A later round was counted with the first, which was sent. What others say of a call says that it
+    // did not run, and not that its server was not asked.
+    let is_own = match settled.evidence {
+        Evidence::Exchange | Evidence::Late | Evidence::UpstreamKey | Evidence::Restart => true,
+        Evidence::Operator { .. } | Evidence::Probe => false,
+    };
+    if is_unsent && is_own && claim.answered.is_empty() {
         task.unsend(counted, claim.began, settled.at);
     }
     // What was reserved before the task began anew is no part of what it has used since.

@@ -85,9 +85,44 @@ async fn a_loop_of_replays_comes_to_an_end() {
         let read = looping(&bank.agent(), "bank__note", meta).await;
         // The first answer, and that nothing ran now all other times.
         assert_eq!(read, (most, "loop_detected".to_owned()), "{contracts}");
+        let params = json!({ "name": "bank__note", "arguments": { "n": 1 }, "_meta": meta(0) });
+        let refused = bank.agent().ask("tools/call", params).await;
+        let words = refused["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(words.contains("did not run again"), "it has run: {words}");
+        let done = &refused["result"]["_meta"][DECISION]["evidence"];
+        assert_eq!(done.as_array().map(Vec::len), Some(1), "{refused}");
         assert_eq!(bank.server.executions(), 1);
         assert_eq!(bank.task().await["steps"], 1, "a replay takes no budget");
     }
+}
+
+/// guarantees §4, 003-115: an agent whose answers are lost is given the stored one as often as it asks
+/// again, also where a policy lets few equal calls pass; only what no retry is comes to an end.
+#[tokio::test]
+async fn a_retry_is_answered_whatever_a_policy_says_of_loops() {
+    let bank = Bank::with("repetition: { stop: 3, warn: 2 }\n").await;
+    let key = |_| json!({ "dev.toolgate/idempotencyKey": "one" });
+    let read = looping(&bank.agent(), "bank__note", key).await;
+    assert_eq!(read, (MOST_OF_AGENT, "loop_detected".to_owned()));
+    assert_eq!(bank.server.executions(), 1);
+    let equal = codes(&bank.agent(), "bank__look", 5, |_| json!({})).await;
+    assert_eq!(equal[2..], ["", "loop_detected", "loop_detected"]);
+}
+
+/// 003-115: one task that asks for the end of a job every time anew, and is told something new, goes on
+/// where a policy says what a circle is.
+#[tokio::test]
+async fn a_task_that_waits_for_a_job_goes_on() {
+    let bank = Bank::with("repetition: { stop: 20 }\n").await;
+    let told = AtomicUsize::new(0);
+    bank.server.answers(move |_| {
+        let told = told.fetch_add(1, Ordering::Relaxed);
+        let text = format!("{told} of 300 are done");
+        Reply::Result(json!({ "content": [{ "type": "text", "text": text }] }))
+    });
+    let task = |_| json!({ "dev.toolgate/task": "wait" });
+    let read = looping(&bank.agent(), "bank__look", task).await;
+    assert_eq!(read, (LOOP, String::new()));
 }
 
 /// The other side: one agent with many sessions, all of which begin with the same call and then do

@@ -40,6 +40,44 @@ async fn a_late_answer_says_what_its_call_cost() {
     }
 }
 
+/// 003-93: reads that nobody answers are listened for to a bound; what is beyond it is charged as it was
+/// reserved, and the others make room when they are answered.
+#[tokio::test]
+async fn late_answers_are_listened_for_to_a_bound() {
+    const LISTENED_FOR: usize = 64;
+    let budget = "budget: { cost: 8, cost_from: /cost, timeout_ms: 300 }";
+    let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
+    let bank = Bank::of(&contracts, "budgets: { global: { max_cost: 1000 } }\n").await;
+    let waiting = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let asked = waiting.clone();
+    bank.server.answers(move |seen| match seen.method() {
+        "tools/call" => {
+            let (answers, answer) = tokio::sync::oneshot::channel();
+            asked.lock().unwrap().push(answers);
+            Reply::Later(answer)
+        }
+        _ => Reply::Result(json!({})),
+    });
+    let agent = bank.agent();
+    let mut spent = 0.0;
+    for (calls, listened_for) in [(LISTENED_FOR + 6, LISTENED_FOR), (1, 1)] {
+        let looks = (0..calls).map(|n| agent.call("bank__look", json!({ "n": n, "of": calls })));
+        for given_up in futures_util::future::join_all(looks).await {
+            assert_eq!(code(&given_up).as_deref(), Some("upstream_failed"));
+        }
+        for answers in waiting.lock().unwrap().drain(..) {
+            let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
+            answers.send(Reply::Result(result)).ok();
+        }
+        let reserved = 8 * (calls - listened_for) + listened_for;
+        spent += f64::from(u32::try_from(reserved).unwrap());
+        until("the late answers count", || async {
+            (bank.task().await["cost"] == spent).then_some(())
+        })
+        .await;
+    }
+}
+
 /// 003-87, 003-93: what a call has cost beyond what was reserved for it counts in full, and stops the
 /// next, also one that costs nothing; whether it changes something or not.
 #[tokio::test]

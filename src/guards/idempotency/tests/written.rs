@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// 004-54: the argument is ours, shown or hidden, unless the tool has one of its own.
+/// 004-54: the argument is ours, shown or hidden, unless the tool has one of its own; hidden, it is a key
+/// only where no call passes without one.
 #[test]
 fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
     let plain = Schema::compile(&json!({ "type": "object", "properties": { "sku": {} } })).unwrap();
@@ -12,11 +13,13 @@ fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
     let arguments = json!({ "sku": "s1", "idempotency_key": "k" });
     let rest = json!({ "sku": "s1" });
     let (hidden, shown) = (rule(json!({ "expose": false })), Rule::default());
+    let needed = rule(json!({ "expose": false, "require": true }));
     let cases = [
         (&shown, &plain, &rest, Some(json!("k"))),
         (&shown, &own, &arguments, Some(json!("k"))),
         (&hidden, &own, &arguments, Some(json!("k"))),
-        (&hidden, &plain, &rest, Some(json!("k"))),
+        (&hidden, &plain, &rest, None),
+        (&needed, &plain, &rest, Some(json!("k"))),
     ];
     for (index, (rule, tool, left, key)) in cases.into_iter().enumerate() {
         let (split, found) = rule.split(tool, &arguments);

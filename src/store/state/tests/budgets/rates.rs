@@ -104,6 +104,34 @@ fn what_is_only_counted_keeps_its_pace() {
     assert_eq!(exceeded(&rate, &view, START_MS + 60_000), None);
 }
 
+/// 003-93: what an operator or a probe says of a call is that it did not run: its server was asked.
+#[test]
+fn what_others_say_gives_no_place_of_a_rate_back() {
+    let (limits, later) = (one_a_minute(), START_MS + 10);
+    for (evidence, expected) in [
+        (operator(), Some(Dimension::Rate)),
+        (Evidence::Probe, Some(Dimension::Rate)),
+        (Evidence::Restart, None),
+    ] {
+        let call = Intent {
+            limits: limits.clone(),
+            ..intent("key", 1)
+        };
+        let mut view = StoreView::default();
+        begin(&mut view, &call, START_MS).unwrap();
+        if evidence != Evidence::Restart {
+            let lost = StoreCommand::Settle(settle(&call, unknown()));
+            run(&mut view, &lost, START_MS + 1).unwrap();
+        }
+        let said = Settle {
+            evidence: evidence.clone(),
+            ..settle(&call, ClaimPhase::NotSent)
+        };
+        run(&mut view, &StoreCommand::Settle(said), START_MS + 5).unwrap();
+        assert_eq!(exceeded(&limits, &view, later), expected, "{evidence:?}");
+    }
+}
+
 fn one_a_minute() -> BudgetLimits {
     BudgetLimits {
         rate: Some(Rate {
