@@ -5,7 +5,7 @@ use crate::admin;
 use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::admin::tools::Switches;
 use crate::app::ledger::OpenLedger;
-use crate::config::{self, Config};
+use crate::config::{self, Config, ServerConfig};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
 use crate::gate::effects::Effects;
@@ -372,6 +372,16 @@ pub(crate) fn servers(
     leftovers: Leftovers,
     keeper: Arc<dyn ServerMessagePolicy>,
 ) -> anyhow::Result<Arc<Servers>> {
+    let enabled = config.servers.values().filter(|server| !server.disabled);
+    servers_of(enabled, leftovers, keeper)
+}
+
+/// These servers, not yet connected.
+pub(crate) fn servers_of<'s>(
+    servers: impl IntoIterator<Item = &'s ServerConfig>,
+    leftovers: Leftovers,
+    keeper: Arc<dyn ServerMessagePolicy>,
+) -> anyhow::Result<Arc<Servers>> {
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
     let around = Surroundings {
@@ -379,10 +389,8 @@ pub(crate) fn servers(
         guard,
         leftovers: Arc::new(leftovers),
     };
-    let settings = config
-        .servers
-        .values()
-        .filter(|server| !server.disabled)
+    let settings = servers
+        .into_iter()
         .map(reach::settings)
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Arc::new(Servers::new(settings, &around).kept_by(keeper)))

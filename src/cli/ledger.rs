@@ -45,9 +45,14 @@ enum LedgerVerb {
     Show(LedgerShowArgs),
     /// Write every record as a line of JSON, with its number
     Export(ExportArgs),
-    /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict,
-    /// 1: another, or none
-    Replay(replay::ReplayArgs),
+    /// Judge a call again under the policy as it is now, or run it once more against a sandbox and
+    /// compare what comes back
+    ///
+    /// Without a sandbox nothing is executed. With one the call goes to the server that is named, and
+    /// to no other: never to a server of the configuration, unless --same-server says so of a call
+    /// that only reads. Claims, budgets and the ledger hear nothing of it. No idempotency key goes with
+    /// it, no fence and no secret.
+    Replay(Box<replay::ReplayArgs>),
     /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged
     /// or forged
     ///
@@ -177,7 +182,7 @@ fn run_on(
         LedgerVerb::List(list) => list.run(place, out, err),
         LedgerVerb::Show(show) => show.run(place, out, err),
         LedgerVerb::Export(export) => export.run(place, out, err),
-        LedgerVerb::Replay(replay) => replay.run(place.data, place.config, out),
+        LedgerVerb::Replay(replay) => replay.run(place, out, err),
         LedgerVerb::Verify(verify) => verify.run(place, out),
     }
 }

@@ -4,6 +4,7 @@ mod contents;
 mod grounds;
 mod kept_answers;
 mod reading;
+mod replaying;
 
 use crate::harness::agent::{Agent, anew};
 use crate::harness::gate::Gate;

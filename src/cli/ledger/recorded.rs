@@ -35,8 +35,17 @@ pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
 /// The call whose action id begins with `id`, with the arguments that `kept` has the keys for.
 pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Result<Entry> {
+    found(LedgerCalls::open(data)?.with_keys(kept)?, id)
+}
+
+/// The same of a ledger with an `archive`, as its entry stands there.
+pub(super) fn find_in(data: &Path, archive: Option<&Path>, id: &str) -> anyhow::Result<Entry> {
+    found(LedgerCalls::open_in(data, archive)?, id)
+}
+
+fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
     let mut found: Option<LedgerCall> = None;
-    for call in LedgerCalls::open(data)?.with_keys(kept)? {
+    for call in calls {
         let call = call?;
         if !begins(&call.entry.action_id, id) {
             continue;
