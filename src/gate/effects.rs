@@ -162,12 +162,10 @@ impl Effects {
         let before = known.task;
         let before = before.filter(|known| asked.limits.current(Some(known), now).is_some());
         let is_counted = asked.is_limited() || policy.repetition.is_watching();
+        let so_far = before.as_ref();
+        let so_far = so_far.map_or((0, 0), |task| (task.steps, task.cost));
         found.usage = Usage {
-            used: is_counted.then(|| {
-                before
-                    .as_ref()
-                    .map_or((0, 0), |task| (task.steps, task.cost))
-            }),
+            used: is_counted.then_some(so_far),
             cost: asked.price.cost,
         };
         Ok(Bill {

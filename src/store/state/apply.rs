@@ -2,7 +2,9 @@
 
 use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
-use super::event::{BudgetSettled, Carried, HoldDecided, Intended, Settled, StoreEvent, TaskAct};
+use super::event::{
+    BudgetReserved, BudgetSettled, Carried, HoldDecided, Intended, Settled, StoreEvent, TaskAct,
+};
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
 use super::settlement::{Charge, Evidence};
@@ -20,25 +22,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     match event {
         StoreEvent::Intended(intended) => apply_intended(intended, view),
         StoreEvent::Settled(settled) => apply_settled(settled, view),
-        StoreEvent::Reserved(reserved) => {
-            let task = begun(&mut view.task, reserved.begins.as_ref(), reserved.at);
-            task.reserve(
-                reserved.tool.as_str(),
-                reserved.cost,
-                (reserved.window, reserved.rate),
-                reserved.at,
-            );
-            if let Some(share) = &reserved.account {
-                let account = begun(&mut view.account, share.begins.as_ref(), reserved.at);
-                account.reserve(reserved.tool.as_str(), reserved.cost, NO_RATE, reserved.at);
-            }
-            if let (Some((_, action)), Some(hold)) = (reserved.hold, &mut view.hold) {
-                hold.phase = hold::HoldPhase::Used {
-                    action,
-                    at: reserved.at,
-                };
-            }
-        }
+        StoreEvent::Reserved(reserved) => apply_reserved(reserved, view),
         StoreEvent::Spent(spent) => {
             apply_spent(spent, &mut view.task);
             if spent.account.is_some() {
@@ -102,6 +86,19 @@ fn begun<'a>(
         });
     }
     task.get_or_insert_with(|| TaskUsage::new(at))
+}
+
+fn apply_reserved(reserved: &BudgetReserved, view: &mut StoreView) {
+    let (tool, cost, at) = (reserved.tool.as_str(), reserved.cost, reserved.at);
+    let task = begun(&mut view.task, reserved.begins.as_ref(), at);
+    task.reserve(tool, cost, (reserved.window, reserved.rate), at);
+    if let Some(share) = &reserved.account {
+        let account = begun(&mut view.account, share.begins.as_ref(), at);
+        account.reserve(tool, cost, NO_RATE, at);
+    }
+    if let (Some((_, action)), Some(hold)) = (reserved.hold, &mut view.hold) {
+        hold.phase = hold::HoldPhase::Used { action, at };
+    }
 }
 
 /// What the end of a call makes of its task, or of the account of its user.

@@ -372,20 +372,13 @@ impl StoreEvent {
     /// What it is about.
     pub fn place(&self) -> StoreKeys {
         match self {
-            Self::Intended(intended) => {
-                let (call, task, session) = (
-                    Some(intended.key),
-                    Some(intended.task),
-                    Some(intended.session),
-                );
-                StoreKeys {
-                    call,
-                    task,
-                    account: intended.account.as_ref().map(|account| account.key),
-                    session,
-                    hold: intended.hold,
-                }
-            }
+            Self::Intended(intended) => StoreKeys {
+                call: Some(intended.key),
+                task: Some(intended.task),
+                account: intended.account.as_ref().map(|account| account.key),
+                session: Some(intended.session),
+                hold: intended.hold,
+            },
             Self::Settled(settled) => StoreKeys {
                 call: Some(settled.key),
                 task: Some(settled.task),

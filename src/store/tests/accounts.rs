@@ -17,13 +17,14 @@ use crate::store::state::event::TaskAct;
 use crate::store::state::settlement::Charge;
 use crate::store::state::tests::{HOUR_MS, named, result, settle, unknown};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys};
+use crate::telemetry::tasks;
 use std::sync::Arc;
 use std::time::Duration;
 
 const TASKS: [&str; 3] = ["one", "two", "three"];
 
-fn account(tool_calls: Option<u64>) -> Option<Box<AccountDemand>> {
-    Some(Box::new(AccountDemand {
+fn account(tool_calls: Option<u64>) -> Box<AccountDemand> {
+    Box::new(AccountDemand {
         key: named("ada"),
         limits: BudgetLimits {
             tool_calls,
@@ -31,7 +32,7 @@ fn account(tool_calls: Option<u64>) -> Option<Box<AccountDemand>> {
             ..BudgetLimits::default()
         },
         origin: TaskOrigin::default(),
-    }))
+    })
 }
 
 fn price(cost: u64) -> Price {
@@ -43,7 +44,7 @@ fn price(cost: u64) -> Price {
 
 fn read(task: &str, cost: u64, calls: Option<u64>) -> StoreCommand {
     StoreCommand::Reserve(Reserve {
-        account: account(calls),
+        account: Some(account(calls)),
         task: named(task),
         limits: BudgetLimits::default(),
         price: price(cost),
@@ -64,7 +65,7 @@ fn spend(task: &str, charge: (u64, Charge), since: Millis) -> StoreCommand {
 
 fn write(store: &dyn Store, key: &str, task: &str, cost: u64, calls: Option<u64>) -> Intent {
     Intent {
-        account: account(calls),
+        account: Some(account(calls)),
         task: named(task),
         price: price(cost),
         ..call(store, key)
@@ -168,7 +169,7 @@ async fn an_account_holds_for_all_tasks_and_begins_anew() {
     let store: Arc<dyn Store> = TestStore::embedded(hands.clock()).open();
     let asking = (0..20).map(|number| {
         let store = store.clone();
-        tokio::spawn(async move {
+        tasks::spawn("asks", async move {
             let intent = write(
                 &*store,
                 &format!("k{number}"),
