@@ -253,7 +253,13 @@ impl RequiredArgument {
 impl ToolRules {
     /// The first of the needed arguments that `schema` cannot have: it names others in that place.
     pub fn lacks(&self, schema: &Schema) -> Option<&RequiredArgument> {
-        self.needs.iter().find(|needed| needed.is_lacking(schema))
+        self.needs.get(self.lacking(schema)?)
+    }
+
+    /// Its place among the needed ones.
+    pub fn lacking(&self, schema: &Schema) -> Option<usize> {
+        let mut needs = self.needs.iter();
+        needs.position(|needed| needed.is_lacking(schema))
     }
 
     /// What the contract can refuse with, in the order of the gate, all variants together; a rule

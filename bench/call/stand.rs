@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use toolgate::config;
 use toolgate::gate::Gate;
 use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin};
+use toolgate::gate::catalogue::last_fit::LastFit;
 use toolgate::gate::catalogue::list::Listings;
 use toolgate::gate::catalogue::tool::Tool;
 use toolgate::gate::catalogue::toolbox::Toolbox;
@@ -256,6 +257,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         hash,
         server,
         variants,
+        fit: LastFit::default(),
         is_listed: true,
     })
 }

@@ -3,6 +3,7 @@
 pub(in crate::gate) mod collisions;
 pub(crate) mod contract_mismatch;
 pub(crate) mod hidden;
+pub mod last_fit;
 pub mod list;
 pub(in crate::gate) mod notes;
 mod own_tools;

@@ -11,6 +11,7 @@ use crate::model::work;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
+mod excluded;
 mod lacking;
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.

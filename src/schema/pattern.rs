@@ -156,18 +156,25 @@ impl CompiledPattern {
         let Value::String(text) = value else {
             return true;
         };
-        let bytes = text.len() as u64 + 1;
-        match self.cost {
-            Cost::PerByte(cost) => spend(bytes * cost * WORK_UNITS_PER_COST),
-            Cost::LookAround if text.len() <= BACKTRACKING_TEXT_BYTES_MAX => {
-                spend(look_around_cost(bytes) * WORK_UNITS_PER_COST);
-            }
-            Cost::LookAround => {
-                MATCH_GAVE_UP.set(true);
-                return false;
-            }
-        }
+        let Some(units) = self.units(text) else {
+            MATCH_GAVE_UP.set(true);
+            return false;
+        };
+        spend(units);
         self.engine.is_valid(value)
+    }
+
+    /// What a look at `text` takes, in units of work; none when it is too long.
+    fn units(&self, text: &str) -> Option<u64> {
+        let bytes = text.len() as u64 + 1;
+        let cost = match self.cost {
+            Cost::PerByte(cost) => bytes * cost,
+            Cost::LookAround if text.len() <= BACKTRACKING_TEXT_BYTES_MAX => {
+                look_around_cost(bytes)
+            }
+            Cost::LookAround => return None,
+        };
+        Some(cost * WORK_UNITS_PER_COST)
     }
 }
 
@@ -205,8 +212,13 @@ impl NamePattern {
         })
     }
 
-    /// Whether `name` is meant. Names are those of a listing, which are few and short, so nobody
-    /// pays.
+    /// What a look at `name` takes, in units of work: it is a server's, and may be long.
+    pub(super) fn units(&self, name: &str) -> u64 {
+        let engine = self.engine.as_ref();
+        engine.map_or(1, |engine| engine.units(name).unwrap_or(u64::MAX))
+    }
+
+    /// Whether `name` is meant. Who looks at a server's names pays [`Self::units`].
     pub(super) fn matches(&self, name: &str) -> bool {
         let engine = self.engine.as_ref();
         engine.is_none_or(|pattern| pattern.engine.is_valid(&Value::from(name)))

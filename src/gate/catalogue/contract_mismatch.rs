@@ -20,10 +20,8 @@ pub(crate) struct Unfit {
 }
 
 fn lacks<'p>(policy: &'p Policy, tool: &Tool) -> Option<&'p RequiredArgument> {
-    policy
-        .allowlist
-        .contract_of(&tool.name)
-        .and_then(|rules| rules.lacks(&tool.schema))
+    let rules = policy.allowlist.contract_of(&tool.name)?;
+    tool.fit.lacks(rules, &tool.schema)
 }
 
 /// Whether the tool may be listed and called, as far as its schema goes; observe mode refuses

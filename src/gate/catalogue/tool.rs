@@ -1,5 +1,6 @@
 //! A tool that can be called, and all of them at one time.
 
+use crate::gate::catalogue::last_fit::LastFit;
 use crate::gate::catalogue::variants::Variants;
 use crate::guards::{Mode, ToolRules};
 use crate::mcp::json::Text;
@@ -31,6 +32,8 @@ pub struct Tool {
     pub server: Arc<UpstreamServer>,
     /// How it is shown, profile by profile (002-36).
     pub variants: Variants,
+    /// Whether it can be held to its contract, as that was found last.
+    pub fit: LastFit,
     /// Whether its server lists it: what it does not list is called in observe mode alone.
     pub is_listed: bool,
 }
@@ -71,6 +74,7 @@ impl Tool {
             hash: String::new(),
             server: server.clone(),
             variants: Variants::default(),
+            fit: LastFit::default(),
             is_listed: false,
         })
     }

@@ -2,6 +2,7 @@
 //! once, and a tool that cannot be validated is quarantined, never offered (threat-model §4).
 
 use crate::gate::catalogue::collisions;
+use crate::gate::catalogue::last_fit::LastFit;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::pinned::ToldWithheld;
 use crate::gate::catalogue::tool::Tool;
@@ -250,6 +251,7 @@ pub(in crate::gate) fn compile(
         hash,
         server,
         variants,
+        fit: LastFit::default(),
         is_listed: true,
     }))
 }

@@ -2,8 +2,7 @@
 //!
 //! Names may be said by a pattern as well: then all that it matches are meant.
 
-use super::PropertyNames;
-use crate::schema::kinds::ELEMENT_STEP;
+use super::{PropertyNames, excluded};
 use crate::schema::pattern::NamePattern;
 use std::collections::BTreeSet;
 
@@ -40,35 +39,25 @@ impl PropertyNames {
     }
 
     /// The same where the steps of `path` that `patterns` have by their index stand for every name
-    /// that matches: all of them lead nowhere, or there is none.
+    /// that matches: all of them lead nowhere, or there is none. Not for certain either where that
+    /// takes more work than [`excluded::MAX_NAME_SEARCH_UNITS`].
     pub fn exclude_matching(&self, path: &[String], patterns: &[(usize, NamePattern)]) -> bool {
-        self.excluded(&self.root(), 0, path, patterns)
+        excluded::search(self, path, patterns).unwrap_or(false)
     }
 
-    fn excluded(
-        &self,
-        places: &[usize],
-        depth: usize,
-        path: &[String],
-        patterns: &[(usize, NamePattern)],
-    ) -> bool {
-        let Some(step) = path.get(depth) else {
-            return false;
-        };
-        let takes_more = places.iter().any(|&place| self.places[place].more);
-        let below = |name: &str| {
-            let below = self.below(places, name);
-            self.excluded(&below, depth + 1, path, patterns)
-        };
-        if let Some((_, pattern)) = patterns.iter().find(|(index, _)| *index == depth) {
-            let declared = self.declared(places);
-            let mut meant = declared.iter().filter(|name| pattern.matches(name));
-            return !declared.is_empty() && !takes_more && meant.all(|name| below(name));
-        }
-        // Names are those of an object; beside one a list may be let through.
-        let is_element = step == ELEMENT_STEP && !self.inside(places).is_empty();
-        let is_missing = self.names_any(places) && !is_element && !self.names(places, step);
-        (is_missing && !takes_more) || below(step)
+    /// As [`Self::exclude`], where `*` in `path` is every member or element: all of them lead
+    /// nowhere.
+    pub fn exclude_each(&self, path: &[String]) -> bool {
+        excluded::search_each(self, path).unwrap_or(false)
+    }
+
+    /// Whether `path` leads nowhere because a schema on the way says that no other names may come.
+    pub fn forbid(&self, path: &[String]) -> bool {
+        let depth = (0..path.len()).find(|&depth| self.exclude(&path[..=depth]));
+        depth.is_some_and(|depth| {
+            let places = self.places_at(&path[..depth]);
+            places.iter().any(|&place| self.places[place].open)
+        })
     }
 
     /// The names that stand beside the last step of `path`, up to which it leads somewhere.
@@ -81,7 +70,7 @@ impl PropertyNames {
     }
 
     /// The names that one of `places` declares.
-    fn declared(&self, places: &[usize]) -> BTreeSet<&String> {
+    pub(super) fn declared(&self, places: &[usize]) -> BTreeSet<&String> {
         places
             .iter()
             .flat_map(|&place| self.places[place].properties.keys())

@@ -4,6 +4,7 @@
 use super::{Kind, SimulatedWorld};
 use crate::config;
 use crate::gate::Gate;
+use crate::gate::catalogue::last_fit::LastFit;
 use crate::gate::catalogue::list::Listings;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::toolbox::Toolbox;
@@ -192,6 +193,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         hash,
         server: servers.all()[0].clone(),
         variants: Variants::default(),
+        fit: LastFit::default(),
         is_listed: true,
     })
 }
