@@ -91,6 +91,7 @@ fn basis(
         pins: None,
         secrets: Bindings::default(),
         policies: Vec::new(),
+        is_whole: true,
         written: Value::Null,
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct CompileInput {
     pub secrets: Bindings,
     /// Policy files, and directories of them.
     pub policies: Vec<PathBuf>,
+    /// Are they all of a gate's policy? A test pack may try a part of one.
+    pub is_whole: bool,
     /// What the configuration says, before variables are replaced: it counts for the version.
     pub written: Value,
 }
@@ -104,6 +106,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         pins,
         secrets,
         policies,
+        is_whole,
         written,
     } = input;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
@@ -114,7 +117,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         .map(|source| compiler.pins(&source, &mut content))
         .unwrap_or_default();
     compiler.read(&policies, &mut content);
-    ungoverned::judge(&mut compiler, mode, &policies);
+    ungoverned::judge(&mut compiler, mode, policies.first().filter(|_| is_whole));
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
     compiler.judge_pinned(&contracts, &pins);

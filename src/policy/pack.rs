@@ -213,6 +213,7 @@ impl Pack {
             session_header: None,
             meta_max_bytes: super::META_MAX_BYTES,
             policies: self.policies.clone(),
+            is_whole: false,
             pins: None,
             secrets: Bindings::default(),
             written: Value::Null,

@@ -37,6 +37,7 @@ fn basis(policies: &Path, mode: Mode) -> CompileInput {
         pins: None,
         secrets: crate::guards::secrets::Bindings::default(),
         policies: vec![policies.to_path_buf()],
+        is_whole: true,
         written: Value::Null,
     }
 }

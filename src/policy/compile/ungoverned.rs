@@ -11,11 +11,11 @@ use std::path::PathBuf;
 const HINT: &str = "write a contract for each tool that agents may call (`toolgate init` drafts them), or `mode: observe` until \
                     there are some";
 
-/// Notes an error where no file of `policies` has a contract, and a warning where layers open what
-/// is no tool. Limits are there even where none is written; a contract is not.
-pub(super) fn judge(compiler: &mut Compiler, mode: Mode, policies: &[PathBuf]) {
-    let Some(first) = policies.first() else {
-        // Said of the configuration.
+/// Notes an error at the `first` of the policy files where none has a contract, and a warning where
+/// layers open what is no tool. Limits are there even where none is written; a contract is not.
+pub(super) fn judge(compiler: &mut Compiler, mode: Mode, first: Option<&PathBuf>) {
+    let Some(first) = first else {
+        // Said of the configuration, or no policy of a gate.
         return;
     };
     // A contract that cannot be used is no missing one.
@@ -34,7 +34,8 @@ pub(super) fn judge(compiler: &mut Compiler, mode: Mode, policies: &[PathBuf]) {
         let message = "no policy file has a contract, so every tool call is refused";
         (Severity::Warning, message)
     } else {
-        let message = "no policy file has a contract: enforce mode would refuse everything, so it does not start";
+        let message = "no policy file has a contract: enforce mode would refuse everything, so it does not start, and at a reload \
+                       the policy before stays in force";
         (Severity::Error, message)
     };
     let found = about(first, severity, message, HINT);

@@ -45,6 +45,28 @@ async fn enforce_mode_does_not_start_without_a_contract() {
     );
 }
 
+/// 003-38: a test pack may try a policy file that has no contract, such as one with layers for others.
+#[tokio::test]
+async fn a_pack_may_test_layers_alone() {
+    let setup = one_server()
+        .policy("contracts: { s__t: { purpose: Test., actions: [read], secrets: [] } }\n");
+    setup.write();
+    let write =
+        |name: &str, text: &str| std::fs::write(setup.directory().join(name), text).unwrap();
+    write(
+        "layers.yaml",
+        "layers: { global: { deny: [\"db__drop*\"] } }\n",
+    );
+    std::fs::create_dir(setup.directory().join("tests")).unwrap();
+    write(
+        "tests/pack.yaml",
+        "pack: layers\npolicies: [../layers.yaml]\ncallers: { a: { agent: a } }\n\
+         samples:\n  - { name: drops, caller: a, tool: db__drop_all, arguments: {}, expect: tool_not_allowlisted }\n",
+    );
+    let (code, out, err) = run(&setup, &["test", "tests"]).await;
+    assert!(code == 0 && out.contains("1 sample"), "{out}{err}");
+}
+
 /// 003-123: a server without tools needs no contract; what else it has is closed unless a layer
 /// opens it. A reload that takes the last contract away leaves it in force.
 #[tokio::test]
