@@ -2,6 +2,8 @@
 //! compiled once, and kept beside the tool; what cannot be judged quarantines the tool instead of
 //! letting everything through.
 
+mod anchors;
+pub(crate) mod choices;
 pub(crate) mod closed;
 mod declared;
 mod dialect;

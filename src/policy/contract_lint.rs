@@ -6,8 +6,7 @@ use crate::guards::{Section as _, ToolRules, idempotency, rules, variants};
 use crate::model::diagnostic::{Problem, Problems};
 use crate::model::pointer::steps;
 use crate::model::spelling::suggest;
-use crate::schema::{Schema, flags};
-use serde_json::Value;
+use crate::schema::{Schema, choices, flags};
 
 /// Everything that does not fit, as problems of the contract.
 pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
@@ -93,8 +92,7 @@ fn judge_cases(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
                 .check_case_against(&rules.arguments, schema, problems);
         });
     }
-    let source = schema.source();
-    let Some(values) = listed_values(&source, &variants.path()) else {
+    let Some(values) = choices::choices_at(&schema.source(), &variants.path()) else {
         return;
     };
     for (name, _) in variants.cases() {
@@ -107,20 +105,14 @@ fn judge_cases(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
                 "the tool's input schema has no value `{}` there, so no call chooses this case",
                 name.escape_debug()
             );
-            problems.error(message, suggest(name, &values));
+            let hint = if values.is_empty() {
+                "choose `by` an argument that is text, or true or false".to_owned()
+            } else {
+                suggest(name, &values)
+            };
+            problems.error(message, hint);
         });
     }
-}
-
-/// The values that the argument on `path` may have, if the schema lists texts for it.
-fn listed_values(schema: &Value, path: &[String]) -> Option<Vec<String>> {
-    let property = path
-        .iter()
-        .try_fold(schema, |at, step| at.get("properties")?.get(step))?;
-    let values = property.get("enum")?.as_array()?.iter();
-    values
-        .map(|value| value.as_str().map(str::to_owned))
-        .collect()
 }
 
 /// Notes arguments that the tool does not have: what is told apart or kept by them is not.

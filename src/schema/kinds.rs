@@ -110,7 +110,8 @@ fn agreed(mut kinds: impl Iterator<Item = Option<JsonKind>>) -> Option<JsonKind>
     kinds.all(|kind| kind == Some(first)).then_some(first)
 }
 
-struct KindReader<'s> {
+/// Reads what holds for every call.
+pub(super) struct KindReader<'s> {
     root: &'s Value,
     /// Draft-07 ignores what stands beside a `$ref`.
     reference_alone: bool,
@@ -118,10 +119,10 @@ struct KindReader<'s> {
 }
 
 /// Subschemas that all hold for one value.
-type Places<'s> = Vec<&'s Map<String, Value>>;
+pub(super) type Places<'s> = Vec<&'s Map<String, Value>>;
 
 impl<'s> KindReader<'s> {
-    fn of(root: &'s Value) -> Self {
+    pub(super) fn of(root: &'s Value) -> Self {
         Self {
             root,
             reference_alone: dialect(root) == Some(Dialect::Draft07),
@@ -130,14 +131,14 @@ impl<'s> KindReader<'s> {
     }
 
     /// Whether another look may be taken.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left > 0
     }
 
     /// What holds for the argument on `path`; none if nothing is said of it.
-    fn at(&self, path: &[String]) -> Option<Places<'s>> {
+    pub(super) fn at(&self, path: &[String]) -> Option<Places<'s>> {
         let mut places = self.all_of(self.root);
         for step in path {
             places = self.below(&places, step);
@@ -146,7 +147,7 @@ impl<'s> KindReader<'s> {
     }
 
     /// `schema`, what it refers to, and its parts.
-    fn all_of(&self, schema: &'s Value) -> Places<'s> {
+    pub(super) fn all_of(&self, schema: &'s Value) -> Places<'s> {
         let mut places = Vec::new();
         self.gather(schema, 0, &mut places);
         places

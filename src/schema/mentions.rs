@@ -4,11 +4,11 @@
 //! A contract's schema that speaks of a name which the tool does not have bounds nothing there,
 //! whatever the keyword: `not: { required: [forse] }` lets `force` pass.
 
+use super::anchors;
 use super::kinds::ELEMENT_STEP;
 use super::pattern::NamePattern;
-use super::survey::unescape;
-use crate::model::pointer::steps;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Subschemas that are looked at: references to each other multiply.
 const MAX_WALK_STEPS: usize = 20_000;
@@ -29,9 +29,13 @@ pub(crate) struct Mention {
     /// Must what is said here hold for every call that passes? Not so in alternatives and
     /// conditions.
     pub is_certain: bool,
+    /// Is more said of what was named, or of elements, the whole, or members of any name? Else this
+    /// is what names it.
+    pub is_more: bool,
 }
 
-/// Shows each property that `schema` speaks of, with what it says of it, if that is a schema.
+/// Shows each property that `schema` speaks of, with what it says of it, if that is a schema; and
+/// each further schema that is for the same value, such as those in `allOf`.
 pub(crate) fn each<'s>(schema: &'s Value, look: &mut dyn FnMut(&Mention, Option<&'s Value>)) {
     let mut walk = MentionWalk {
         root: schema,
@@ -39,9 +43,11 @@ pub(crate) fn each<'s>(schema: &'s Value, look: &mut dyn FnMut(&Mention, Option<
             is_certain: true,
             ..Mention::default()
         },
+        targets: HashMap::new(),
         followed: Vec::new(),
         depth: 0,
         left: MAX_WALK_STEPS,
+        forbids: false,
         look,
     };
     walk.schema(schema);
@@ -50,15 +56,23 @@ pub(crate) fn each<'s>(schema: &'s Value, look: &mut dyn FnMut(&Mention, Option<
 struct MentionWalk<'s, 'l> {
     root: &'s Value,
     at: Mention,
+    /// Where references lead, with the keys of that.
+    targets: HashMap<&'s str, Option<(Vec<String>, &'s Value)>>,
     /// References on the way here.
     followed: Vec<&'s str>,
     depth: usize,
     left: usize,
+    /// Is this what names may not be?
+    forbids: bool,
     look: &'l mut dyn FnMut(&Mention, Option<&'s Value>),
 }
 
 impl<'s> MentionWalk<'s, '_> {
+    /// A schema of what is at hand, which was named before.
     fn schema(&mut self, schema: &'s Value) {
+        self.at.is_more = true;
+        (self.look)(&self.at, Some(schema));
+        self.at.is_more = false;
         self.each_keyword(schema, Self::keyword);
     }
 
@@ -118,7 +132,15 @@ impl<'s> MentionWalk<'s, '_> {
                 });
             }
             ("propertyNames", schema) => self.perhaps(|walk| walk.names_of(schema)),
-            ("$ref", Value::String(reference)) => self.follow(reference),
+            ("const", value) => self.value(value),
+            ("enum", Value::Array(values)) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.under(&index.to_string(), |walk| walk.value(value));
+                }
+            }
+            ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                self.follow(reference, Self::schema);
+            }
             _ => {}
         }
     }
@@ -143,6 +165,34 @@ impl<'s> MentionWalk<'s, '_> {
         }
     }
 
+    /// The names in a value that is asked for.
+    fn value(&mut self, value: &'s Value) {
+        if self.left == 0 || self.depth == MAX_WALK_DEPTH {
+            return;
+        }
+        self.left -= 1;
+        self.depth += 1;
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    self.under(name, |walk| {
+                        walk.inside(name, None, |walk| {
+                            walk.look();
+                            walk.value(member);
+                        });
+                    });
+                }
+            }
+            Value::Array(elements) => self.inside(ELEMENT_STEP, None, |walk| {
+                for (index, element) in elements.iter().enumerate() {
+                    walk.under(&index.to_string(), |walk| walk.value(element));
+                }
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        self.depth -= 1;
+    }
+
     /// The names of which a schema of names speaks.
     fn names_of(&mut self, schema: &'s Value) {
         self.each_keyword(schema, Self::keyword_of_names);
@@ -152,7 +202,8 @@ impl<'s> MentionWalk<'s, '_> {
         match (keyword, value) {
             ("enum", Value::Array(_)) => self.names(value),
             ("const", Value::String(name)) => self.inside(name, None, Self::look),
-            ("pattern", Value::String(pattern)) => {
+            // What must not come need not be there: `^[$]`.
+            ("pattern", Value::String(pattern)) if !self.forbids => {
                 if let Some(compiled) = NamePattern::compile(pattern) {
                     self.inside(pattern, Some(compiled), Self::look);
                 }
@@ -162,7 +213,15 @@ impl<'s> MentionWalk<'s, '_> {
                     self.under(&index.to_string(), |walk| walk.names_of(part));
                 }
             }
-            ("not" | "if" | "then" | "else", schema) => self.names_of(schema),
+            ("not", schema) => {
+                self.forbids = !self.forbids;
+                self.names_of(schema);
+                self.forbids = !self.forbids;
+            }
+            ("if" | "then" | "else", schema) => self.names_of(schema),
+            ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                self.follow(reference, Self::names_of);
+            }
             _ => {}
         }
     }
@@ -184,25 +243,26 @@ impl<'s> MentionWalk<'s, '_> {
     fn member(&mut self, step: &str, pattern: Option<NamePattern>, schema: &'s Value) {
         self.inside(step, pattern, |walk| {
             (walk.look)(&walk.at, Some(schema));
-            walk.schema(schema);
+            walk.each_keyword(schema, Self::keyword);
         });
     }
 
     /// A reference within the schema; what leads to itself was looked at.
-    fn follow(&mut self, reference: &'s str) {
-        let pointer = reference.strip_prefix('#').and_then(unescape);
-        let target = pointer
-            .as_ref()
-            .and_then(|pointer| self.root.pointer(pointer));
-        let (Some(pointer), Some(target)) = (&pointer, target) else {
-            return;
-        };
+    fn follow(&mut self, reference: &'s str, walk: impl FnOnce(&mut Self, &'s Value)) {
         if self.followed.contains(&reference) {
             return;
         }
+        let root = self.root;
+        let target = self
+            .targets
+            .entry(reference)
+            .or_insert_with(|| anchors::target(root, reference));
+        let Some((key, target)) = target.clone() else {
+            return;
+        };
         self.followed.push(reference);
-        let key = std::mem::replace(&mut self.at.key, steps(pointer));
-        self.schema(target);
+        let key = std::mem::replace(&mut self.at.key, key);
+        walk(self, target);
         self.at.key = key;
         self.followed.pop();
     }

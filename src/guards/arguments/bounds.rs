@@ -13,7 +13,7 @@ pub(super) fn bounded(schema: &Map<String, Value>) -> Vec<Mention> {
     mentions::each(&schema, &mut |mention, _| {
         let is_known =
             |known: &Mention| (&known.path, &known.patterns) == (&mention.path, &mention.patterns);
-        if !found.iter().any(is_known) {
+        if !mention.is_more && !found.iter().any(is_known) {
             found.push(mention.clone());
         }
     });
@@ -29,47 +29,70 @@ pub(super) fn compare(overlay: &Value, server: &Value, problems: &mut Problems) 
         let Some(kind) = kind_at(server, &mention.path) else {
             return;
         };
+        // An alternative for values of another kind, of which the tool has none, does no harm.
+        let is_elsewhere = !mention.is_certain
+            && members
+                .iter()
+                .any(|(keyword, value)| !holds(kind, keyword, value));
         for (keyword, value) in members {
-            let Some(message) = unbound(mention, kind, keyword, value) else {
-                continue;
-            };
             let key: Vec<String> = mention.key.iter().chain([keyword]).cloned().collect();
             let hint = format!("the tool's own schema says {}", kind.words());
-            note(&key, problems, |problems| problems.error(message, hint));
+            let message = unbound(mention, kind, keyword).filter(|_| !is_elsewhere);
+            let is_error = message.is_some() || mention.is_certain;
+            let Some(message) = message.or_else(|| unheld(mention, kind, keyword, value)) else {
+                continue;
+            };
+            note(&key, problems, |problems| {
+                if is_error {
+                    problems.error(message, hint);
+                } else {
+                    problems.warning(message, hint);
+                }
+            });
         }
     });
 }
 
-/// What is wrong with a keyword over an argument that is of this `kind` in the tool's schema.
-fn unbound(mention: &Mention, kind: JsonKind, keyword: &str, value: &Value) -> Option<String> {
-    let name = mention.path.join(".");
-    if let Some(other) = JsonKind::bounded_by(keyword) {
-        let message = format!(
-            "`{keyword}` bounds {}, and `{name}` is {}: it bounds nothing",
-            other.words(),
-            kind.words()
-        );
-        return (other != kind).then_some(message);
+/// The argument and its kind, in words.
+fn typed(mention: &Mention, kind: JsonKind) -> String {
+    if mention.path.is_empty() {
+        return format!("the arguments are {}", kind.words());
     }
-    let fits = match (keyword, value) {
+    format!("`{}` is {}", mention.path.join("."), kind.words())
+}
+
+/// What is wrong with a keyword that bounds values of another kind than the tool's schema has.
+fn unbound(mention: &Mention, kind: JsonKind, keyword: &str) -> Option<String> {
+    let other = JsonKind::bounded_by(keyword).filter(|other| *other != kind)?;
+    let typed = typed(mention, kind);
+    Some(format!(
+        "`{keyword}` bounds {}, and {typed}: it bounds nothing",
+        other.words()
+    ))
+}
+
+/// What is wrong with a keyword that asks for a value of another kind.
+fn unheld(mention: &Mention, kind: JsonKind, keyword: &str, value: &Value) -> Option<String> {
+    let follows = if mention.is_certain {
+        "no call passes"
+    } else {
+        "it never holds"
+    };
+    let typed = typed(mention, kind);
+    (!holds(kind, keyword, value))
+        .then(|| format!("`{keyword}` asks for another type, and {typed}: {follows}"))
+}
+
+/// Whether some value of this kind is what a keyword asks for, as far as it asks for a kind.
+fn holds(kind: JsonKind, keyword: &str, value: &Value) -> bool {
+    match (keyword, value) {
         ("type", Value::String(_) | Value::Array(_)) => {
             kind_at(&serde_json::json!({ "type": value }), &[]).is_none_or(|own| own == kind)
         }
         ("const", value) => JsonKind::of(value) == kind,
         ("enum", Value::Array(values)) => values.iter().any(|one| JsonKind::of(one) == kind),
         _ => true,
-    };
-    let follows = if mention.is_certain {
-        "no call passes"
-    } else {
-        "it never holds"
-    };
-    (!fits).then(|| {
-        format!(
-            "`{keyword}` asks for another type than `{name}` has, which is {}: {follows}",
-            kind.words()
-        )
-    })
+    }
 }
 
 /// Notes something under `key`.

@@ -98,6 +98,14 @@ fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
 
 fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: usize) -> bool {
     match value {
+        // The names below it would be read against it, and what they mean could not be shown.
+        _ if keyword == "$id" && depth + 1 < MAX_SCHEMA_DEPTH => {
+            problems.error(
+                "a schema inside a contract's has no `$id`",
+                "name it by `$anchor`, or refer to it as `#/$defs/…`",
+            );
+            false
+        }
         _ if DATA_KEYWORDS.contains(&keyword) => true,
         Value::Array(schemas) if SCHEMA_LIST_KEYWORDS.contains(&keyword) || keyword == "items" => {
             let mut fine = true;
@@ -168,7 +176,7 @@ pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems)
         let path = &mention.path;
         // What it excludes for certain withholds the tool, which is told elsewhere.
         let is_lacking = server.names().lack(path) && !server.names().exclude(path);
-        if schema.is_none() || !mention.patterns.is_empty() || !is_lacking {
+        if schema.is_none() || mention.is_more || !mention.patterns.is_empty() || !is_lacking {
             return;
         }
         let message = format!(

@@ -18,14 +18,25 @@ fn a_bound_that_cannot_bind_is_an_error() {
             json!({ "n": { "maxLength": 5 } }),
             "properties.n.maxLength: `maxLength` bounds text, and `n` is a number: it bounds nothing",
         ),
-        (json!({ "list": { "items": { "pattern": "^a" } } }), ""),
+        (
+            json!({ "list": { "items": { "pattern": "^a" } } }),
+            "properties.list.items.pattern: `pattern` bounds text, and `list.*` is a number: it bounds nothing",
+        ),
         (
             json!({ "n": { "type": "string" } }),
-            "properties.n.type: `type` asks for another type than `n` has, which is a number: no call passes",
+            "properties.n.type: `type` asks for another type, and `n` is a number: no call passes",
         ),
         (
             json!({ "text": { "const": 5 } }),
-            "properties.text.const: `const` asks for another type than `text` has, which is text: no call passes",
+            "properties.text.const: `const` asks for another type, and `text` is text: no call passes",
+        ),
+        (
+            json!({ "n": { "allOf": [{ "maxLength": 3 }] } }),
+            "properties.n.allOf.0.maxLength: `maxLength` bounds text, and `n` is a number: it bounds nothing",
+        ),
+        (
+            json!({ "n": { "not": { "anyOf": [{ "maxLength": 3 }] } } }),
+            "properties.n.not.anyOf.0.maxLength: `maxLength` bounds text, and `n` is a number: it bounds nothing",
         ),
         (json!({ "text": { "enum": [5, "a"] } }), ""),
         (json!({ "n": { "format": "int32", "maximum": 100 } }), ""),
@@ -75,6 +86,22 @@ fn a_bound_by_any_keyword_of_a_name_that_is_not_there_is_lost() {
             json!({ "not": { "required": ["forse"] } }),
             "not.required.0",
         ),
+        (
+            json!({ "not": { "const": { "forse": true } } }),
+            "not.const.forse",
+        ),
+        (
+            json!({ "enum": [{ "force": true, "to": { "ibna": 1 } }, { "lines": [{ "prize": 1 }] }] }),
+            "enum.0.to.ibna enum.1.lines.0.prize",
+        ),
+        (
+            json!({ "not": { "$ref": "#q" }, "$defs": { "x": { "$anchor": "q", "required": ["forse"] } } }),
+            "$defs.x.required.0",
+        ),
+        (
+            json!({ "propertyNames": { "$ref": "#/$defs/n" }, "$defs": { "n": { "enum": ["forse"] } } }),
+            "$defs.n.enum.0",
+        ),
         (json!({ "required": ["amuont"] }), "required.0"),
         (
             json!({ "patternProperties": { "^amuo": { "maximum": 5 } } }),
@@ -85,8 +112,8 @@ fn a_bound_by_any_keyword_of_a_name_that_is_not_there_is_lost() {
             "propertyNames.not.enum.1",
         ),
         (
-            json!({ "propertyNames": { "not": { "pattern": "^forse$" } } }),
-            "propertyNames.not.pattern",
+            json!({ "propertyNames": { "not": { "not": { "pattern": "^forse$" } } } }),
+            "propertyNames.not.not.pattern",
         ),
         (
             json!({ "propertyNames": { "anyOf": [{ "const": "amount" }, { "const": "amuont" }] } }),
@@ -153,6 +180,11 @@ fn a_bound_of_a_name_that_may_be_there_is_not_lost() {
             json!({ "not": { "required": ["forse"] } }),
             json!({ "type": "object" }),
         ),
+        // A usual defence, by what need not be there.
+        (
+            json!({ "propertyNames": { "not": { "anyOf": [{ "pattern": "^[$]" }, { "pattern": "^__" }] } } }),
+            transfer(),
+        ),
         (
             json!({ "properties": { "to": { "$ref": "#" } }, "$defs": { "unused": { "required": ["x"] } } }),
             json!({ "properties": { "to": { "$ref": "#" } } }),
@@ -180,7 +212,56 @@ fn a_bound_in_a_condition_that_cannot_bind_is_an_error() {
         told,
         [
             "if.properties.force.minimum: `minimum` bounds a number, and `force` is true or false: it bounds nothing; the tool's own schema says true or false",
-            "then.properties.amount.const: `const` asks for another type than `amount` has, which is a number: it never holds; the tool's own schema says a number",
+            "then.properties.amount.const: `const` asks for another type, and `amount` is a number: it never holds; the tool's own schema says a number",
         ]
     );
+}
+
+/// What refers elsewhere is judged where it leads, and said there.
+#[test]
+fn a_bound_that_cannot_bind_is_found_behind_a_reference() {
+    for (reference, definition) in [
+        ("#/$defs/s", json!({ "maxLength": 3 })),
+        ("#s", json!({ "$anchor": "s", "maxLength": 3 })),
+    ] {
+        let overlay = json!({ "properties": { "amount": { "$ref": reference } }, "$defs": { "s": definition } });
+        let (rule, _) = compile(&overlay);
+        let mut problems = Problems::default();
+        rule.check_against(&Schema::compile(&transfer()).unwrap(), &mut problems);
+        let told: Vec<String> = found(problems)
+            .into_iter()
+            .map(|(_, path, _)| path)
+            .collect();
+        assert_eq!(told, ["$defs.s.maxLength"], "{reference}");
+    }
+}
+
+/// An alternative for another type than the tool's does no harm: it is told, and the contract works.
+#[test]
+fn an_alternative_for_another_type_is_a_warning() {
+    let overlay = json!({ "anyOf": [
+        { "properties": { "amount": { "type": "integer", "maximum": 9 } } },
+        { "properties": { "amount": { "type": "array", "maxItems": 3 } } } ] });
+    let (rule, _) = compile(&overlay);
+    let mut problems = Problems::default();
+    rule.check_against(&Schema::compile(&transfer()).unwrap(), &mut problems);
+    let told: Vec<_> = found(problems)
+        .into_iter()
+        .map(|(severity, path, _)| (severity, path))
+        .collect();
+    assert_eq!(
+        told,
+        [(
+            Severity::Warning,
+            "anyOf.1.properties.amount.type".to_owned()
+        )]
+    );
+}
+
+/// Below an `$id` a `$ref` would mean something else than what can be shown of it.
+#[test]
+fn a_schema_within_has_no_id() {
+    let overlay = json!({ "$id": "https://example.com/a", "properties": { "a": { "$id": "b" } } });
+    let (_, told) = compile(&overlay);
+    assert_eq!(told.len(), 1, "{told:?}");
 }
