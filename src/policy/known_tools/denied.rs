@@ -4,7 +4,7 @@
 use super::{KnownBy, KnownTools, full_name};
 use crate::guards::allowlist::listed::GROUP_PREFIX;
 use crate::guards::allowlist::{Contracts, ToolPattern};
-use crate::model::diagnostic::{Problem, Problems};
+use crate::model::diagnostic::{Problem, Problems, Severity};
 use crate::model::ids;
 use crate::model::side::SideDoor;
 use crate::model::spelling::{nearest, nearest_match};
@@ -65,20 +65,43 @@ impl KnownTools {
         } else {
             nearest(own, &known)
         };
-        let near = full_name(server, near.filter(|_| !is_there)?);
+        let near = near.filter(|_| !is_there)?;
+        let is_open = pattern.is_wild() && extends(own, near) && {
+            let near = full_name(server, near);
+            spoken_of.contracts.name_of(&near) == Some(&near)
+        };
+        let near = full_name(server, near);
         let message = match self.by {
             KnownBy::Listing => format!("there is no tool `{name}`, so this denies nothing"),
             KnownBy::Pins => {
                 format!("no pin is of a tool `{name}`, so this may deny nothing")
             }
         };
+        let (severity, hint) = if is_open {
+            let hint = format!("did you mean `{near}`? If not, it waits for a tool to come");
+            (Severity::Warning, hint)
+        } else {
+            (self.severity(), format!("did you mean `{near}`?"))
+        };
         Some(Problem {
-            severity: self.severity(),
+            severity,
             path,
             message,
-            hint: Some(format!("did you mean `{near}`?")),
+            hint: Some(hint),
         })
     }
+}
+
+/// Whether a pattern is for the companions of a tool with this name: it goes on after it, or differs
+/// by `_` or the `s` of several.
+fn extends(pattern: &str, tool: &str) -> bool {
+    let singular = |text: &str| -> String {
+        let words = text.split(['_', '*']);
+        words
+            .map(|word| word.strip_suffix('s').unwrap_or(word))
+            .collect()
+    };
+    pattern.starts_with(tool) || singular(pattern) == singular(tool)
 }
 
 /// A tool, or a pattern of tools, that a list names, and where.
