@@ -3,7 +3,7 @@
 //! runs (the lock tells).
 
 use super::configured;
-use super::ledger::ended::{ENDED_STATES, EndedCalls};
+use super::ledger::ended::{ENDED_STATES, EndedCalls, EndedList};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
@@ -142,11 +142,17 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
         Ok(OpenCallList { calls }) => calls,
         Err(refused) => return Ok(Err(refused)),
     };
-    let mut ended = if list.all || has_ended {
-        EndedCalls::list(&config.data, asked_for, &open)?
-    } else {
-        Vec::new()
-    };
+    let mut ended = Vec::new();
+    if list.all || has_ended {
+        let EndedList { calls, forgotten } = EndedCalls::list(&config.data, asked_for, &open)?;
+        ended = calls;
+        if forgotten > 0 {
+            configured::say(&format!(
+                "the newest calls only: {} before them are not listed; `toolgate ledger list` has their entries",
+                counted(forgotten, "call")
+            ));
+        }
+    }
     let default = if list.json { 0 } else { DEFAULT_ENDED_ROWS };
     let (most, all) = (list.limit.unwrap_or(default) as usize, ended.len());
     if most > 0 && all > most {

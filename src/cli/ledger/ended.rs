@@ -14,11 +14,11 @@ use crate::store::state::event::{
 };
 use crate::store::state::hold::{Hold, HoldPhase};
 use crate::store::state::settlement::Evidence;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Calls that are known at once, the newest ones.
-const MAX_ENDED_KNOWN: usize = 1 << 16;
+/// Calls that are known at once, the newest ones: more than `--limit` takes.
+const MAX_ENDED_KNOWN: usize = 1 << 17;
 /// The words for how such a call ended: by its server's answer, by a proof that it did not run, without
 /// being sent, given up by an operator; and held ones that no operator allowed, or that were not
 /// sent again in time.
@@ -32,8 +32,13 @@ pub(in crate::cli) const ENDED_STATES: [&str; 6] = [
 ];
 
 /// What is known of the calls of a journal, by their action ids, up to some record.
-#[derive(Default)]
 pub(in crate::cli) struct EndedCalls {
+    /// The state of the calls that are asked for; none: all.
+    state: Option<String>,
+    /// Calls that are known at once; now and then a quarter more.
+    most: usize,
+    /// Calls that are not known any more, the oldest ones.
+    forgotten: usize,
     calls: BTreeMap<ActionId, (Millis, OpenCall)>,
     /// By their keys, those whose server waits for an answer.
     asked: BTreeMap<Digest, ActionId>,
@@ -41,31 +46,81 @@ pub(in crate::cli) struct EndedCalls {
     held: BTreeMap<Digest, (ActionId, u64)>,
 }
 
+/// Calls that have come to an end.
+pub(in crate::cli) struct EndedList {
+    /// The one that ended last is the last.
+    pub(in crate::cli) calls: Vec<OpenCall>,
+    /// How many more there were before, at most, that are too many to tell of.
+    pub(in crate::cli) forgotten: usize,
+}
+
 impl EndedCalls {
     /// Those of the journal in `data` that ended in `state`, if one is named, and are not among `open`;
-    /// the one that ended last is the last. What cannot be read of a record is left out: its own
-    /// reader says so.
+    /// of what was dropped of it, those whose keys are still held. What cannot be read of a record
+    /// is left out: its own reader says so.
     pub(in crate::cli) fn list(
         data: &Path,
         state: Option<&str>,
         open: &[OpenCall],
-    ) -> Result<Vec<OpenCall>, JournalError> {
-        let mut known = Self::default();
-        for record in JournalReader::after_in(data, None, 0)? {
+    ) -> Result<EndedList, JournalError> {
+        let mut known = Self::knowing(MAX_ENDED_KNOWN, state);
+        for record in JournalReader::replay(data, 0)? {
             match record.and_then(|record| event(&record)) {
                 Ok(Some(event)) => known.take(event),
                 Ok(None) | Err(JournalError::Unreadable { .. }) => {}
-                Err(_) => break,
+                Err(error) => return Err(error),
             }
         }
-        let mut ended: Vec<_> = known.calls.into_values().collect();
+        Ok(known.listed(open))
+    }
+
+    fn knowing(most: usize, state: Option<&str>) -> Self {
+        Self {
+            state: state.map(str::to_owned),
+            most,
+            forgotten: 0,
+            calls: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    fn listed(mut self, open: &[OpenCall]) -> EndedList {
+        self.shrink();
+        let open: HashSet<&str> = open.iter().map(|open| open.action_id.as_str()).collect();
+        let mut ended: Vec<_> = self.calls.into_values().collect();
         ended.retain(|(_, call)| {
-            let is_asked_for = state.is_none_or(|state| call.state == state);
-            let is_open = || open.iter().any(|open| open.action_id == call.action_id);
-            ENDED_STATES.contains(&&*call.state) && is_asked_for && !is_open()
+            let is_asked_for = self.state.as_ref().is_none_or(|state| call.state == *state);
+            let is_open = open.contains(call.action_id.as_str());
+            ENDED_STATES.contains(&&*call.state) && is_asked_for && !is_open
         });
         ended.sort_by_key(|(at, _)| *at);
-        Ok(ended.into_iter().map(|(_, call)| call).collect())
+        EndedList {
+            calls: ended.into_iter().map(|(_, call)| call).collect(),
+            forgotten: self.forgotten,
+        }
+    }
+
+    /// Forgets what nobody asks for, and then what is too much.
+    fn shrink(&mut self) {
+        if self.calls.len() <= self.most {
+            return;
+        }
+        if let Some(state) = &self.state {
+            // An operator may still decide of these.
+            let held: HashSet<ActionId> = self.held.values().map(|(id, _)| *id).collect();
+            self.calls.retain(|id, (_, call)| {
+                let has_ended = ENDED_STATES.contains(&&*call.state);
+                call.state == *state || !has_ended || held.contains(id)
+            });
+        }
+        while self.calls.len() > self.most {
+            self.calls.pop_first();
+            self.forgotten += 1;
+        }
+        let calls = &self.calls;
+        self.asked.retain(|_, id| calls.contains_key(id));
+        self.held.retain(|_, (id, _)| calls.contains_key(id));
     }
 
     fn take(&mut self, event: StoreEvent) {
@@ -199,8 +254,11 @@ impl EndedCalls {
 
     fn put(&mut self, action: ActionId, at: Millis, call: OpenCall) {
         self.calls.insert(action, (at, call));
-        if self.calls.len() > MAX_ENDED_KNOWN {
-            self.calls.pop_first();
+        if self.calls.len() > self.most + self.most / 4 {
+            self.shrink();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

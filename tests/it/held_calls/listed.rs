@@ -1,6 +1,7 @@
 //! A held call is among the open ones, and is not an operator's to resolve.
 
 use super::*;
+use std::os::unix::fs::FileExt as _;
 
 /// `toolgate calls` as an operator who resolves, with standard error.
 async fn calls(stage: &HoldingGate, words: &[&str]) -> (i32, String) {
@@ -75,6 +76,20 @@ fn told(listed: &str) -> Vec<[String; 3]> {
     listed.lines().map(told).collect()
 }
 
+/// What is damaged is no end of the list: here a byte of `id`, which is then as it was.
+async fn damaged(stage: &HoldingGate, id: &str) {
+    let journal = stage.gate.path("data/journal/00000000000000000001.journal");
+    let bytes = std::fs::read(&journal).unwrap();
+    let mut places = bytes.windows(id.len());
+    let place = places.position(|bytes| bytes == id.as_bytes()).unwrap();
+    let file = std::fs::File::options().write(true).open(&journal).unwrap();
+    file.write_all_at(b"-", place as u64).unwrap();
+    let (code, listed) = calls(stage, &["list", "--all"]).await;
+    file.write_all_at(&id.as_bytes()[..1], place as u64)
+        .unwrap();
+    assert!(code != 0 && listed.contains("journal at byte"), "{listed}");
+}
+
 /// 003-46, 003-94: `calls list --all` tells the calls that were carried out, those that are held and
 /// those that were denied or that nobody decided about, each once and with its state;
 /// `--state` and `--limit` choose. So it does while none runs.
@@ -121,13 +136,14 @@ async fn all_calls_are_listed_with_their_states() {
     assert_eq!(ended, [free, ran, denied.clone()]);
     assert_eq!(all.len(), 5, "{all:?}");
     let (_, listed) = calls(&stage, &["list", "--state", "denied", "--json"]).await;
-    assert_eq!(told(&listed), [denied]);
+    assert_eq!(told(&listed), std::slice::from_ref(&denied));
     let (_, listed) = calls(&stage, &["list", "--all", "--limit", "2"]).await;
     assert!(
         listed.contains("2 of 4 ended calls; --limit 0 lists all"),
         "{listed}"
     );
     assert_eq!(listed.lines().count(), 1 + 3 + 1, "{listed}");
+    damaged(&stage, &denied[0]).await;
     let stopped = stage.gate.stop().await;
     let line = [
         "calls",
