@@ -18,6 +18,7 @@ pub(crate) mod known_tools;
 pub(crate) mod layers;
 pub mod live;
 pub(crate) mod locate;
+mod named_call;
 pub(crate) mod pack;
 pub(crate) mod pins;
 mod probe_lint;

@@ -4,7 +4,7 @@
 
 use super::contract_lint;
 use super::locate::YamlDocument;
-use super::probe_lint;
+use super::probe_lint::{self, ProbeContext};
 use super::rollback_lint::{self, RollbackContext, RollbackTool};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::{Contracts, ToolPattern};
@@ -172,11 +172,17 @@ impl KnownTools {
         schema: &Value,
     ) -> Vec<Problem> {
         let name = judged.name.as_str();
-        let mut found = Schema::compile(schema)
-            .map(|schema| contract_lint::problems(name, judged.rules, &schema))
+        let own = Schema::compile(schema).ok();
+        let mut found = own
+            .as_ref()
+            .map(|schema| contract_lint::problems(name, judged.rules, schema))
             .unwrap_or_default();
-        let result_of = |tool: &ToolName| self.results.get(tool);
-        found.extend(probe_lint::problems(name, judged.rules, &result_of));
+        let probed = ProbeContext {
+            own: own.as_ref(),
+            arguments: &|tool: &ToolName| self.tools.get(tool),
+            result: &|tool: &ToolName| self.results.get(tool),
+        };
+        found.extend(probe_lint::problems(name, judged.rules, &probed));
         if self.by == KnownBy::Listing {
             let context = RollbackContext {
                 known: &|tool: &ToolName| self.rollback_tool(tool),

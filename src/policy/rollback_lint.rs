@@ -2,9 +2,9 @@
 //! both tools: contracts and pins when a policy is read, listings for `check --connect`. A way back
 //! that fails when it is needed is none (003-19, 003-64, 003-P4a).
 
-use super::rollback_values::{judge_case, judge_values};
-use super::shape::suggest;
-use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, Undo};
+use super::named_call::{NamedCall, declared_names};
+use super::rollback_values::judge_case;
+use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, Undo, stands_for_a_part};
 use crate::guards::{ToolRules, idempotency, variants};
 use crate::model::diagnostic::{Problem, Problems};
 use crate::model::ids::ToolName;
@@ -15,12 +15,6 @@ use std::sync::Arc;
 
 /// What begins every message.
 const UNCALLABLE: &str = "the rollback can't be called";
-/// Keywords of a schema by which an object may have members that it does not name.
-const OPENING_KEYWORDS: [&str; 3] = [
-    "additionalProperties",
-    "patternProperties",
-    "unevaluatedProperties",
-];
 
 /// What is known of a tool.
 pub(crate) enum RollbackTool {
@@ -104,6 +98,8 @@ fn judge_undo(
     problems: &mut Problems,
 ) {
     let Some(rollback) = undo.call() else { return };
+    let contract = (context.contract)(&rollback.tool);
+    let call = as_named(rollback, contract.as_deref());
     problems.under("side_effect", |problems| {
         problems.under("rollback", |problems| {
             match (context.known)(&rollback.tool) {
@@ -116,13 +112,10 @@ fn judge_undo(
                 RollbackTool::Listed(schemas) => {
                     let schema = schemas.arguments.source();
                     let known = declared_names(&schema);
-                    judge_required(rollback, &schema, context, problems);
-                    judge_named(rollback, known.as_deref(), problems);
-                    judge_values(rollback, &schema, UNCALLABLE, problems);
+                    call.judge(&schema, known.as_deref(), problems);
                 }
                 RollbackTool::Unknown => {}
             }
-            let contract = (context.contract)(&rollback.tool);
             if let Some(contract) = &contract {
                 judge_case(rollback, contract, UNCALLABLE, problems);
             }
@@ -130,9 +123,7 @@ fn judge_undo(
                 // It only adds to the server's, unless it says that it names all of them.
                 let is_whole = schema["additionalProperties"] == false;
                 let known = declared_names(&schema).filter(|_| is_whole);
-                judge_required(rollback, &schema, context, problems);
-                judge_named(rollback, known.as_deref(), problems);
-                judge_values(rollback, &schema, UNCALLABLE, problems);
+                call.judge(&schema, known.as_deref(), problems);
             }
             if let RollbackTool::Listed(schemas) = (context.known)(tool) {
                 judge_sources(rollback, &schemas, problems);
@@ -141,65 +132,21 @@ fn judge_undo(
     });
 }
 
-/// Does the call have what `schema`, its tool's or its contract's, asks for?
-fn judge_required(
-    rollback: &Rollback,
-    schema: &Value,
-    context: &RollbackContext<'_>,
-    problems: &mut Problems,
-) {
-    let Rollback { tool, arguments } = rollback;
-    let contract = (context.contract)(tool);
-    let keys: Vec<String> = contract
-        .as_ref()
-        .and_then(|rules| rules.idempotency.as_ref())
-        .into_iter()
-        .flat_map(idempotency::Rule::holders)
-        .map(str::to_owned)
-        .collect();
-    let required = schema["required"].as_array().into_iter().flatten();
-    let unset = required
-        .filter_map(Value::as_str)
+fn as_named<'a>(rollback: &'a Rollback, contract: Option<&ToolRules>) -> NamedCall<'a> {
+    let keys = contract.and_then(|rules| rules.idempotency.as_ref());
+    NamedCall {
+        tool: &rollback.tool,
+        arguments: &rollback.arguments,
+        unfit: UNCALLABLE,
+        parts: &["result#/", "arguments#/"],
         // toolgate itself fills in what holds a call's key.
-        .filter(|name| !arguments.contains_key(*name) && !keys.iter().any(|key| key == *name));
-    problems.under("arguments", |problems| {
-        for name in unset {
-            problems.error(
-                format!("{UNCALLABLE}: `{tool}` requires `{name}`, which it leaves unset"),
-                format!("add `{name}`: a value, or a part of the call such as `result#/{name}` or `arguments#/{name}`"),
-            );
-        }
-    });
-}
-
-/// Has it nothing but these arguments, where they are known?
-fn judge_named(rollback: &Rollback, known: Option<&[String]>, problems: &mut Problems) {
-    let Rollback { tool, arguments } = rollback;
-    let Some(known) = known else { return };
-    problems.under("arguments", |problems| {
-        for name in arguments.keys().filter(|name| !known.contains(name)) {
-            problems.under(name.clone(), |problems| {
-                problems.error(
-                    format!("{UNCALLABLE}: `{tool}` has no argument `{name}`"),
-                    suggest(name, known),
-                );
-            });
-        }
-    });
-}
-
-/// The arguments that the schema names, if it leaves no others open.
-fn declared_names(schema: &Value) -> Option<Vec<String>> {
-    let is_open = OPENING_KEYWORDS
-        .iter()
-        .filter_map(|keyword| schema.get(keyword))
-        .any(|said| *said != Value::Bool(false));
-    let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"];
-    let is_composed = composed.iter().any(|keyword| schema.get(keyword).is_some());
-    let names = schema["properties"].as_object()?;
-    // A server that declares no argument may say nothing of them.
-    let is_open = is_open || names.is_empty();
-    (!is_open && !is_composed).then(|| names.keys().cloned().collect())
+        filled: keys
+            .into_iter()
+            .flat_map(idempotency::Rule::holders)
+            .map(str::to_owned)
+            .collect(),
+        stands_for_a_part,
+    }
 }
 
 /// Are the parts there that are taken over from the call that is taken back?

@@ -169,6 +169,24 @@ impl Probe {
         &self.found
     }
 
+    /// The arguments of the question, as written.
+    pub(crate) fn arguments(&self) -> &Map<String, Value> {
+        &self.arguments
+    }
+
+    /// Whether `text` stands for a part of the call that is asked about.
+    pub(crate) fn stands_for_a_part(text: &str) -> bool {
+        text == KEY_PLACEHOLDER || text.starts_with(ARGUMENTS_PREFIX)
+    }
+
+    /// By name, those arguments that stand for one of the call, with the pointer to that.
+    pub(crate) fn taken_over(&self) -> impl Iterator<Item = (&String, &str)> {
+        self.arguments.iter().filter_map(|(name, value)| {
+            let pointer = value.as_str()?.strip_prefix(ARGUMENTS_PREFIX)?;
+            Some((name, pointer))
+        })
+    }
+
     /// Whether the contract says what else means that the call was not done.
     pub(crate) fn says_nothing(&self) -> bool {
         self.nothing.is_some()
