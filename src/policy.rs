@@ -22,6 +22,7 @@ mod named_call;
 pub(crate) mod pack;
 pub(crate) mod pins;
 mod probe_lint;
+mod result_lint;
 pub(crate) mod rollback_lint;
 mod rollback_values;
 pub(crate) mod shape;

@@ -16,6 +16,7 @@ use crate::model::ids::{AgentId, ServerName};
 use crate::model::verbs::OperatorVerbs;
 use crate::policy::compile::secret_bindings::BoundArgument;
 use crate::policy::compile::{self, CompileInput, CompileResult};
+use crate::policy::known_tools::hooked;
 use crate::policy::layers::Assigned;
 use crate::policy::live::LoadResult;
 use crate::policy::locate::YamlDocument;
@@ -73,6 +74,9 @@ fn basis(
     let timeouts = servers
         .iter()
         .map(|(name, server)| (name.clone(), server.timeout));
+    let fences = servers
+        .iter()
+        .filter_map(|(name, server)| Some((name.clone(), server.fence_header.clone()?)));
     CompileInput {
         mode,
         servers: servers.keys().cloned().collect(),
@@ -83,6 +87,8 @@ fn basis(
         identity,
         assigned: Vec::new(),
         bound: Vec::new(),
+        hooked: Vec::new(),
+        fences: fences.collect(),
         approvers: None,
         methods: Methods::default(),
         hooks: hooks::Rule::default(),
@@ -165,6 +171,7 @@ pub(super) fn judge(
         });
         judged.basis.written = document.tree().clone();
         judged.basis.assigned = assigned(&judged.basis.identity, document);
+        judged.basis.hooked = hooked::hooked(document);
         judged.basis.bound = bound(&judged.basis.secrets, document);
         judged
     });

@@ -9,6 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
+use crate::model::pointer::steps;
 pub(crate) use crate::model::rate::RateSettings;
 use crate::store::state::Millis;
 use crate::store::state::budget::{
@@ -344,6 +345,11 @@ impl Rule {
     /// When a call is given up, if the contract says so.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// Where the structured result says what a call has cost, as a path from its root.
+    pub(crate) fn cost_path(&self) -> Option<Vec<String>> {
+        self.cost_from.as_deref().map(steps)
     }
 
     /// Whether the answer to a call says what it has cost.

@@ -455,6 +455,15 @@ impl Rule {
         all.into_iter().cloned().collect()
     }
 
+    /// The models that callers have, and their providers.
+    pub(crate) fn models(&self) -> Vec<String> {
+        let models = self.callers.iter().flat_map(|caller| {
+            let provider = caller.provider().map(str::to_owned);
+            caller.model.clone().into_iter().chain(provider)
+        });
+        models.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.
     pub fn of_agent(&self, agent: &str) -> Option<Arc<Caller>> {
         self.callers

@@ -144,6 +144,15 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
+    /// The places that are taken out, each with its index among the redactions: paths from the
+    /// root, in which `*` is every member or element.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, Vec<String>)> {
+        let numbered = self.redactions.iter().enumerate();
+        numbered.filter_map(|(index, one)| Some((index, one.place()?)))
+    }
+}
+
+impl Rule {
     /// Of a contract that says nothing of results.
     pub fn usual() -> Self {
         Self {

@@ -1,5 +1,6 @@
 //! Files → policy, all problems at once.
 
+use super::known_tools::hooked::HookedTool;
 use super::{Methods, Policy, layers, pins};
 use crate::guards::allowlist::{self, Contracts};
 use crate::guards::secrets::Bindings;
@@ -20,6 +21,7 @@ mod compiler;
 mod confusables;
 pub(super) mod content;
 mod contract;
+mod fence_headers;
 mod files;
 mod names;
 mod reading;
@@ -51,6 +53,10 @@ pub(crate) struct CompileInput {
     pub assigned: Vec<layers::Assigned>,
     /// The arguments that secrets may go to, and where that is written.
     pub bound: Vec<BoundArgument>,
+    /// The tools of which hooks hear, and where that is written.
+    pub hooked: Vec<HookedTool>,
+    /// The headers in which servers are told who writes, of those that are.
+    pub fences: BTreeMap<ServerName, String>,
     /// Who may decide about calls that are held; none: that is not known.
     pub approvers: Option<Approvers>,
     /// Who hears of calls.
@@ -98,6 +104,8 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         roles,
         assigned,
         bound,
+        hooked,
+        fences,
         approvers,
         hooks,
         methods,
@@ -111,7 +119,10 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     } = input;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut compiler = Compiler::new(servers, timeouts, agents, groups, secrets);
-    compiler.roles = roles;
+    (compiler.roles, compiler.fences) = (roles, fences);
+    if is_whole {
+        compiler.models = identity.models();
+    }
     let mut content = PolicyContent::beginning(&written);
     let pins = pins
         .map(|source| compiler.pins(&source, &mut content))
@@ -120,7 +131,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     ungoverned::judge(&mut compiler, mode, policies.first().filter(|_| is_whole));
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
-    compiler.judge_pinned(&contracts, &pins);
+    compiler.judge_pinned(&contracts, &pins, &hooked);
     rollbacks::judge(&mut compiler, &contracts, &pins);
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
     diagnostics.append(&mut compiler.diagnostics);

@@ -5,6 +5,7 @@
 use super::contract_lint;
 use super::locate::YamlDocument;
 use super::probe_lint::{self, ProbeContext};
+use super::result_lint;
 use super::rollback_lint::{self, RollbackContext, RollbackTool};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::{Contracts, ToolPattern};
@@ -18,6 +19,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod denied;
+mod excepted;
+pub(crate) mod hooked;
 
 /// Tools in a warning at most.
 const MAX_TOOLS_NAMED: usize = 8;
@@ -127,6 +130,7 @@ impl KnownTools {
                 .collect();
             let denied = denied_in(document, &denied_groups).into_iter();
             problems.extend(denied.filter_map(|named| self.judge_denied(named, &spoken_of)));
+            problems.extend(self.judge_excepted(document));
             found.extend(problems.into_iter().map(|problem| document.locate(problem)));
         }
         found
@@ -183,6 +187,9 @@ impl KnownTools {
             result: &|tool: &ToolName| self.results.get(tool),
         };
         found.extend(probe_lint::problems(name, judged.rules, &probed));
+        if let Some(result) = self.results.get(tool) {
+            found.extend(result_lint::problems(name, judged.rules, result));
+        }
         if self.by == KnownBy::Listing {
             let context = RollbackContext {
                 known: &|tool: &ToolName| self.rollback_tool(tool),
@@ -293,6 +300,22 @@ impl KnownTools {
                     .to_owned()
             })),
         })
+    }
+
+    /// The tool that a name or a pattern was nearly meant for, if it names none of its server.
+    fn nearly(&self, name: &str) -> Option<ToolName> {
+        let pattern = ToolPattern::compile(name, &mut Problems::default())?;
+        let (server, own) = ids::parts(name).filter(|(server, _)| !server.contains('*'))?;
+        let known = self.names_of(server);
+        if self.tools.keys().any(|tool| pattern.matches(tool.as_str())) {
+            return None;
+        }
+        let near = if pattern.is_wild() {
+            nearest_match(own, &known)
+        } else {
+            nearest(own, &known)
+        };
+        near.map(|near| full_name(server, near))
     }
 
     /// The server's own names of its tools.

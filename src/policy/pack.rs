@@ -207,6 +207,8 @@ impl Pack {
             roles: Vec::new(),
             assigned: Vec::new(),
             bound: Vec::new(),
+            hooked: Vec::new(),
+            fences: BTreeMap::new(),
             approvers: None,
             hooks: hooks::Rule::default(),
             methods: Methods::default(),

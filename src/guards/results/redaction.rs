@@ -87,6 +87,20 @@ impl RedactionSettings {
     }
 }
 
+impl Redaction {
+    /// The place, as a path from the root in which `*` is every member or element.
+    pub(super) fn place(&self) -> Option<Vec<String>> {
+        let Self::Place { path, .. } = self else {
+            return None;
+        };
+        let step = |step: &PathStep| match step {
+            PathStep::Each => "*".to_owned(),
+            PathStep::To(name) => name.clone(),
+        };
+        Some(path.iter().map(step).collect())
+    }
+}
+
 fn compile(pattern: &str, problems: &mut Problems) -> Option<Regular> {
     let hint = "write a regular expression in RE2 syntax: no look-around, no back-references";
     if pattern.len() > PATTERN_BYTES_MAX {

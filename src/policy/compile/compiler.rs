@@ -8,6 +8,7 @@ use crate::guards::{ToolRules, pins, repetition};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{AgentId, ServerName, ToolName};
 use crate::policy::known_tools::KnownTools;
+use crate::policy::known_tools::hooked::HookedTool;
 use crate::policy::layers;
 use crate::policy::locate::YamlDocument;
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,10 @@ pub(super) struct Compiler {
     pub(super) groups: Vec<String>,
     /// The roles that callers have.
     pub(super) roles: Vec<String>,
+    /// The models that callers have, as `provider/model`, and their providers.
+    pub(super) models: Vec<String>,
+    /// The headers in which servers are told who writes.
+    pub(super) fences: BTreeMap<ServerName, String>,
     pub(super) secrets: Bindings,
     pub(super) tasks: TaskLimits,
     pub(super) repetition: Option<repetition::Rule>,
@@ -61,11 +66,18 @@ impl Compiler {
     }
 
     /// Judges what was read against the tools that are pinned.
-    pub(super) fn judge_pinned(&mut self, contracts: &Contracts, pins: &pins::Rule) {
+    pub(super) fn judge_pinned(
+        &mut self,
+        contracts: &Contracts,
+        pins: &pins::Rule,
+        hooked: &[HookedTool],
+    ) {
         let documents: Vec<&YamlDocument> =
             self.written.iter().map(|(document, _)| document).collect();
-        let found = KnownTools::pinned(pins).judge(contracts, &documents);
+        let known = KnownTools::pinned(pins);
+        let found = known.judge(contracts, &documents);
         self.diagnostics.extend(found);
+        self.diagnostics.extend(known.judge_hooked(hooked));
     }
 
     /// The contracts so far.

@@ -13,6 +13,7 @@ use std::time::Duration;
 mod audit;
 mod effect;
 mod lint;
+mod providers;
 mod required;
 mod roles;
 mod variants;
@@ -29,6 +30,8 @@ pub(super) struct ContractEnvironment<'a> {
     pub(super) timeout: Duration,
     /// The roles that callers have.
     pub(super) roles: &'a [String],
+    /// The models that callers have, and their providers.
+    pub(super) models: &'a [String],
 }
 
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
@@ -168,12 +171,8 @@ fn judge_words(contract: &Contract, around: ContractEnvironment<'_>, problems: &
     problems.under("actions", |problems| {
         judge_actions(&contract.actions, problems);
     });
-    problems.under("providers_allowed", |problems| {
-        judge_providers(
-            contract.providers_allowed.as_deref().unwrap_or_default(),
-            problems,
-        );
-    });
+    let providers = contract.providers_allowed.as_deref().unwrap_or_default();
+    providers::judge(providers, around.models, problems);
     audit::judge(
         contract.audit.plain(),
         contract.audit_fields.as_deref(),
@@ -221,17 +220,6 @@ fn keys(contract: &Contract) -> Option<idempotency::Settings> {
         .idempotency
         .clone()
         .or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
-}
-
-fn judge_providers(providers: &[String], problems: &mut Problems) {
-    for (index, provider) in providers.iter().enumerate() {
-        if provider.trim() != provider || provider.is_empty() || provider.contains('*') {
-            let hint = "write a provider or provider/model, such as openai or openai/gpt-5";
-            problems.under(index.to_string(), |problems| {
-                problems.error("is no provider", hint);
-            });
-        }
-    }
 }
 
 fn compile_rewrite(contract: &Contract, problems: &mut Problems) -> rewrite::Rule {

@@ -4,7 +4,7 @@ use super::compiler::{CompiledContract, Compiler, about};
 use super::content::PolicyContent;
 use super::contract::{self, ContractEnvironment};
 use super::files::files;
-use super::{names, references};
+use super::{fence_headers, names, references};
 use crate::guards::allowlist::layers::Layers;
 use crate::guards::allowlist::written::LayerEnvironment;
 use crate::guards::{self, Mode, Section, allowlist, budget, identity, repetition, secrets};
@@ -191,9 +191,11 @@ impl Compiler {
             servers: &self.servers,
             timeout,
             roles: &self.roles,
+            models: &self.models,
         };
         let rules = Arc::new(contract::compile(contract, around, problems));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {
+            fence_headers::judge(&rules, self.fences.get(server), problems);
             problems.under(secrets::Settings::NAME, |problems| {
                 rules.secrets.judge(server, tool, &self.secrets, problems);
             });

@@ -29,6 +29,8 @@ fn basis(policies: &Path, mode: Mode) -> CompileInput {
         roles: Vec::new(),
         assigned: Vec::new(),
         bound: Vec::new(),
+        hooked: Vec::new(),
+        fences: BTreeMap::new(),
         approvers: None,
         methods: Methods::default(),
         hooks: crate::guards::hooks::Rule::default(),
