@@ -41,25 +41,62 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         .config
         .as_ref()
         .map_or(&*args.paths, std::slice::from_ref);
-    let (text, code) = judge(paths)?;
-    std::io::stdout().write_all(text.as_bytes())?;
-    if code > 0 || !args.connect {
-        return Ok(code);
+    let mut out = std::io::stdout();
+    let (text, mut tally) = judge_files(paths)?;
+    out.write_all(text.as_bytes())?;
+    let mut silent = 0;
+    if args.connect && tally.errors == 0 {
+        for configuration in configurations(paths)? {
+            let connected = connect::connect(&configuration)?;
+            out.write_all(connected.text.as_bytes())?;
+            tally.add(connected.tally);
+            silent += connected.silent;
+        }
     }
-    let mut answered = true;
-    for configuration in configurations(paths)? {
-        let (text, all) = connect::connect(&configuration)?;
-        std::io::stdout().write_all(text.as_bytes())?;
-        answered &= all;
-    }
-    Ok(u8::from(!answered))
+    let silent_words = if silent > 0 {
+        format!(", no answer from {}", counted(silent, "server"))
+    } else {
+        String::new()
+    };
+    writeln!(out, "{}{silent_words}", tally.words())?;
+    Ok(u8::from(tally.errors > 0 || silent > 0))
 }
 
-/// What [`run`] prints, and its exit code.
-///
-/// # Errors
-/// There is no configuration for a path.
-pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
+/// Problems, counted.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    errors: usize,
+    warnings: usize,
+}
+
+impl Tally {
+    fn of(found: &[Diagnostic]) -> Self {
+        let errors = found
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .count();
+        Self {
+            errors,
+            warnings: found.len() - errors,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.errors += other.errors;
+        self.warnings += other.warnings;
+    }
+
+    fn words(self) -> String {
+        format!(
+            "{}, {}",
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning")
+        )
+    }
+}
+
+/// What is said of the files, without the line that sums up.
+fn judge_files(paths: &[PathBuf]) -> anyhow::Result<(String, Tally)> {
     let mut diagnostics = Vec::new();
     let mut good = Vec::new();
     for configuration in &configurations(paths)? {
@@ -84,10 +121,6 @@ pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         diagnostics.extend(reading.diagnostics);
     }
     compile::sort(&mut diagnostics);
-    let errors = diagnostics
-        .iter()
-        .filter(|diagnostic| diagnostic.severity == Severity::Error)
-        .count();
     let mut text = String::new();
     let mut sources = HashMap::new();
     for diagnostic in &diagnostics {
@@ -96,13 +129,7 @@ pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for line in good {
         writeln!(text, "{line}")?;
     }
-    writeln!(
-        text,
-        "{}, {}",
-        counted(errors, "error"),
-        counted(diagnostics.len() - errors, "warning")
-    )?;
-    Ok((text, u8::from(errors > 0)))
+    Ok((text, Tally::of(&diagnostics)))
 }
 
 /// What is said of a policy that can be used.

@@ -1,6 +1,8 @@
 //! Slips in a policy that would leave its author with a bound that binds nothing: what `check` says
 //! of each, what does not load, and what an agent reads where a rule cannot be judged.
 
+mod elsewhere;
+
 use crate::harness::answer::code;
 use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{ScriptedServer, tool};

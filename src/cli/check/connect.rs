@@ -1,16 +1,16 @@
 //! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and
 //! where contracts do not fit what the servers say of their tools.
 
-use super::show;
+use super::{Tally, show};
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::cli::unfitted::{self, ToolSchema};
 use crate::config;
 use crate::mcp::revision::{Era, Revision};
 use crate::model::counted::counted;
-use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::{ServerName, ToolName};
-use crate::policy::known_tools::KnownTools;
+use crate::policy::known_tools::{KnownTools, hooked};
 use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
 use crate::upstream::catalog::Catalog;
@@ -65,9 +65,19 @@ impl ConnectedTools {
     }
 }
 
-/// What is printed for a configuration without errors, and whether every server answered. Neither
-/// the ledger nor the doors are opened, so a toolgate may run beside it.
-pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
+/// What the servers of a configuration showed.
+pub(super) struct Connected {
+    /// What is printed of it.
+    pub(super) text: String,
+    /// Problems in it.
+    pub(super) tally: Tally,
+    /// Servers that did not answer.
+    pub(super) silent: usize,
+}
+
+/// What a configuration without errors is by what its servers say. Neither the ledger nor the doors
+/// are opened, so a toolgate may run beside it.
+pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
     let config::Loaded { config, reading } = config::load(configuration);
     let config = config.context("the configuration cannot be used")?;
     let policy = reading.policy.context("the policy cannot be used")?;
@@ -81,7 +91,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         servers.start(&running, &stop);
         let mut text = String::new();
-        let (mut answered, mut listed) = (true, ConnectedTools::none());
+        let (mut silent, mut listed) = (0, ConnectedTools::none());
         for name in config.servers.keys() {
             let Some(server) = servers.get(name.as_str()) else {
                 continue;
@@ -105,21 +115,24 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
                 ServerState::Starting => ("did not answer in its start_timeout".to_owned(), false),
                 ServerState::Down(why) => (format!("does not answer: {why}"), false),
             };
-            answered &= up;
+            silent += usize::from(!up);
             writeln!(text, "server {name}: {line}")?;
         }
         stop.cancel();
         running.close();
         let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
         let found = judge(configuration, &policy, &named, &listed);
-        let errors = found
-            .iter()
-            .filter(|one| one.severity == Severity::Error)
-            .count();
+        let tally = Tally::of(&found);
         let mut sources = HashMap::new();
         let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
         writeln!(text, "{}\n{shown}", offered(&servers))?;
-        Ok((text.trim_end().to_owned() + "\n", answered && errors == 0))
+        let end = if found.is_empty() { "\n" } else { "\n\n" };
+        let text = text.trim_end().to_owned() + end;
+        Ok(Connected {
+            text,
+            tally,
+            silent,
+        })
     })
 }
 
@@ -134,6 +147,9 @@ fn judge(
     let documents = compile::documents(named);
     let documents: Vec<&YamlDocument> = documents.iter().collect();
     let mut found = listed.known.judge(policy.allowlist.written(), &documents);
+    if let Ok(document) = YamlDocument::read(configuration) {
+        found.extend(listed.known.judge_hooked(&hooked::hooked(&document)));
+    }
     found.extend(unfitted::judge(configuration, policy, &listed.unpinned));
     compile::sort(&mut found);
     found

@@ -1,8 +1,15 @@
 //! Scenarios of what `check` prints.
 
-use super::judge;
+use super::judge_files;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What is printed, and the exit code.
+fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
+    let (text, tally) = judge_files(paths)?;
+    let text = format!("{text}{}\n", tally.words());
+    Ok((text, u8::from(tally.errors > 0)))
+}
 
 const CONFIG: &str = r#"servers: { fs: { command: x, env: { KEY: "s3cr3t" }, colour: red } }
 callers: [{ agent: bot, token: "${TOOLGATE_TEST_NOT_SET}" }]
