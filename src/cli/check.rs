@@ -64,12 +64,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// Problems, counted.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+struct ProblemCount {
     errors: usize,
     warnings: usize,
 }
 
-impl Tally {
+impl ProblemCount {
     fn of(found: &[Diagnostic]) -> Self {
         let errors = found
             .iter()
@@ -96,7 +96,7 @@ impl Tally {
 }
 
 /// What is said of the files, without the line that sums up.
-fn judge_files(paths: &[PathBuf]) -> anyhow::Result<(String, Tally)> {
+fn judge_files(paths: &[PathBuf]) -> anyhow::Result<(String, ProblemCount)> {
     let mut diagnostics = Vec::new();
     let mut good = Vec::new();
     for configuration in &configurations(paths)? {
@@ -129,7 +129,7 @@ fn judge_files(paths: &[PathBuf]) -> anyhow::Result<(String, Tally)> {
     for line in good {
         writeln!(text, "{line}")?;
     }
-    Ok((text, Tally::of(&diagnostics)))
+    Ok((text, ProblemCount::of(&diagnostics)))
 }
 
 /// What is said of a policy that can be used.

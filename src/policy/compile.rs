@@ -120,9 +120,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut compiler = Compiler::new(servers, timeouts, agents, groups, secrets);
     (compiler.roles, compiler.fences) = (roles, fences);
-    if is_whole {
-        compiler.models = identity.models();
-    }
+    compiler.models = models(&identity, is_whole);
     let mut content = PolicyContent::beginning(&written);
     let pins = pins
         .map(|source| compiler.pins(&source, &mut content))
@@ -131,14 +129,9 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     ungoverned::judge(&mut compiler, mode, policies.first().filter(|_| is_whole));
     let contracts = compiler.contracts();
     judge_together(&mut compiler, &contracts, bound, approvers.as_ref());
-    compiler.judge_pinned(&contracts, &pins, &hooked);
-    rollbacks::judge(&mut compiler, &contracts, &pins);
+    judge_known(&mut compiler, &contracts, &pins, &hooked);
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
-    diagnostics.append(&mut compiler.diagnostics);
-    sort(&mut diagnostics);
-    let usable = diagnostics
-        .iter()
-        .all(|diagnostic| diagnostic.severity != Severity::Error);
+    let usable = conclude(&mut diagnostics, &mut compiler.diagnostics);
     let version = content.version(mode);
     let policy = usable.then(|| Policy {
         written: version.clone(),
@@ -160,6 +153,36 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         diagnostics,
         fingerprint: content.fingerprint(),
     }
+}
+
+/// The models and providers by which contracts are judged. Those of a pack's callers are only what
+/// its samples try.
+fn models(identity: &identity::Rule, is_whole: bool) -> Vec<String> {
+    if is_whole {
+        identity.models()
+    } else {
+        Vec::new()
+    }
+}
+
+/// Adds what was `found`. Whether there is no error among all of it.
+fn conclude(diagnostics: &mut Vec<Diagnostic>, found: &mut Vec<Diagnostic>) -> bool {
+    diagnostics.append(found);
+    sort(diagnostics);
+    diagnostics
+        .iter()
+        .all(|diagnostic| diagnostic.severity != Severity::Error)
+}
+
+/// What pins show.
+fn judge_known(
+    compiler: &mut Compiler,
+    contracts: &Contracts,
+    pins: &crate::guards::pins::Rule,
+    hooked: &[HookedTool],
+) {
+    compiler.judge_pinned(contracts, pins, hooked);
+    rollbacks::judge(compiler, contracts, pins);
 }
 
 /// What only the contracts of all files together show.

@@ -39,7 +39,7 @@ fn anchored<'s>(
     match at {
         Value::Object(members) => {
             let names = |keyword: &&str| members.get(*keyword).is_some_and(|said| said == name);
-            if ANCHORING_KEYWORDS.iter().any(|keyword| names(keyword)) {
+            if ANCHORING_KEYWORDS.iter().any(names) {
                 return Some(at);
             }
             members

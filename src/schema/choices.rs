@@ -69,10 +69,10 @@ fn alternatives(
 }
 
 fn typed(place: &Map<String, Value>) -> Option<Vec<String>> {
-    let names = match place.get("type")? {
-        Value::Array(names) => names.as_slice(),
-        name => std::slice::from_ref(name),
-    };
+    let said = place.get("type")?;
+    let names = said
+        .as_array()
+        .map_or(std::slice::from_ref(said), Vec::as_slice);
     let has = |name: &str| names.iter().any(|one| one == name);
     let truths = || {
         ["true", "false"]

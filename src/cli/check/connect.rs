@@ -1,7 +1,7 @@
 //! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and
 //! where contracts do not fit what the servers say of their tools.
 
-use super::{Tally, show};
+use super::{ProblemCount, show};
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::cli::unfitted::{self, ToolSchema};
@@ -70,7 +70,7 @@ pub(super) struct Connected {
     /// What is printed of it.
     pub(super) text: String,
     /// Problems in it.
-    pub(super) tally: Tally,
+    pub(super) tally: ProblemCount,
     /// Servers that did not answer.
     pub(super) silent: usize,
 }
@@ -122,7 +122,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
         running.close();
         let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
         let found = judge(configuration, &policy, &named, &listed);
-        let tally = Tally::of(&found);
+        let tally = ProblemCount::of(&found);
         let mut sources = HashMap::new();
         let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
         writeln!(text, "{}\n{shown}", offered(&servers))?;

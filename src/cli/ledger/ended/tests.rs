@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::ids::ToolName;
 use crate::store::journal::{Item, Journal, JournalOptions, Retention};
+use crate::store::state::claim::Kinship;
 use std::time::Duration;
 
 /// A call that was not sent, whose key is held.
@@ -28,7 +29,7 @@ fn unsent() -> Claim {
         counted: None,
         agent: "bot".to_owned(),
         user: None,
-        kinship: Default::default(),
+        kinship: Kinship::default(),
         is_late: false,
         was_unknown: false,
     }

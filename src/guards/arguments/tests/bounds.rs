@@ -86,22 +86,6 @@ fn a_bound_by_any_keyword_of_a_name_that_is_not_there_is_lost() {
             json!({ "not": { "required": ["forse"] } }),
             "not.required.0",
         ),
-        (
-            json!({ "not": { "const": { "forse": true } } }),
-            "not.const.forse",
-        ),
-        (
-            json!({ "enum": [{ "force": true, "to": { "ibna": 1 } }, { "lines": [{ "prize": 1 }] }] }),
-            "enum.0.to.ibna enum.1.lines.0.prize",
-        ),
-        (
-            json!({ "not": { "$ref": "#q" }, "$defs": { "x": { "$anchor": "q", "required": ["forse"] } } }),
-            "$defs.x.required.0",
-        ),
-        (
-            json!({ "propertyNames": { "$ref": "#/$defs/n" }, "$defs": { "n": { "enum": ["forse"] } } }),
-            "$defs.n.enum.0",
-        ),
         (json!({ "required": ["amuont"] }), "required.0"),
         (
             json!({ "patternProperties": { "^amuo": { "maximum": 5 } } }),
@@ -148,6 +132,31 @@ fn a_bound_by_any_keyword_of_a_name_that_is_not_there_is_lost() {
         (
             json!({ "not": { "$ref": "#/$defs/forced" }, "$defs": { "forced": { "required": ["forse"] } } }),
             "$defs.forced.required.0",
+        ),
+    ] {
+        assert_eq!(lost(&overlay, &transfer()).join(" "), keys, "{overlay}");
+    }
+}
+
+/// The same of names in values, behind anchors, and behind a `$ref` of names.
+#[test]
+fn a_bound_of_a_value_or_behind_a_reference_is_lost() {
+    for (overlay, keys) in [
+        (
+            json!({ "not": { "const": { "forse": true } } }),
+            "not.const.forse",
+        ),
+        (
+            json!({ "enum": [{ "force": true, "to": { "ibna": 1 } }, { "lines": [{ "prize": 1 }] }] }),
+            "enum.0.to.ibna enum.1.lines.0.prize",
+        ),
+        (
+            json!({ "not": { "$ref": "#q" }, "$defs": { "x": { "$anchor": "q", "required": ["forse"] } } }),
+            "$defs.x.required.0",
+        ),
+        (
+            json!({ "propertyNames": { "$ref": "#/$defs/n" }, "$defs": { "n": { "enum": ["forse"] } } }),
+            "$defs.n.enum.0",
         ),
     ] {
         assert_eq!(lost(&overlay, &transfer()).join(" "), keys, "{overlay}");
