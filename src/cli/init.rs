@@ -431,5 +431,9 @@ fn report(
         "next     toolgate check {0}; toolgate serve --config {0}",
         configuration.display()
     )?;
+    writeln!(
+        out,
+        "later    toolgate suggest drafts bounds from the calls that were observed with `ledger: {{ content: {{ observed: full }} }}`"
+    )?;
     Ok(())
 }
