@@ -2,34 +2,39 @@
 //! test pack.
 //!
 //! Nothing is written before the drafts were judged, and nothing that is there is replaced unasked. What
-//! may be a secret stands in none of them.
+//! looks like a secret stands in none of them.
 
 mod arguments;
 mod bounds;
+mod cut;
 mod definitions;
+mod drafted;
 mod hidden;
+mod judged;
 mod learned;
 mod observed;
 mod paths;
+mod report;
+mod samples;
+mod tried;
 mod written;
 
+use super::configured;
 use super::ledger::call_filter::CallFilter;
-use super::ledger::calls::LedgerCalls;
-use super::{configured, files, test};
-use crate::model::counted::counted;
-use crate::model::ids::unguessable;
-use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE};
+use super::ledger::calls::{LedgerCall, LedgerCalls};
+use super::ledger::recorded::audited;
+use crate::mcp::pretty::plain;
 use crate::store::journal::JournalError;
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use definitions::Definitions;
+use drafted::DraftedTool;
+use judged::{DraftTrials, write};
 use observed::{LearnedCalls, LeftOut};
-use std::fs;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use written::ServerDraft;
-
-/// Where packs stand below the drafts.
-const PACKS_DIRECTORY: &str = "tests";
 
 /// What to learn from.
 #[derive(Debug, clap::Args)]
@@ -55,16 +60,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
     let definitions = definitions(args)?;
     let observed = observed(args, &definitions)?;
-    report_calls(&observed, &definitions, &mut out)?;
+    report::calls(&observed, &definitions, &mut out)?;
     if observed.tools.is_empty() {
         bail!("nothing was written: {}", why_nothing(&observed));
     }
-    let drafts = written::drafts(&observed, &definitions);
-    let texts = texts(&drafts);
-    occupied(args, &texts)?;
-    let _judged = JudgedDrafts::of(&args.out, &texts)?;
-    write(&args.out, &texts)?;
-    report(args, &drafts, &mut out)?;
+    let mut tools = drafted::drafted(&observed, &definitions);
+    try_recorded(args, &observed, &mut tools)?;
+    let drafts = judged(args, tools, &definitions, &mut out)?;
+    report::drafts(&args.out, &drafts, &mut out)?;
     Ok(0)
 }
 
@@ -78,19 +81,74 @@ fn definitions(args: &Args) -> anyhow::Result<Definitions> {
     Definitions::of(&path, loaded)
 }
 
-/// The calls of the ledger, read through once.
-fn observed(args: &Args, definitions: &Definitions) -> anyhow::Result<LearnedCalls> {
+/// Reads the ledger through.
+fn each_call(args: &Args, mut take: impl FnMut(&LedgerCall)) -> anyhow::Result<()> {
     let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
     let (_, kept) = configured::ledger(args.config.as_deref())?;
-    let mut observed = LearnedCalls::default();
     for call in LedgerCalls::open(&data)?.with_keys(&kept)? {
         match call {
-            Ok(call) if args.wanted.fits(&call.entry) => observed.take(&call.entry, definitions),
+            Ok(call) if args.wanted.fits(&call.entry) => take(&call),
             Ok(_) | Err(JournalError::Unreadable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
+}
+
+fn observed(args: &Args, definitions: &Definitions) -> anyhow::Result<LearnedCalls> {
+    let mut observed = LearnedCalls::default();
+    each_call(args, |call| {
+        observed.take(call.seq, &call.entry, definitions);
+    })?;
     Ok(observed)
+}
+
+/// Tries every call that was learned from on what was drafted. What has been recorded since is not.
+fn try_recorded(
+    args: &Args,
+    observed: &LearnedCalls,
+    tools: &mut BTreeMap<&str, DraftedTool<'_>>,
+) -> anyhow::Result<()> {
+    each_call(args, |call| {
+        if let (true, Some(tool), Some(Value::Object(arguments))) = (
+            observed.has_learned(call.seq),
+            tools.get_mut(call.entry.tool.as_str()),
+            audited(&call.entry),
+        ) {
+            tool.try_recorded(&arguments);
+        }
+    })
+}
+
+/// Judges the drafts, and writes those that are good.
+fn judged(
+    args: &Args,
+    tools: BTreeMap<&str, DraftedTool<'_>>,
+    definitions: &Definitions,
+    out: &mut impl Write,
+) -> anyhow::Result<Vec<ServerDraft>> {
+    let mut files = written::files(tools, definitions);
+    let names = files.iter().flat_map(|file| written::paths(&file.name));
+    occupied(args, names)?;
+    let trials = DraftTrials::begin(&args.out)?;
+    let (mut drafts, mut notes) = (Vec::new(), Vec::new());
+    for file in &mut files {
+        drafts.extend(trials.mended(file, &mut notes)?);
+        let flaws = file
+            .tools
+            .iter()
+            .filter_map(|tool| Some((tool.name, tool.flaw?)));
+        notes.extend(flaws.map(|(name, flaw)| format!("{}: {flaw}", plain(name))));
+    }
+    for note in notes {
+        writeln!(out, "note     {note}")?;
+    }
+    let texts: Vec<(PathBuf, &str)> = drafts.iter().flat_map(texts).collect();
+    if texts.is_empty() {
+        bail!("nothing was written");
+    }
+    write(&args.out, &texts)?;
+    Ok(drafts)
 }
 
 /// Why there is nothing to draft, and what to do about it.
@@ -104,20 +162,15 @@ fn why_nothing(observed: &LearnedCalls) -> &'static str {
 }
 
 /// Each file below the directory of the drafts, and what it says.
-fn texts(drafts: &[ServerDraft]) -> Vec<(PathBuf, &str)> {
-    let mut texts = Vec::new();
-    for draft in drafts {
-        let name = format!("{}.yaml", draft.server);
-        let pack = Path::new(PACKS_DIRECTORY).join(&name);
-        texts.push((PathBuf::from(name), draft.contracts.as_str()));
-        texts.push((pack, draft.pack.as_str()));
-    }
-    texts
+fn texts(draft: &ServerDraft) -> impl Iterator<Item = (PathBuf, &str)> {
+    let [contracts, pack] = written::paths(&draft.name);
+    let pack = draft.pack.as_deref().map(|text| (pack, text));
+    std::iter::once((contracts, draft.contracts.as_str())).chain(pack)
 }
 
 /// Refuses to replace what is there, unless it is asked to.
-fn occupied(args: &Args, texts: &[(PathBuf, &str)]) -> anyhow::Result<()> {
-    let paths = texts.iter().map(|(name, _)| args.out.join(name));
+fn occupied(args: &Args, paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<()> {
+    let paths = paths.map(|path| args.out.join(path));
     let there: Vec<PathBuf> = paths
         .filter(|path| path.symlink_metadata().is_ok())
         .collect();
@@ -130,114 +183,5 @@ fn occupied(args: &Args, texts: &[(PathBuf, &str)]) -> anyhow::Result<()> {
     bail!("nothing was written; --force replaces what is there, --out writes elsewhere");
 }
 
-/// The drafts in a directory of their own, where they were found to be good.
-struct JudgedDrafts(PathBuf);
-
-impl JudgedDrafts {
-    fn of(place: &Path, texts: &[(PathBuf, &str)]) -> anyhow::Result<Self> {
-        let drafts = Self(place.join(format!(".toolgate-suggest-{}", unguessable())));
-        write(&drafts.0, texts)?;
-        let packs = texts.iter().map(|(name, _)| name);
-        let packs = packs.filter(|name| name.starts_with(PACKS_DIRECTORY));
-        let packs: Vec<PathBuf> = packs.map(|name| drafts.0.join(name)).collect();
-        if let Some(flaws) = test::flaws(&packs)? {
-            let shown = flaws.replace(&format!("{}/", drafts.0.display()), "");
-            bail!(
-                "nothing was written: the draft is not good, which is a defect of toolgate\n{shown}"
-            );
-        }
-        Ok(drafts)
-    }
-}
-
-impl Drop for JudgedDrafts {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-        // It goes only where nothing was written to it.
-        drop(self.0.parent().map(fs::remove_dir));
-    }
-}
-
-/// Writes the drafts below `place`, for their owner only.
-fn write(place: &Path, texts: &[(PathBuf, &str)]) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let packs = place.join(PACKS_DIRECTORY);
-    let mut making = fs::DirBuilder::new();
-    let made = making
-        .recursive(true)
-        .mode(PRIVATE_DIRECTORY_MODE)
-        .create(&packs);
-    made.with_context(|| format!("{} cannot be made", packs.display()))?;
-    for (name, text) in texts {
-        files::replace(&place.join(name), text.as_bytes(), PRIVATE_FILE_MODE)?;
-    }
-    Ok(())
-}
-
-/// From what was learned, and from what was not.
-fn report_calls(
-    observed: &LearnedCalls,
-    definitions: &Definitions,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    for note in &definitions.notes {
-        writeln!(out, "note     {note}")?;
-    }
-    for (name, tool) in &observed.tools {
-        let (calls, agents) = (
-            counted(tool.calls, "call"),
-            counted(tool.agents.len(), "agent"),
-        );
-        writeln!(
-            out,
-            "learned  {}: {calls} by {agents}",
-            super::ledger::text::plain(name)
-        )?;
-    }
-    for (why, calls) in &observed.left_out {
-        writeln!(out, "left out {}: {}", counted(*calls, "call"), why.words())?;
-    }
-    Ok(())
-}
-
-/// What there is now, and what to do next.
-fn report(args: &Args, drafts: &[ServerDraft], out: &mut impl Write) -> anyhow::Result<()> {
-    for ServerDraft {
-        server,
-        counts: (contracts, samples),
-        ..
-    } in drafts
-    {
-        let (file, pack) = (
-            args.out.join(format!("{server}.yaml")),
-            args.out.join(PACKS_DIRECTORY),
-        );
-        writeln!(
-            out,
-            "wrote    {}: {}",
-            file.display(),
-            counted(*contracts, "contract")
-        )?;
-        let pack = pack.join(format!("{server}.yaml"));
-        writeln!(
-            out,
-            "wrote    {}: {}",
-            pack.display(),
-            counted(*samples, "sample")
-        )?;
-    }
-    let place = args.out.display();
-    writeln!(
-        out,
-        "next     read what was drafted, and mend it; toolgate test {place}/{PACKS_DIRECTORY}"
-    )?;
-    writeln!(
-        out,
-        "next     put the files in place of the contracts that `policies` of the configuration names; toolgate check; toolgate test"
-    )?;
-    writeln!(
-        out,
-        "next     mode: enforce, and `ledger.content.observed` away"
-    )?;
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

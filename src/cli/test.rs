@@ -111,29 +111,26 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     Ok(u8::from(!is_fine(&suites)))
 }
 
-/// What keeps these packs from being fine; none: they are.
-pub(super) fn flaws(packs: &[PathBuf]) -> anyhow::Result<Option<String>> {
-    let suites = Suites::run(packs, None)?;
-    if is_fine(&suites) {
-        return Ok(None);
-    }
-    let mut text = String::new();
-    words::write(&suites, true, false, &mut text)?;
-    Ok(Some(text))
+/// Whether these packs can be run, and all is as expected.
+pub(super) fn is_as_expected(packs: &[PathBuf]) -> anyhow::Result<bool> {
+    Ok(is_right(&Suites::run(packs, None)?))
 }
 
 fn is_fine(suites: &Suites) -> bool {
+    is_right(suites)
+        && suites
+            .all
+            .iter()
+            .all(|suite| coverage::missing(suite).is_empty())
+}
+
+fn is_right(suites: &Suites) -> bool {
     let wrong: usize = SampleVerdict::ALL
         .into_iter()
         .skip(1)
         .map(|verdict| suites.count(verdict))
         .sum();
-    wrong == 0
-        && suites.errors() == 0
-        && suites
-            .all
-            .iter()
-            .all(|suite| coverage::missing(suite).is_empty())
+    wrong == 0 && suites.errors() == 0
 }
 
 #[cfg(test)]

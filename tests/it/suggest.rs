@@ -245,3 +245,111 @@ async fn without_arguments_nothing_is_drafted() {
         assert_eq!(setup.directory().join("suggested").exists(), is_drafted);
     }
 }
+
+/// Tools that take any object, a path behind a reference, commands and addresses.
+async fn odd() -> ToolServer {
+    let text = json!({ "type": "string" });
+    let properties = json!({ "note": text, "meta": { "type": "object" }, "any": {}, "command": text, "url": text,
+        "env": { "type": "array", "items": { "type": "object" } }, "argv": { "type": "array", "items": text }, "to": { "$ref": "#/$defs/to" } });
+    let schema = json!({ "type": "object", "properties": properties, "$defs": { "to": { "type": "object", "properties": { "id": text } } } });
+    ["open", "deep", "runs", "fetches"]
+        .into_iter()
+        .fold(Script::new(), |script, name| {
+            let definition = json!({ "name": name, "inputSchema": schema, "annotations": { "readOnlyHint": true } });
+            script.definition(definition, Behaviour::Answers)
+        })
+        .start()
+        .await
+}
+
+/// What agents do that no schema names, and with secrets where no name says so.
+fn odd_calls() -> Vec<(&'static str, Value)> {
+    let deep = (0..50).fold(json!({}), |below, _| json!({ "x": below }));
+    let mut calls = vec![
+        (
+            "open",
+            json!({ "note": "hi", "meta": { "title": "x", "done": true } }),
+        ),
+        ("open", json!({ "meta": { "title": "y" } })),
+        (
+            "open",
+            json!({ "meta": { "title": "z" }, "env": [{ "kind": "x", "n": 1 }] }),
+        ),
+        (
+            "open",
+            json!({ "meta": { "title": "z", "prio": 3 }, "to": { "id": "x" } }),
+        ),
+        ("deep", json!({ "any": deep })),
+        (
+            "runs",
+            json!({ "argv": ["--password", "canary"], "note": "word ".repeat(2_000) }),
+        ),
+        (
+            "runs",
+            json!({ "env": [{ "key": "API_KEY", "value": "canary" }] }),
+        ),
+        (
+            "runs",
+            json!({ "url": "https://db.example/x?password=canary" }),
+        ),
+        (
+            "runs",
+            json!({ "argv": ["-H", "Authorization: Basic Y2FuYXJ5OnNlc2FtZQ=="] }),
+        ),
+    ];
+    for index in 0..5 {
+        calls.push((
+            "runs",
+            json!({ "command": "PGPASSWORD=canary psql -h db", "note": index.to_string() }),
+        ));
+        let site = format!("https://{}{index}.example/x", "long-".repeat(20));
+        calls.push(("fetches", json!({ "url": site })));
+    }
+    calls
+}
+
+/// Issue 15 `suggest`: open objects, odd calls and secrets without a telling name keep nothing from being
+/// drafted, stand in no draft, and pass once it is enforced.
+#[tokio::test]
+async fn odd_calls_pass_once_they_are_enforced_and_their_secrets_are_not_drafted() {
+    let server = odd().await;
+    let gate = observing(&server).policy("").more(KEPT).start().await;
+    for (tool, arguments) in &odd_calls() {
+        assert_eq!(call(&gate, "ann", tool, arguments).await, None, "{tool}");
+    }
+    let wrong = json!({ "to": { "id": "x", "more": 1 } });
+    assert_eq!(call(&gate, "ann", "open", &wrong).await, None);
+    gate.entries(odd_calls().len() + 1).await;
+    let setup = gate.stop().await;
+    let (exit, said, wrong) = runs(&setup, "suggest").await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+    assert!(
+        said.contains("left out 1 call") && !said.contains("defect"),
+        "{said}"
+    );
+    for (name, text) in drafts(&setup, "suggested") {
+        for secret in ["canary", "Y2FuYXJ5"] {
+            assert!(!text.contains(secret), "{name}: {text}");
+        }
+    }
+    let gate = setup
+        .policy("")
+        .mode("enforce")
+        .more("policies: [suggested]")
+        .start()
+        .await;
+    for line in ["check --connect", "test suggested/tests"] {
+        let (exit, said, wrong) = runs(&gate.setup, line).await;
+        assert_eq!(exit, 0, "{line}: {said}{wrong}");
+    }
+    for (tool, arguments) in &odd_calls() {
+        assert_eq!(
+            call(&gate, "ann", tool, arguments).await,
+            None,
+            "{tool} {arguments}"
+        );
+    }
+    let other = json!({ "meta": { "title": "x", "other": 1 } });
+    let refused = call(&gate, "ann", "open", &other).await;
+    assert_eq!(refused.as_deref(), Some("schema_invalid"));
+}

@@ -1,59 +1,10 @@
 //! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a
 //! variable, and is written nowhere. In doubt it could be.
 
-use std::collections::BTreeMap;
+pub(in crate::cli) mod looks;
 
-/// Parts of a name that say that its value is secret.
-const SECRET_NAME_PARTS: &[&str] = &[
-    "token",
-    "secret",
-    "key",
-    "pass",
-    "pwd",
-    "credential",
-    "auth",
-    "private",
-    "cookie",
-    "session",
-    "dsn",
-    "connection",
-    "bearer",
-    "cert",
-    "signature",
-    "webhook",
-    "mnemonic",
-    "jwt",
-    "otp",
-    "salt",
-    "seed",
-];
-/// What well-known secrets begin with.
-const SECRET_PREFIXES: &[&str] = &[
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "eyJ",
-    "-----BEGIN",
-    "npm_",
-    "hf_",
-    "lin_",
-    "secret_",
-    "ntn_",
-];
-/// Characters from which on a text can be a key.
-const MIN_KEY_CHARS: usize = 20;
-/// Changes between letters and digits that words do not have.
-const MIN_LETTER_DIGIT_CHANGES: usize = 4;
+use looks::{is_harmless, is_secret, is_telling};
+use std::collections::BTreeMap;
 
 /// The variables that toolgate needs, and where each is used.
 #[derive(Debug, Default)]
@@ -385,61 +336,6 @@ pub(super) fn upper(text: &str) -> String {
     } else {
         name
     }
-}
-
-/// Does a name say that what it names is secret?
-pub(in crate::cli) fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["pat", "pin"]
-        .iter()
-        .any(|word| name == *word || name.ends_with(&format!("_{word}")))
-        || SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
-}
-
-/// Is this a secret by its looks?
-pub(in crate::cli) fn is_secret(value: &str) -> bool {
-    let with_password = value
-        .split_once("://")
-        .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
-    let known = SECRET_PREFIXES
-        .iter()
-        .any(|prefix| value.starts_with(prefix));
-    let kinds: Vec<bool> = value
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|one| one.is_ascii_digit())
-        .collect();
-    let mixed =
-        kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIN_LETTER_DIGIT_CHANGES;
-    let leads = |text: &str| text.starts_with(['/', '.', '~']) && text.contains('/');
-    let is_path = leads(value)
-        || value
-            .split_once('=')
-            .is_some_and(|(name, rest)| !is_telling(name) && leads(rest));
-    let is_version = value.contains("==") || value.starts_with('@');
-    with_password
-        || known
-        || (value.len() >= MIN_KEY_CHARS
-            && mixed
-            && !is_path
-            && !is_version
-            && !value.contains(' '))
-}
-
-/// Is this surely none? Numbers, words, paths and addresses.
-fn is_harmless(value: &str) -> bool {
-    let number = value.len() <= 6
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let word = value.len() <= MIN_KEY_CHARS
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphabetic() || b"-_/ ,;=.".contains(&byte));
-    let path = value.starts_with('/') || value.starts_with("./") || value.starts_with("~/");
-    let address = value.starts_with("https://") || value.starts_with("http://");
-    (number || word || path || (address && !value.contains(['?', '@', '#'])))
-        && !value.split('/').any(is_secret)
 }
 
 #[cfg(test)]

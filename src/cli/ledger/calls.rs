@@ -24,7 +24,7 @@ const MAX_OPEN_CALLS: usize = 1 << 16;
 /// One call.
 pub(in crate::cli) struct LedgerCall {
     /// The number of its entry, or of its intent when it has none.
-    pub(super) seq: u64,
+    pub(in crate::cli) seq: u64,
     /// What the ledger knows of it.
     pub(in crate::cli) entry: Entry,
     /// The same as it stands in the journal, when it does.

@@ -1,6 +1,7 @@
 //! The section `arguments` of a drafted contract, and calls that it refuses.
 
-use super::bounds::{DraftedBound, learned_from, of, widened_up};
+use super::bounds::rounds::widened_up;
+use super::bounds::{DraftedBound, learned_from, of};
 use super::observed::ObservedTool;
 use crate::cli::yaml::{flow, key};
 use crate::mcp::pretty::plain;
@@ -53,6 +54,24 @@ impl DraftedArguments {
         }
     }
 
+    /// As one schema.
+    pub(super) fn schema(&self) -> Map<String, Value> {
+        let member = |(name, bound): &(String, DraftedBound)| (name.clone(), bound.schema());
+        let members: Map<String, Value> = self.members.iter().map(member).collect();
+        let mut schema = Map::new();
+        schema.insert(
+            "additionalProperties".to_owned(),
+            self.most.is_some().into(),
+        );
+        if let Some(most) = self.most {
+            schema.insert("maxProperties".to_owned(), most.into());
+        }
+        if !members.is_empty() {
+            schema.insert("properties".to_owned(), members.into());
+        }
+        schema
+    }
+
     /// In lines of a contract.
     pub(super) fn text(&self) -> String {
         let mut text = "    arguments:\n".to_owned();
@@ -65,7 +84,7 @@ impl DraftedArguments {
             ),
             Some(most) => writeln!(
                 text,
-                "      maxProperties: {most}   # not all names were told; {}",
+                "      additionalProperties: true   # not all names were told; {}\n      maxProperties: {most}",
                 self.words
             ),
         };

@@ -1,23 +1,26 @@
 //! The bounds that are drafted of what was learned: no tighter than what was recorded, and widened to
 //! values that a person would have written.
 
+pub(super) mod rounds;
+
 use super::learned::{LearnedMembers, LearnedNumbers, LearnedTexts, LearnedValues};
 use super::paths::PlacePattern;
 use crate::model::counted::counted;
 use crate::schema::kinds::JsonKind;
+use rounds::{widened_down, widened_up};
 use serde_json::{Map, Value, json};
 
 /// Values from which on it counts that they are few.
 const MIN_VALUES: u64 = 5;
-/// How often each of few values was given, on average.
+/// How often each of few values was given.
 const MIN_TIMES_EACH: u64 = 3;
-/// Characters of a text that is one of few.
-const MAX_CHOICE_CHARS: usize = 64;
 /// Characters up to which a text is made that is too long, and elements of a list.
 const MAX_OUTSIDE_CHARS: usize = 1_000;
 const MAX_OUTSIDE_ELEMENTS: usize = 100;
 /// Members of an object that are bounded; one with more is a map.
 const MAX_BOUNDED_MEMBERS: usize = 16;
+
+const HIDDEN_ELEMENTS_WORDS: &str = "elements may hold secrets, so nothing was learned of them";
 
 /// What is drafted of one argument.
 #[derive(Debug, Default)]
@@ -57,30 +60,24 @@ impl DraftedBound {
     }
 }
 
-/// The bounds of members; `said` is what the tool's own schema says of them. Where it names members,
-/// only these are bounded, else only those that every object has.
-pub(super) fn of_members(
-    learned: &LearnedMembers,
-    times: u64,
-    said: &Value,
-) -> Vec<(String, DraftedBound)> {
-    let names = said["properties"]
-        .as_object()
-        .filter(|names| !names.is_empty());
-    if names.is_none() && learned.named.len() > MAX_BOUNDED_MEMBERS {
+/// The bounds of members; `said` is what the tool's own schema says of them. What neither names is
+/// refused, so all that were given are named, or none: an object with many names is a map.
+fn of_members(learned: &LearnedMembers, said: &Value) -> Vec<(String, DraftedBound)> {
+    let said = &said["properties"];
+    let own = |name: &&String| said.get(name.as_str()).is_none();
+    if learned.has_others || learned.named.keys().filter(own).count() > MAX_BOUNDED_MEMBERS {
         return Vec::new();
     }
-    let is_bounded = |name: &String, values: &LearnedValues| {
-        names.map_or(values.times == times, |names| names.contains_key(name))
-    };
-    let bounded = learned
+    let bounds = learned
         .named
         .iter()
-        .filter(|(name, values)| is_bounded(name, values));
-    bounded
-        .map(|(name, values)| (name.clone(), of(values, name, &said["properties"][name])))
-        .filter(|(_, bound)| !bound.is_empty())
-        .collect()
+        .map(|(name, values)| (name.clone(), of(values, name, &said[name])))
+        .filter(|(name, bound)| own(&name) || !bound.is_empty());
+    let bounds: Vec<_> = bounds.collect();
+    if bounds.iter().all(|(_, bound)| bound.is_empty()) {
+        return Vec::new();
+    }
+    bounds
 }
 
 /// The bound of an argument called `name`.
@@ -104,7 +101,7 @@ pub(super) fn of(learned: &LearnedValues, name: &str, said: &Value) -> DraftedBo
         Some(JsonKind::String) => text(&learned.texts, learned.times, name, said),
         Some(JsonKind::Array) => list(learned, name, said),
         Some(JsonKind::Object) => DraftedBound {
-            members: of_members(&learned.members, learned.times, said),
+            members: of_members(&learned.members, said),
             ..DraftedBound::default()
         },
         Some(JsonKind::Null) | None => DraftedBound::default(),
@@ -119,7 +116,10 @@ pub(super) fn of(learned: &LearnedValues, name: &str, said: &Value) -> DraftedBo
     bound
         .keywords
         .retain(|keyword, value| said.get(keyword) != Some(value));
-    bound.words = if bound.is_empty() {
+    let elements = learned.elements.as_deref();
+    bound.words = if elements.is_some_and(|elements| elements.is_hidden) {
+        format!("{HIDDEN_ELEMENTS_WORDS}; {from}")
+    } else if bound.is_empty() {
         format!("no bound was found; {from}")
     } else {
         from
@@ -175,23 +175,23 @@ fn number(numbers: &LearnedNumbers) -> DraftedBound {
 fn text(texts: &LearnedTexts, times: u64, name: &str, said: &Value) -> DraftedBound {
     let mut bound = DraftedBound::default();
     let are_few = !texts.are_many
-        && times >= MIN_VALUES.max(MIN_TIMES_EACH * texts.few.len() as u64)
-        && texts.longest <= MAX_CHOICE_CHARS;
-    if let Some(PlacePattern { pattern, outside }) = texts.places.pattern(name) {
+        && times >= MIN_VALUES
+        && texts.few.values().all(|times| *times >= MIN_TIMES_EACH);
+    let place = texts.places.pattern(name);
+    // Words are no paths, however their argument is called.
+    let place = place.filter(|_| !are_few || texts.places.has_slash);
+    if let Some(PlacePattern { pattern, outside }) = place {
         bound.keyword("pattern", pattern.into());
         for (what, text) in outside {
             bound.refuses(what.to_owned(), text.into());
         }
     } else if are_few {
-        let other = texts
-            .few
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .concat()
-            + "x";
-        bound.keyword("enum", texts.few.iter().cloned().collect());
-        bound.refuses("that was never given".to_owned(), other.into());
+        let all: Vec<&str> = texts.few.keys().map(String::as_str).collect();
+        bound.keyword("enum", json!(all));
+        bound.refuses(
+            "that was never given".to_owned(),
+            (all.concat() + "x").into(),
+        );
     } else if said.get("enum").is_none() {
         let most = widened_up(twice(texts.longest));
         bound.keyword("maxLength", json!(most));
@@ -231,42 +231,6 @@ fn list(learned: &LearnedValues, name: &str, said: &Value) -> DraftedBound {
 
 fn twice(count: usize) -> f64 {
     2.0 * u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
-}
-
-/// The next of 0, 1, 2, 5, 10, 20, … that is not below `most`.
-pub(super) fn widened_up(most: f64) -> i64 {
-    if most < 0.0 {
-        -rounds()
-            .take_while(|round| as_number(*round) <= -most)
-            .last()
-            .unwrap_or(0)
-    } else {
-        rounds()
-            .find(|round| as_number(*round) >= most)
-            .unwrap_or(i64::MAX)
-    }
-}
-
-/// 1, where nothing less was given: what must not be 0 is bounded. Else 0, or the next of -1, -2, -5,
-/// … that is not above `least`.
-fn widened_down(least: f64) -> i64 {
-    if least < 0.0 {
-        -widened_up(-least)
-    } else {
-        i64::from(least >= 1.0)
-    }
-}
-
-/// 0, 1, 2, 5, 10, 20, …
-fn rounds() -> impl Iterator<Item = i64> {
-    let powers = (0..=16).map(|power| 10_i64.pow(power));
-    std::iter::once(0).chain(powers.flat_map(|power| [power, 2 * power, 5 * power]))
-}
-
-/// All rounds that are looked at are exact.
-#[expect(clippy::cast_precision_loss, reason = "few digits, then zeros")]
-fn as_number(round: i64) -> f64 {
-    round as f64
 }
 
 #[cfg(test)]

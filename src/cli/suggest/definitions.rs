@@ -9,11 +9,15 @@ use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::policy::live::LivePolicy;
-use crate::schema::Schema;
+use crate::schema::kinds::ELEMENT_STEP;
+use crate::schema::{PropertyNames, Schema};
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Names within each other that are compared with a schema's: deeper than what drafts bound.
+const MAX_NAME_DEPTH: usize = 8;
 
 /// The definitions that are known, by `server__tool`.
 #[derive(Default)]
@@ -65,7 +69,7 @@ impl Definitions {
         Ok(definitions)
     }
 
-    fn add(&mut self, server: &ServerName, tool: &str, definition: &Text) {
+    pub(super) fn add(&mut self, server: &ServerName, tool: &str, definition: &Text) {
         let whole = definition.value();
         let known = KnownDefinition {
             schema: Schema::compile(&whole["inputSchema"]).ok(),
@@ -89,16 +93,14 @@ impl Definitions {
     }
 
     /// Whether the tool takes these arguments under a contract that constrains them: it has all that
-    /// they name. Of a tool that is not known nothing speaks against it.
+    /// they name, at any depth. Of a tool that is not known nothing speaks against it.
     pub(super) fn takes(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         let Some(schema) = self.known.get(tool).and_then(|known| known.schema.as_ref()) else {
             return true;
         };
-        let is_there = |name: &String| !schema.names().exclude(std::slice::from_ref(name));
-        arguments.keys().all(is_there)
-            && arguments::Rule::default()
-                .check(schema, &Value::Object(arguments.clone()))
-                .is_ok()
+        let arguments = Value::Object(arguments.clone());
+        has_all(schema.names(), &mut Vec::new(), &arguments)
+            && arguments::Rule::default().check(schema, &arguments).is_ok()
     }
 
     /// The names of a server's tools that are known.
@@ -107,5 +109,27 @@ impl Definitions {
             .keys()
             .map(String::as_str)
             .filter(move |name| ids::parts(name).is_some_and(|(of, _)| of == server))
+    }
+}
+
+/// Whether nothing at `path` names what the schema does not have for certain.
+fn has_all(names: &PropertyNames, path: &mut Vec<String>, value: &Value) -> bool {
+    if path.len() == MAX_NAME_DEPTH {
+        return true;
+    }
+    let mut is_there = |step: &str, below: &Value, is_name: bool| {
+        path.push(step.to_owned());
+        let is_there = !(is_name && names.exclude(path)) && has_all(names, path, below);
+        path.pop();
+        is_there
+    };
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .all(|(name, member)| is_there(name, member, true)),
+        Value::Array(elements) => elements
+            .iter()
+            .all(|element| is_there(ELEMENT_STEP, element, false)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }

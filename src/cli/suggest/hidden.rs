@@ -1,18 +1,27 @@
 //! What of recorded arguments no draft says: in doubt a text is a secret, or a number that is of one
 //! person.
 
-use crate::cli::init::conceal::{is_secret, is_telling};
+mod telling;
+
+use crate::cli::init::conceal::looks::{is_secret, is_telling};
 use crate::guards::secrets;
 use serde_json::{Map, Number, Value};
+use telling::{is_value, list_tells, names_tell, tells};
 
 /// Digits in a row from which on they may be those of a card, an account or a telephone.
 const MIN_NUMBER_DIGITS: usize = 9;
 /// What stands for a text that is not told.
 const TEXT_EXAMPLE: &str = "example";
 
-/// Whether what an argument of this name holds is not told, whatever it is.
-pub(super) fn is_hidden_under(name: &str) -> bool {
-    is_telling(name)
+/// The names among `members` whose values are not told, whatever they are.
+pub(super) fn hidden_names(members: &Map<String, Value>) -> impl Fn(&str) -> bool + use<> {
+    let names_tell = names_tell(members);
+    move |name| is_telling(name) || (names_tell && is_value(name))
+}
+
+/// Whether nothing in a list is told: an element says that another is a secret.
+pub(super) fn is_hidden_list(values: &[Value]) -> bool {
+    list_tells(values)
 }
 
 /// Whether a text is not told: it may be a secret, or hold one.
@@ -23,6 +32,7 @@ pub(super) fn is_hidden_text(text: &str) -> bool {
         || text.split_whitespace().any(is_secret)
         || text.split(ends_part).any(is_secret)
         || has_long_number(text)
+        || tells(text)
 }
 
 /// Whether a value, or anything below it, is not told.
@@ -31,10 +41,13 @@ pub(super) fn is_hidden(value: &Value) -> bool {
         Value::Null | Value::Bool(_) => false,
         Value::Number(number) => has_long_number(&number.to_string()),
         Value::String(text) => is_hidden_text(text),
-        Value::Array(values) => values.iter().any(is_hidden),
-        Value::Object(members) => members
-            .iter()
-            .any(|(name, value)| is_hidden_under(name) || is_hidden_text(name) || is_hidden(value)),
+        Value::Array(values) => is_hidden_list(values) || values.iter().any(is_hidden),
+        Value::Object(members) => {
+            let is_hidden_under = hidden_names(members);
+            members.iter().any(|(name, value)| {
+                is_hidden_under(name) || is_hidden_text(name) || is_hidden(value)
+            })
+        }
     }
 }
 
@@ -50,6 +63,7 @@ pub(super) fn told(arguments: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn members(of: &Map<String, Value>, is_hidden: bool) -> Map<String, Value> {
+    let is_hidden_under = hidden_names(of);
     of.iter()
         .filter(|(name, _)| !is_hidden_text(name))
         .map(|(name, value)| {
@@ -68,7 +82,10 @@ fn example(value: &Value, is_hidden: bool) -> Value {
         }
         Value::String(text) if is_hidden || is_hidden_text(text) => TEXT_EXAMPLE.into(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-        Value::Array(values) => values.iter().map(|one| example(one, is_hidden)).collect(),
+        Value::Array(values) => {
+            let is_hidden = is_hidden || is_hidden_list(values);
+            values.iter().map(|one| example(one, is_hidden)).collect()
+        }
         Value::Object(of) => members(of, is_hidden).into(),
     }
 }
@@ -110,6 +127,10 @@ mod tests {
             json!("4111 1111 1111 1111"),
             json!(4_111_111_111_111_111_u64),
             json!({ "deep": [{ "api_key": "short" }] }),
+            json!("PGPASSWORD=hunter2 psql -h db"),
+            json!(["--password", "hunter2"]),
+            json!([{ "key": "A_TOKEN", "value": "hunter2" }]),
+            json!(["Authorization: Basic YW5uOnNlc2FtZQ=="]),
             json!({ "ghp_canary0123456789abcdef": 1 }),
         ] {
             assert!(is_hidden(&hidden), "{hidden}");

@@ -1,7 +1,7 @@
 //! What is remembered of the values that calls gave one argument: little, however many they are, and
 //! nothing of what is not told.
 
-use super::hidden::{is_hidden, is_hidden_text, is_hidden_under, is_reference};
+use super::hidden::{hidden_names, is_hidden, is_hidden_list, is_hidden_text, is_reference};
 use super::paths::TextPlaces;
 use crate::schema::kinds::JsonKind;
 use serde_json::{Map, Number, Value};
@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Texts that are remembered one by one, at most.
 pub(super) const MAX_TEXTS_REMEMBERED: usize = 8;
+/// Characters of a text that is one of few.
+const MAX_CHOICE_CHARS: usize = 64;
 /// Members of an object that are told apart; one with more is a map.
 const MAX_MEMBERS: usize = 64;
 /// Bytes of a name that is told.
@@ -52,8 +54,8 @@ pub(super) struct LearnedNumbers {
 /// The texts of one place.
 #[derive(Debug, Default)]
 pub(super) struct LearnedTexts {
-    /// All of them, as long as they are few.
-    pub(super) few: BTreeSet<String>,
+    /// All of them with how often each was given, as long as they are few and short.
+    pub(super) few: BTreeMap<String, u64>,
     pub(super) are_many: bool,
     /// Characters of the longest.
     pub(super) longest: usize,
@@ -78,6 +80,7 @@ impl LearnedMembers {
 
     fn add_at(&mut self, members: &Map<String, Value>, agent: &str, depth: usize) {
         self.most = self.most.max(members.len());
+        let is_hidden_under = hidden_names(members);
         for (name, value) in members {
             let is_new = !self.named.contains_key(name);
             let is_untold = name.len() > MAX_NAME_BYTES || is_hidden_text(name);
@@ -120,6 +123,7 @@ impl LearnedValues {
                 self.longest = self.longest.max(values.len());
                 if depth < MAX_DEPTH {
                     let elements = self.elements.get_or_insert_default();
+                    elements.is_hidden |= is_hidden_list(values);
                     for value in values {
                         elements.add_at(value, agent, depth + 1);
                     }
@@ -171,10 +175,13 @@ impl LearnedNumbers {
 
 impl LearnedTexts {
     fn add(&mut self, text: &str) {
-        self.longest = self.longest.max(text.chars().count());
+        let length = text.chars().count();
+        self.longest = self.longest.max(length);
         self.places.add(text);
-        if self.few.len() < MAX_TEXTS_REMEMBERED || self.few.contains(text) {
-            self.few.insert(text.to_owned());
+        if let Some(times) = self.few.get_mut(text) {
+            *times += 1;
+        } else if self.few.len() < MAX_TEXTS_REMEMBERED && length <= MAX_CHOICE_CHARS {
+            self.few.insert(text.to_owned(), 1);
         } else {
             self.are_many = true;
         }

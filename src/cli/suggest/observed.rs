@@ -1,6 +1,7 @@
 //! The calls that the ledger has, tool by tool: what is learned of those that a policy may let through,
 //! and why the others are left out.
 
+use super::cut::short;
 use super::definitions::Definitions;
 use super::hidden::{is_reference, told};
 use super::learned::LearnedMembers;
@@ -8,7 +9,7 @@ use crate::cli::ledger::recorded::{APPROVAL_CODES, audited};
 use crate::guards::allowlist::NO_CONTRACT_WORDS;
 use crate::model::entry::Entry;
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Calls of one tool that are learned from, at most; the first of them count.
 pub(super) const MAX_CALLS_LEARNED: u64 = 10_000;
@@ -16,8 +17,6 @@ pub(super) const MAX_CALLS_LEARNED: u64 = 10_000;
 const MAX_TOOLS: usize = 1_000;
 /// Calls of one tool that become samples.
 const MAX_SAMPLES: usize = 3;
-/// Bytes of the arguments of a sample.
-const MAX_SAMPLE_BYTES: usize = 2_000;
 
 /// All that was read.
 #[derive(Default)]
@@ -26,6 +25,8 @@ pub(super) struct LearnedCalls {
     pub(super) tools: BTreeMap<String, ObservedTool>,
     /// Calls that nothing was learned from, by why.
     pub(super) left_out: BTreeMap<LeftOut, u64>,
+    /// The numbers of the others.
+    learned: HashSet<u64>,
 }
 
 /// The calls of one tool.
@@ -44,7 +45,9 @@ pub(super) struct ObservedSample {
     pub(super) arguments: Map<String, Value>,
     pub(super) action_id: String,
     /// Something stands in place of what is not told.
-    pub(super) is_changed: bool,
+    is_changed: bool,
+    /// Long texts are not whole.
+    is_cut: bool,
 }
 
 impl ObservedSample {
@@ -55,7 +58,12 @@ impl ObservedSample {
         } else {
             ""
         };
-        format!("recorded as {}{changed}", self.action_id)
+        let cut = if self.is_cut {
+            ", with long texts cut"
+        } else {
+            ""
+        };
+        format!("recorded as {}{changed}{cut}", self.action_id)
     }
 }
 
@@ -99,10 +107,18 @@ impl LeftOut {
 
 impl LearnedCalls {
     /// Learns from a recorded call what there is to learn.
-    pub(super) fn take(&mut self, entry: &Entry, definitions: &Definitions) {
-        if let Err(why) = self.learn(entry, definitions) {
-            *self.left_out.entry(why).or_default() += entry.count.unwrap_or(1);
+    pub(super) fn take(&mut self, seq: u64, entry: &Entry, definitions: &Definitions) {
+        match self.learn(entry, definitions) {
+            Ok(()) => {
+                self.learned.insert(seq);
+            }
+            Err(why) => *self.left_out.entry(why).or_default() += entry.count.unwrap_or(1),
         }
+    }
+
+    /// Whether the call with this number was learned from.
+    pub(super) fn has_learned(&self, seq: u64) -> bool {
+        self.learned.contains(&seq)
     }
 
     fn learn(&mut self, entry: &Entry, definitions: &Definitions) -> Result<(), LeftOut> {
@@ -138,9 +154,12 @@ impl ObservedTool {
             return;
         }
         let shown = told(arguments);
+        let is_changed = shown != *arguments;
+        let Some((shown, is_cut)) = short(shown) else {
+            return;
+        };
         let is_known = self.samples.iter().any(|known| known.arguments == shown);
-        let is_short = Value::Object(shown.clone()).to_string().len() <= MAX_SAMPLE_BYTES;
-        if is_known || !is_short || !definitions.takes(&entry.tool, &shown) {
+        if is_known || !definitions.takes(&entry.tool, &shown) {
             return;
         }
         self.samples.push(ObservedSample {
@@ -149,7 +168,8 @@ impl ObservedTool {
                 tenant: entry.tenant_id.clone(),
                 roles: entry.roles.clone(),
             },
-            is_changed: shown != *arguments,
+            is_changed,
+            is_cut,
             arguments: shown,
             action_id: entry.action_id.clone(),
         });

@@ -5,12 +5,34 @@ use std::collections::BTreeSet;
 
 /// One step of a path: anything but `.`, `..`, and what holds a slash of either kind.
 const STEP_PATTERN: &str = r"(\.?[^/.\\][^/\\]*|\.\.[^/\\]+)";
+/// The first step of one that begins at no root: no home, drive or scheme either.
+const FIRST_STEP_PATTERN: &str = r"(\.?[^/.\\~:][^/\\:]*|\.\.[^/\\:]+)";
+/// Bytes of a pattern: what a schema may have.
+const MAX_PATTERN_BYTES: usize = 512;
 /// Characters of a beginning that all have in common, at most.
 const MAX_COMMON_CHARS: usize = 200;
 /// Sites of addresses at most.
 const MAX_SITES: usize = 5;
 /// Words in names of arguments that hold paths, also where these do not begin at a root.
-const PATH_WORDS: &[&str] = &["path", "file", "dir", "folder", "root", "cwd"];
+const PATH_WORDS: &[&str] = &[
+    "path",
+    "paths",
+    "pathname",
+    "file",
+    "files",
+    "filename",
+    "filenames",
+    "filepath",
+    "dir",
+    "dirs",
+    "dirname",
+    "directory",
+    "directories",
+    "folder",
+    "folders",
+    "root",
+    "cwd",
+];
 /// Letters that mean something in a pattern.
 const PATTERN_LETTERS: &str = r"\.+*?()|[]{}^$";
 
@@ -32,6 +54,8 @@ pub(super) struct TextPlaces {
     beginning: CommonPath,
     sites: BTreeSet<String>,
     has_no_site: bool,
+    /// One of them has a slash.
+    pub(super) has_slash: bool,
 }
 
 /// A pattern, and texts that it does not match.
@@ -44,6 +68,7 @@ pub(super) struct PlacePattern {
 
 impl TextPlaces {
     pub(super) fn add(&mut self, text: &str) {
+        self.has_slash |= text.contains('/');
         let beginning = std::mem::take(&mut self.beginning);
         self.beginning = match (beginning, steps(text)) {
             (CommonPath::Unseen, Some((lead, steps))) => {
@@ -69,19 +94,35 @@ impl TextPlaces {
 
     /// The bound for an argument of this name, where there is one.
     pub(super) fn pattern(&self, name: &str) -> Option<PlacePattern> {
-        if let CommonPath::Steps(lead, steps) = &self.beginning
-            && (!lead.is_empty() || is_of_paths(name))
-        {
-            return Some(path_pattern(lead, steps));
-        }
-        (!self.has_no_site && !self.sites.is_empty()).then(|| site_pattern(&self.sites))
+        let found = match &self.beginning {
+            CommonPath::Steps(lead, steps) if !lead.is_empty() || is_of_paths(name) => {
+                Some(path_pattern(lead, steps))
+            }
+            CommonPath::Unseen | CommonPath::Steps(..) | CommonPath::None => {
+                let is_address = !self.has_no_site && !self.sites.is_empty();
+                is_address.then(|| site_pattern(&self.sites))
+            }
+        };
+        found.filter(|found| found.pattern.len() <= MAX_PATTERN_BYTES)
     }
 }
 
-/// Whether an argument of this name holds a path.
+/// Whether an argument of this name holds a path: one of its words says so, as in `file_path`,
+/// `FILE-PATH` and `filePath`.
 fn is_of_paths(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    PATH_WORDS.iter().any(|word| name.contains(word))
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        let begins = !letter.is_alphanumeric() || (was_small && letter.is_uppercase());
+        if begins {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        was_small = letter.is_lowercase() || letter.is_numeric();
+    }
+    words.iter().any(|word| PATH_WORDS.contains(&word.as_str()))
 }
 
 /// The lead and the steps of a path that goes nowhere but down.
@@ -99,7 +140,9 @@ fn steps(text: &str) -> Option<(&'static str, Vec<&str>)> {
         !matches!(*step, "" | "." | "..")
             && !step.contains(|letter: char| letter == '\\' || letter.is_control())
     };
-    steps.iter().all(goes_down).then_some((lead, steps))
+    // Without a lead, `~`, `C:` and `file:` would be one.
+    let is_below = !lead.is_empty() || !(rest.starts_with('~') || steps[0].contains(':'));
+    (is_below && steps.iter().all(goes_down)).then_some((lead, steps))
 }
 
 fn path_pattern(lead: &str, steps: &[String]) -> PlacePattern {
@@ -123,7 +166,13 @@ fn path_pattern(lead: &str, steps: &[String]) -> PlacePattern {
     )];
     let pattern = if beginning.is_empty() {
         outside[0].1 = format!("{lead}x/../../y");
-        format!("^{}({STEP_PATTERN}(/{STEP_PATTERN})*/?)?$", escaped(lead))
+        let first = if lead.is_empty() {
+            outside.push(("in a home directory", "~/x".to_owned()));
+            FIRST_STEP_PATTERN
+        } else {
+            STEP_PATTERN
+        };
+        format!("^{}({first}(/{STEP_PATTERN})*/?)?$", escaped(lead))
     } else {
         outside.push((
             "elsewhere than the recorded ones",
@@ -231,17 +280,64 @@ mod tests {
         assert!(pattern.is_match("/x/y") && !pattern.is_match("/x/..") && !pattern.is_match("x"));
         let found = learned("file_name", &["a/b.txt", "c.txt"]).unwrap();
         let pattern = Regex::new(&found.pattern).unwrap();
-        assert!(pattern.is_match("x/y") && !pattern.is_match("../x") && !pattern.is_match("/x"));
+        for (text, expected) in [
+            ("x/y", true),
+            (".git/~x/a:b", true),
+            ("../x", false),
+            ("/x", false),
+            ("~/.ssh/id_rsa", false),
+            ("~root/x", false),
+            ("C:/Windows/x", false),
+            ("file:///etc/passwd", false),
+            ("..:/x", false),
+            ("\\\\host\\x", false),
+        ] {
+            assert_eq!(pattern.is_match(text), expected, "{text}");
+        }
         for (name, texts) in [
             ("x", &["a/b", "c/d"][..]),
             ("path", &["/a", "b"]),
             ("path", &["."]),
             ("path", &["/a/../b"]),
             ("path", &["C:\\a\\..\\b"]),
+            ("path", &["C:/a", "C:/b"]),
+            ("path", &["~", "~x/y"]),
+            ("direction", &["up", "down"]),
+            ("profile", &["reader", "writer"]),
             ("path", &[""]),
         ] {
             assert_eq!(learned(name, texts), None, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn names_of_paths_are_whole_words() {
+        for name in [
+            "path",
+            "file_path",
+            "FILE-PATH",
+            "filePath",
+            "outDir2",
+            "root.dir",
+            "Files",
+        ] {
+            assert_eq!(is_of_paths(name), name != "outDir2", "{name}");
+        }
+        for name in ["direction", "profile", "filed", "pathology", "", "_"] {
+            assert!(!is_of_paths(name), "{name}");
+        }
+    }
+
+    /// What a schema would not take is not drafted.
+    #[test]
+    fn long_patterns_are_left_out() {
+        let hosts: Vec<String> = (0..5)
+            .map(|index| format!("https://{}{index}.example/x", "long-".repeat(20)))
+            .collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        assert!(learned("url", &hosts).is_none() && learned("url", &hosts[..2]).is_some());
+        let deep = format!("/{}", "(.+)/".repeat(100));
+        assert!(learned("x", &[&deep, &deep]).is_some());
     }
 
     #[test]

@@ -1,315 +1,212 @@
-//! The drafted files as texts: for each server contracts, and a pack that tries them. The same calls
-//! give the same texts.
+//! The drafted files as texts: for each server contracts, and a pack that tries them; several of each
+//! where one would be too large. The same calls give the same texts.
 
-use super::arguments::DraftedArguments;
-use super::bounds::learned_from;
 use super::definitions::Definitions;
-use super::observed::{LearnedCalls, ObservedCaller, ObservedTool};
-use crate::cli::contract_draft::{ContractDraft, UNDO_WORDS_COMMENT, asks};
-use crate::cli::ledger::recorded::APPROVAL_CODES;
+use super::drafted::DraftedTool;
+use super::samples::{PackCallers, PackSamples};
+use crate::cli::contract_draft::UNDO_WORDS_COMMENT;
 use crate::cli::yaml::{flow, key, quoted};
 use crate::mcp::pretty::plain;
 use crate::model::ids;
-use crate::policy::pack::EXPECT_ALLOW;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 const CONTRACTS_HEADER: &str = "\
-# Drafted by `toolgate suggest` from recorded calls. It lets through what was recorded and little else: read each contract, and ask of each
-# bound whether it is what you mean. What a server says of its tools is a claim that nobody has checked: correct `actions`, and say who may call.
-# How: policies/README.md of toolgate, `toolgate schema policy`.
+# Drafted by `toolgate suggest` from recorded calls: each of those that it learned from passes, and what a bound says is refused. Read each
+# contract, and ask of each bound whether it is what you mean. What a server says of its tools is a claim that nobody has checked: correct
+# `actions`, and say who may call. How: policies/README.md of toolgate, `toolgate schema policy`.
 ";
 const PACK_HEADER: &str = "\
-# Drafted by `toolgate suggest`: calls as they were recorded, and calls outside of the drafted bounds. Values are recorded ones: look before you
-# show them to others.
+# Drafted by `toolgate suggest`: some of the recorded calls, and calls outside of the drafted bounds. Values are recorded ones, but for what
+# looks like a secret: look before you show them to others.
 ";
-/// Characters of a sample's name: what a pack may have.
-const SAMPLE_NAME_CHARS_MAX: usize = 200;
 /// Names of tools in a line.
 const MAX_TOOLS_TOLD: usize = 32;
-/// What refuses arguments outside of the bounds.
-const OUTSIDE_CODE: &str = "schema_invalid";
+/// Bytes of the drafts of one server's tools in a file: less than a file may have.
+const MAX_TOOLS_BYTES: usize = 700_000;
 
-/// What is drafted of one server.
+/// Where packs stand below the drafts.
+pub(super) const PACKS_DIRECTORY: &str = "tests";
+
+/// What is drafted of one server, or of some of its tools.
 pub(super) struct ServerDraft {
-    pub(super) server: String,
+    /// The name of both files, without their ending.
+    pub(super) name: String,
     /// The policy file.
     pub(super) contracts: String,
-    /// The test pack.
-    pub(super) pack: String,
+    /// The test pack; none where no sample passes, or none is refused.
+    pub(super) pack: Option<String>,
     /// How many contracts, and samples.
     pub(super) counts: (usize, usize),
 }
 
-/// The tools of one server.
-struct ServerTools<'a> {
-    server: &'a str,
-    tools: Vec<(&'a str, &'a ObservedTool)>,
-    definitions: &'a Definitions,
+/// The tools of one file of contracts.
+pub(super) struct DraftedFile<'a> {
+    /// Its name without the ending.
+    pub(super) name: String,
+    server: String,
+    /// A comment on the others.
+    uncalled: String,
+    pub(super) tools: Vec<DraftedTool<'a>>,
 }
 
-/// What is drafted, server by server.
-pub(super) fn drafts(observed: &LearnedCalls, definitions: &Definitions) -> Vec<ServerDraft> {
-    let mut servers: BTreeMap<&str, ServerTools<'_>> = BTreeMap::new();
-    for (name, tool) in &observed.tools {
-        let Some((server, _)) = ids::parts(name) else {
+/// The drafted tools, file by file.
+pub(super) fn files<'a>(
+    tools: BTreeMap<&'a str, DraftedTool<'a>>,
+    definitions: &Definitions,
+) -> Vec<DraftedFile<'a>> {
+    let called: BTreeSet<&str> = tools.keys().copied().collect();
+    let mut files: Vec<DraftedFile<'a>> = Vec::new();
+    let (mut bytes, mut number) = (0, 1);
+    for tool in tools.into_values() {
+        let Some((server, _)) = ids::parts(tool.name) else {
             continue;
         };
-        let of = servers.entry(server).or_insert_with(|| ServerTools {
-            server,
-            tools: Vec::new(),
-            definitions,
+        let size = size(&tool, server);
+        bytes += size;
+        let is_first = match files.last_mut() {
+            Some(file) if file.server == server && bytes <= MAX_TOOLS_BYTES => {
+                file.tools.push(tool);
+                continue;
+            }
+            last => last.is_none_or(|file| file.server != server),
+        };
+        bytes = size;
+        number = if is_first { 1 } else { number + 1 };
+        files.push(DraftedFile {
+            name: match number {
+                1 => server.to_owned(),
+                // No server is called so.
+                _ => format!("{server}.{number}"),
+            },
+            server: server.to_owned(),
+            uncalled: match number {
+                1 => uncalled(server, &called, definitions),
+                _ => String::new(),
+            },
+            tools: vec![tool],
         });
-        of.tools.push((name, tool));
     }
-    servers.into_values().map(|tools| tools.draft()).collect()
+    files
 }
 
-impl ServerTools<'_> {
-    fn draft(&self) -> ServerDraft {
-        let callers = callers(&self.tools);
-        let mut samples = Samples::default();
+/// Where contracts and pack of that name stand below the directory of the drafts.
+pub(super) fn paths(name: &str) -> [PathBuf; 2] {
+    let name = format!("{name}.yaml");
+    let pack = Path::new(PACKS_DIRECTORY).join(&name);
+    [PathBuf::from(name), pack]
+}
+
+/// Bytes of what is drafted of a tool, in the larger of both files.
+fn size(tool: &DraftedTool<'_>, server: &str) -> usize {
+    let callers = PackCallers::of(std::slice::from_ref(tool));
+    let schema = tool.schema.as_ref().map_or(0, |schema| flow(schema).len());
+    let callers_bytes = callers_text(&callers).len();
+    let pack = PackSamples::of(tool, &callers).text.len() + schema + callers_bytes;
+    pack.max(tool.contract(server).len())
+}
+
+fn callers_text(callers: &PackCallers) -> String {
+    let mut text = "callers:\n".to_owned();
+    for (name, settings) in callers.settings() {
+        let _ = writeln!(text, "  {}: {}", key(name), flow(&settings));
+    }
+    text
+}
+
+impl DraftedFile<'_> {
+    /// As texts.
+    pub(super) fn draft(&self) -> ServerDraft {
+        self.draft_of(&self.tools)
+    }
+
+    /// As texts, with some of its tools.
+    pub(super) fn draft_of(&self, tools: &[DraftedTool<'_>]) -> ServerDraft {
+        let callers = PackCallers::of(tools);
+        let mut samples = PackSamples::default();
         let mut contracts = [
             CONTRACTS_HEADER,
             UNDO_WORDS_COMMENT,
-            &self.uncalled(),
+            &self.uncalled,
             "contracts:\n",
         ]
         .concat();
-        for (name, tool) in &self.tools {
-            let schema = self.definitions.input_schema(name);
-            let arguments = DraftedArguments::of(tool, schema.as_ref().unwrap_or(&Value::Null));
-            let definition = self.definitions.whole(name);
-            let draft = ContractDraft {
-                name,
-                server: self.server,
-                definition: &definition,
-                notes: &notes(tool, schema.is_some()),
-                arguments: &arguments.text(),
-            };
-            draft.push(&mut contracts);
-            samples.add(
-                name,
-                tool,
-                &arguments,
-                &SampleCallers {
-                    callers: &callers,
-                    asks: asks(&definition),
-                },
-            );
+        for tool in tools {
+            contracts.push_str(&tool.contract(&self.server));
+            samples.add(&PackSamples::of(tool, &callers));
         }
-        let (text, count) = (samples.text, samples.count);
+        let (passing, refused) = samples.counts;
+        let has_pack = passing > 0 && refused > 0;
         ServerDraft {
-            server: self.server.to_owned(),
+            name: self.name.clone(),
             contracts,
-            pack: self.pack(&callers, &text),
-            counts: (self.tools.len(), count),
+            pack: has_pack.then(|| self.pack(tools, &callers, &samples.text)),
+            counts: (tools.len(), passing + refused),
         }
     }
 
-    /// The tools that nobody called.
-    fn uncalled(&self) -> String {
-        let called: BTreeSet<&str> = self.tools.iter().map(|(name, _)| *name).collect();
-        let all = self.definitions.of_server(self.server);
-        let uncalled: Vec<String> = all
-            .filter(|name| !called.contains(name))
-            .map(plain)
-            .collect();
-        if uncalled.is_empty() {
-            return String::new();
-        }
-        let more = uncalled.len().saturating_sub(MAX_TOOLS_TOLD);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let shown = uncalled
-            .into_iter()
-            .take(MAX_TOOLS_TOLD)
-            .collect::<Vec<_>>()
-            .join(", ");
-        format!(
-            "# No call of these was learned from, so they have no contract and are closed in enforce mode: {shown}{more}\n"
-        )
-    }
-
-    fn pack(&self, callers: &BTreeMap<ObservedCaller, String>, samples: &str) -> String {
+    fn pack(&self, tools: &[DraftedTool<'_>], callers: &PackCallers, samples: &str) -> String {
         let mut text = PACK_HEADER.to_owned();
-        let name = format!("{} as recorded", self.server);
-        let file = format!("../{}.yaml", self.server);
+        let name = format!("{} as recorded", self.name);
+        let file = format!("../{}.yaml", self.name);
         let _ = writeln!(
             text,
             "pack: {}\npolicies: [{}]",
             quoted(&name),
             quoted(&file)
         );
-        let schemas = self
-            .tools
+        let schemas = tools
             .iter()
-            .map(|(name, _)| Some((*name, self.definitions.input_schema(name)?)));
+            .map(|tool| Some((tool.name, tool.schema.as_ref()?)));
         // A server that lists some of its tools has no others.
         if let Some(schemas) = schemas.collect::<Option<Vec<_>>>() {
-            let _ = writeln!(text, "servers:\n  {}:\n    tools:", key(self.server));
+            let _ = writeln!(text, "servers:\n  {}:\n    tools:", key(&self.server));
             for (name, schema) in schemas {
                 let own = ids::parts(name).map_or(name, |(_, own)| own);
-                let _ = writeln!(
-                    text,
-                    "      - {}",
-                    flow(&json!({ "name": own, "inputSchema": schema }))
-                );
+                let tool = flow(&json!({ "name": own, "inputSchema": schema }));
+                let _ = writeln!(text, "      - {tool}");
             }
         }
-        text.push_str("callers:\n");
-        for (caller, name) in callers {
-            let ObservedCaller {
-                agent,
-                tenant,
-                roles,
-            } = caller;
-            let mut settings = json!({ "agent": agent, "roles": roles });
-            if let Some(tenant) = tenant {
-                settings["tenant"] = json!(tenant);
-            }
-            let _ = writeln!(text, "  {}: {}", key(name), flow(&settings));
-        }
-        text + "samples:\n" + samples
+        text + &callers_text(callers) + "samples:\n" + samples
     }
 }
 
-/// What is to be known of a contract.
-fn notes(tool: &ObservedTool, is_known: bool) -> Vec<String> {
-    let mut notes = vec![format!(
-        "drafted {}",
-        learned_from(tool.calls, tool.agents.len())
-    )];
-    if !is_known {
-        notes.push(
-            "what its server says of it is not known here: neither a pin nor the server told it"
-                .to_owned(),
-        );
+impl ServerDraft {
+    /// A pack that reads the policies, and tries none of their tools.
+    pub(super) fn unpacked(&self) -> String {
+        let file = quoted(&format!("../{}.yaml", self.name));
+        let server = self.name.split('.').next().unwrap_or_default();
+        let (server, tool) = (key(server), quoted(&format!("{server}__none")));
+        format!(
+            "pack: none\npolicies: [{file}]\nservers: {{ {server}: {{}} }}\ncallers: {{ none: {{ agent: none }} }}\nsamples:\n  - {{ name: none, caller: none, tool: {tool}, arguments: {{}}, expect: tool_not_allowlisted }}\n"
+        )
     }
-    let named = tool
-        .arguments
-        .named
-        .iter()
-        .filter(|(_, values)| values.has_reference);
-    notes.extend(named.map(|(name, _)| {
-        let name = quoted(name);
-        format!("a reference to a secret was given in {name}: write its place in `secrets` if it may stand there")
-    }));
-    notes
 }
 
-/// Those who called, each with a name for the pack.
-fn callers(tools: &[(&str, &ObservedTool)]) -> BTreeMap<ObservedCaller, String> {
-    let samples = tools.iter().flat_map(|(_, tool)| &tool.samples);
-    let all: BTreeSet<&ObservedCaller> = samples.map(|sample| &sample.caller).collect();
-    let mut called = BTreeMap::new();
-    let mut taken = BTreeSet::new();
-    for caller in all {
-        let numbered = (2..).map(|number| format!("{}-{number}", caller.agent));
-        let mut names = std::iter::once(caller.agent.clone()).chain(numbered);
-        if let Some(name) = names.find(|name| taken.insert(name.clone())) {
-            called.insert(caller.clone(), name);
-        }
+/// The tools of a server that nobody called.
+fn uncalled(server: &str, called: &BTreeSet<&str>, definitions: &Definitions) -> String {
+    let all = definitions.of_server(server);
+    let uncalled: Vec<String> = all
+        .filter(|name| !called.contains(name))
+        .map(plain)
+        .collect();
+    if uncalled.is_empty() {
+        return String::new();
     }
-    if called.is_empty() {
-        let somebody = ObservedCaller {
-            agent: "somebody".to_owned(),
-            tenant: None,
-            roles: Vec::new(),
-        };
-        called.insert(somebody, "somebody".to_owned());
-    }
-    called
-}
-
-/// Who asks, and whether a person is asked.
-struct SampleCallers<'a> {
-    callers: &'a BTreeMap<ObservedCaller, String>,
-    asks: bool,
-}
-
-/// The samples of a pack.
-#[derive(Default)]
-struct Samples {
-    text: String,
-    count: usize,
-}
-
-impl Samples {
-    /// Those of one tool: what was recorded passes, what is outside of the bounds does not.
-    fn add(
-        &mut self,
-        name: &str,
-        tool: &ObservedTool,
-        arguments: &DraftedArguments,
-        asking: &SampleCallers<'_>,
-    ) {
-        let anybody = asking.callers.values().next().map_or("", String::as_str);
-        let approved = asking.asks.then(|| json!({ "approved": true }));
-        for (index, sample) in tool.samples.iter().enumerate() {
-            let caller = asking
-                .callers
-                .get(&sample.caller)
-                .map_or(anybody, String::as_str);
-            let (given, said) = (Value::from(sample.arguments.clone()), sample.because());
-            let title = format!("{name}: recorded call {}", index + 1);
-            self.push(&[
-                ("name", title.into()),
-                ("caller", caller.into()),
-                ("tool", name.into()),
-                ("arguments", given.clone()),
-                ("state", approved.clone().unwrap_or_default()),
-                ("expect", EXPECT_ALLOW.into()),
-                ("because", said.into()),
-            ]);
-            if asking.asks && index == 0 {
-                self.push(&[
-                    ("name", format!("{name}: a person is asked").into()),
-                    ("caller", caller.into()),
-                    ("tool", name.into()),
-                    ("arguments", given),
-                    ("expect", APPROVAL_CODES[0].into()),
-                ]);
-            }
-        }
-        let first = tool.samples.first();
-        let nothing = Map::new();
-        let given = first.map_or(&nothing, |sample| &sample.arguments);
-        let caller = first.and_then(|sample| asking.callers.get(&sample.caller));
-        for (index, outside) in arguments.outside(given).into_iter().enumerate() {
-            self.push(&[
-                (
-                    "name",
-                    format!("{name}: outside {}, {}", index + 1, outside.what).into(),
-                ),
-                ("caller", caller.map_or(anybody, String::as_str).into()),
-                ("tool", name.into()),
-                ("arguments", outside.arguments.into()),
-                ("expect", OUTSIDE_CODE.into()),
-            ]);
-        }
-    }
-
-    /// One sample; what is null is left out.
-    fn push(&mut self, members: &[(&str, Value)]) {
-        let members = members.iter().filter(|(_, value)| !value.is_null());
-        for (index, (name, value)) in members.enumerate() {
-            let mark = if index == 0 { "- " } else { "  " };
-            let value = match value.as_str().filter(|_| *name == "name") {
-                Some(title) => quoted(
-                    &title
-                        .chars()
-                        .take(SAMPLE_NAME_CHARS_MAX)
-                        .collect::<String>(),
-                ),
-                None => flow(value),
-            };
-            let _ = writeln!(self.text, "  {mark}{name}: {value}");
-        }
-        self.count += 1;
-    }
+    let more = uncalled.len().saturating_sub(MAX_TOOLS_TOLD);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let shown = uncalled
+        .into_iter()
+        .take(MAX_TOOLS_TOLD)
+        .collect::<Vec<_>>()
+        .join(", ");
+    format!(
+        "# No call of these was learned from, so they have no contract and are closed in enforce mode: {shown}{more}\n"
+    )
 }

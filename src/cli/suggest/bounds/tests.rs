@@ -65,7 +65,17 @@ fn rows() -> Vec<(Vec<Value>, Value)> {
         (vec![json!([])], json!({ "type": "array", "maxItems": 0 })),
         (
             vec![json!({ "n": 2, "t": true }), json!({ "n": 3 })],
-            json!({ "type": "object", "properties": { "n": { "type": "number", "minimum": 1, "maximum": 5 } } }),
+            json!({ "type": "object", "properties": { "n": { "type": "number", "minimum": 1, "maximum": 5 }, "t": {} } }),
+        ),
+        (vec![json!({ "t": true }), json!({ "u": null })], json!({})),
+        (
+            vec![json!([{ "n": 2, "t": true }])],
+            json!({ "type": "array", "maxItems": 2, "items": { "type": "object", "properties": {
+                "n": { "type": "number", "minimum": 1, "maximum": 2 }, "t": {} } } }),
+        ),
+        (
+            many(&["b", "a", "b"], 6),
+            json!({ "type": "string", "maxLength": 2 }),
         ),
     ]
 }
@@ -94,8 +104,8 @@ fn bounds_let_through_what_was_recorded() {
     }
 }
 
-/// Issue 15 `suggest`: what the tool's own schema says is not said again, and its members alone are
-/// bounded.
+/// Issue 15 `suggest`: what the tool's own schema says is not said again; what it does not name is
+/// named, or it would be refused.
 #[test]
 fn nothing_is_said_twice() {
     let said = json!({ "type": "number", "minimum": 1 });
@@ -107,7 +117,7 @@ fn nothing_is_said_twice() {
     let bound = drafted(&[json!({ "m": 2, "n": 2 })], &said);
     assert_eq!(
         bound.schema(),
-        json!({ "properties": { "m": { "minimum": 1, "maximum": 2 } } })
+        json!({ "properties": { "m": { "minimum": 1, "maximum": 2 }, "n": { "type": "number", "minimum": 1, "maximum": 2 } } })
     );
 }
 
@@ -134,6 +144,14 @@ fn secrets_are_not_learned() {
             bound.schema()
         );
     }
+    let bound = drafted(&[json!(["--password", "x"])], &json!({}));
+    assert_eq!(
+        (bound.schema(), bound.words.as_str()),
+        (
+            json!({ "type": "array", "maxItems": 5 }),
+            "elements may hold secrets, so nothing was learned of them; from 1 call by 1 agent; look at it"
+        )
+    );
     let bound = drafted(
         &many(&["x"], 9)
             .iter()
@@ -142,6 +160,26 @@ fn secrets_are_not_learned() {
         &json!({}),
     );
     assert_eq!(bound.schema(), json!({}));
+}
+
+/// Words that come again and again are choices, also where the argument is called a path.
+#[test]
+fn words_are_no_paths() {
+    for (name, texts, keyword) in [
+        ("path", ["up", "down"], "enum"),
+        ("path", ["src/up", "down"], "pattern"),
+        ("direction", ["src/up", "down"], "enum"),
+    ] {
+        let mut learned = LearnedMembers::default();
+        for text in many(&texts, 6) {
+            learned.add(&Map::from_iter([(name.to_owned(), text)]), "ann");
+        }
+        let bound = of(&learned.named[name], name, &json!({}));
+        assert!(
+            bound.keywords.contains_key(keyword),
+            "{name} {texts:?}: {bound:?}"
+        );
+    }
 }
 
 #[test]
