@@ -251,12 +251,14 @@ impl App {
         };
         let store = self.door.gate.effects.store.clone();
         let metrics = self.door.metrics.clone();
+        let gate = self.door.gate.clone();
         Switches {
             disabling: self.disabling.clone(),
             store,
             metrics,
             recount: self.recount.clone(),
             is_known: Arc::new(is_known),
+            void: Arc::new(move |question| gate.void(question)),
         }
     }
 

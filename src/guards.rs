@@ -27,6 +27,7 @@ pub(crate) mod variants;
 
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::digest::Digest;
 use crate::model::refusal::{self, Refusal, RefusalCode, RefusalKind};
 use crate::schema::{NamePattern, Schema};
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub const REFUSAL_CODES: &[&RefusalCode] = &[
     &refusal::people::APPROVAL_DENIED,
     &refusal::people::APPROVAL_TIMEOUT,
     &refusal::people::APPROVER_UNREACHABLE,
+    &refusal::people::APPROVAL_LAPSED,
+    &refusal::people::APPROVAL_QUEUE_FULL,
     &refusal::task::PLANNED,
     &refusal::task::FENCED,
     &refusal::task::SESSION_BUSY,
@@ -166,6 +169,8 @@ impl Welcome {
 /// One contract as run. Only [`allowlist::Admitted`] shows it.
 #[derive(Debug, Default)]
 pub struct ToolRules {
+    /// SHA-256 over the contract as it is written, in canonical JSON; none without one.
+    pub written: Option<Digest>,
     /// What the tool is for, in its contract's words.
     pub purpose: String,
     /// What it is not for, in its contract's words.

@@ -6,8 +6,9 @@ use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
 use crate::mcp::json::Text;
 use crate::mcp::readable::readable_words;
+use crate::model::digest::Digest;
 use crate::model::disabled::Disabled;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ServerName, ToolName};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) mod compile;
@@ -37,6 +38,8 @@ pub struct Policy {
     pub version: String,
     /// The same over what all files say alone.
     pub written: String,
+    /// SHA-256 over what the configuration says.
+    pub configured: Digest,
     /// Whether calls are refused, or only would be.
     pub mode: Mode,
     /// Who calls?
@@ -78,6 +81,18 @@ impl Policy {
             allowlist: self.allowlist.without(disabled),
             ..self
         }
+    }
+
+    /// What a person's word on a call of `tool` is bound to: the configuration and the tool's
+    /// contract, as they are written. What is said of other tools does not count (guarantees §7).
+    pub fn bound_to(&self, tool: &ToolName) -> Digest {
+        let contract = self.allowlist.contract_of(tool);
+        let contract = contract.and_then(|rules| rules.written);
+        let contract = contract
+            .as_ref()
+            .map_or(&[][..], |digest| digest.as_bytes());
+        let mode = [u8::from(self.mode == Mode::Observe)];
+        Digest::of_parts("bound", &[&mode, self.configured.as_bytes(), contract])
     }
 
     /// What a server said of itself, as agents may read it: without `instructions` that no operator

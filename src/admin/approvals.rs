@@ -1,6 +1,6 @@
 //! Held calls, and what operators say of them (guarantees §7). For operators with a token only: who
 //! decides is who the token names, never what a body says (threat-model §3E E11). What a call says
-//! is shown to those who may decide about it, and to those who audit.
+//! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
 use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
@@ -82,18 +82,20 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .route("/api/approvals/{id}", get(one).post(take))
 }
 
-/// The held call as `known` may see it.
-fn shown(operators: &Operators, hold: OpenHold, known: &OperatorIdentity) -> OpenHold {
-    let sees = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
-    if sees { hold } else { hold.concealed() }
+/// The held call as `known` may see it; none where it is for others to decide and to audit.
+fn shown(operators: &Operators, hold: OpenHold, known: &OperatorIdentity) -> Option<OpenHold> {
+    if operators.audits(known) || hold.is_decided_by(&known.name, &known.roles) {
+        return Some(hold);
+    }
+    hold.is_seen_by(&known.roles).then(|| hold.concealed())
 }
 
 async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
-    match open_holds(&*door.switches.store).await {
+    match open_holds(&*door.switches.store, &*door.switches.void).await {
         Ok(open) => {
             let seen = open
                 .into_iter()
-                .map(|hold| shown(&door.operators, hold, &known));
+                .filter_map(|hold| shown(&door.operators, hold, &known));
             json_answer(StatusCode::OK, &fitting(seen.collect()))
         }
         Err(error) => uncounted(&error.into()),
@@ -122,8 +124,11 @@ async fn one(
     let Ok(id) = id.parse::<ActionId>() else {
         return no_id();
     };
-    match show(&*door.switches.store, id).await {
-        Ok(Some(hold)) => json_answer(StatusCode::OK, &shown(&door.operators, hold, &known)),
+    let found = show(&*door.switches.store, &*door.switches.void, id).await;
+    let seen = found.map(|found| found.and_then(|hold| shown(&door.operators, hold, &known)));
+    match seen {
+        Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
+        // Who may not see it is not told that it is there.
         Ok(None) => uncounted(&DecisionError::Gone(id)),
         Err(error) => uncounted(&error.into()),
     }
@@ -149,7 +154,7 @@ async fn take(
         allow: decision == ApprovalChoice::Allow,
         why,
     };
-    let came = decide(&*door.switches.store, id, said)
+    let came = decide(&*door.switches.store, &*door.switches.void, id, said)
         .await
         .map_err(|why| uncounted(&why))?;
     door.switches.recount.notify_one();
@@ -181,6 +186,10 @@ fn uncounted(why: &DecisionError) -> Response {
         DecisionError::Other { .. } => (
             StatusCode::CONFLICT,
             "`toolgate disable` takes the whole tool away at once",
+        ),
+        DecisionError::Void(_) => (
+            StatusCode::CONFLICT,
+            "its agent is told so, and asks anew when it sends the call again",
         ),
         DecisionError::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
         DecisionError::Store(_) => (

@@ -85,6 +85,7 @@ fn switches(data: &std::path::Path) -> Switches {
         metrics,
         recount: Arc::default(),
         is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
+        void: Arc::new(|_| None),
     }
 }
 

@@ -6,6 +6,7 @@ use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::model::verbs::OperatorVerb;
+use crate::store::approvals::VoidJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::telemetry::metrics::Metrics;
@@ -36,6 +37,8 @@ pub(crate) struct Switches {
     pub recount: Arc<Notify>,
     /// Could there be such a tool? A name with a typo would take nothing away.
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
+    /// Why an operator's word on what is held with that question would count for nothing.
+    pub void: Arc<VoidJudge>,
 }
 
 /// The answer to `GET /api/tools/disabled`.

@@ -201,7 +201,7 @@ fn whole(hold: &OpenHold) -> String {
 }
 
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 24] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 25] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
     let needs = format!(
@@ -212,10 +212,14 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 24] {
     [
         ("id", Some(hold.id.clone())),
         ("state", Some(hold.state.clone())),
+        ("void", hold.void.clone()),
         ("agent", Some(hold.agent.clone())),
         ("tenant", hold.tenant.clone()),
         ("for user", hold.user.clone()),
-        ("agent's roles", words(&hold.caller_roles)),
+        (
+            "agent's roles",
+            not_bound(words(&hold.caller_roles).as_ref()),
+        ),
         ("tool", Some(hold.tool.clone())),
         ("purpose", Some(hold.purpose.clone())),
         ("not for", hold.not_for.clone()),
@@ -224,8 +228,8 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 24] {
         ("irreversible", Some(yes(hold.irreversible).to_owned())),
         ("undo", hold.undo.clone()),
         ("over limit", hold.over.clone()),
-        ("session", hold.session.clone()),
-        ("task", hold.task.clone()),
+        ("session", not_bound(hold.session.as_ref())),
+        ("task", not_bound(hold.task.as_ref())),
         ("asked", Some(hold.asked.clone())),
         ("decide before", Some(hold.approve_by.clone())),
         ("runs before", hold.execute_by.clone()),
@@ -235,6 +239,11 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 24] {
         ("policy", Some(hold.policy.clone())),
         ("schema", Some(hold.schema_hash.clone())),
     ]
+}
+
+/// What is shown of a call and is not part of what is decided: the same call may bring another.
+fn not_bound(shown: Option<&String>) -> Option<String> {
+    shown.map(|text| format!("{text} (not bound)"))
 }
 
 fn taken(taken: &DecisionReply) -> String {

@@ -395,7 +395,7 @@ fn not_begun(
         | CommandRefusal::NoTask
         | CommandRefusal::PlanFull
         | CommandRefusal::Settled
-        | CommandRefusal::TooManyHolds
+        | CommandRefusal::TooManyHolds(_)
         | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
     }
 }

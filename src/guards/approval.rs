@@ -103,8 +103,6 @@ pub struct Rule {
 pub struct ApprovalSubject<'a> {
     /// Who calls.
     pub caller: &'a Caller,
-    /// The session, where the wire has one.
-    pub session: Option<&'a str>,
     /// What is called: `server__tool`.
     pub tool: &'a ToolName,
     /// SHA-256 of its definition.
@@ -115,8 +113,8 @@ pub struct ApprovalSubject<'a> {
     pub round: Option<Digest>,
     /// What else of it travels: vendors' `_meta`, and `task`.
     pub beside: Option<&'a Value>,
-    /// The policy's version.
-    pub policy: &'a str,
+    /// What of the policy it is bound to.
+    pub policy: Digest,
     /// The limit that it goes over, if it does.
     pub over: Option<&'a str>,
 }
@@ -261,7 +259,6 @@ impl Rule {
     pub fn key(bound: &ApprovalSubject<'_>) -> Digest {
         let ApprovalSubject {
             caller,
-            session,
             tool,
             definition,
             arguments,
@@ -272,13 +269,11 @@ impl Rule {
         } = *bound;
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let is_there = |one: bool| [u8::from(one)];
-        let (has_tenant, has_session) = (is_there(tenant.is_some()), is_there(session.is_some()));
-        let parts: [&[u8]; 10] = [
+        let has_tenant = is_there(tenant.is_some());
+        let parts: [&[u8]; 8] = [
             &has_tenant,
             tenant.as_deref().unwrap_or_default().as_bytes(),
             caller.agent.as_str().as_bytes(),
-            &has_session,
-            session.unwrap_or_default().as_bytes(),
             tool.as_str().as_bytes(),
             definition.as_bytes(),
             &canonical::exact(arguments),
@@ -333,7 +328,7 @@ impl Rule {
     }
 
     /// Lets a call pass whose hold `key` has been allowed; none: nobody has been asked yet. `id`
-    /// and `until` are the hold's.
+    /// and `until` are the hold's: until when it can be decided, or could run.
     pub fn judge(
         &self,
         key: Digest,
@@ -352,6 +347,11 @@ impl Rule {
             HoldStatus::TimedOut => Err(Refusal::ApprovalTimeout {
                 id,
                 why: "nobody has decided in time",
+            }),
+            HoldStatus::Lapsed { by, .. } => Err(Refusal::ApprovalLapsed {
+                id,
+                by: by.clone(),
+                until: until.to_owned(),
             }),
         }
     }

@@ -109,6 +109,20 @@ pub enum Refusal {
         /// What it is, in words of ours.
         why: &'static str,
     },
+    /// A person had allowed the call, and it did not run in time.
+    ApprovalLapsed {
+        /// The approval.
+        id: ActionId,
+        /// The operators who had allowed it.
+        by: Vec<String>,
+        /// Until when it could run, RFC 3339 in UTC.
+        until: String,
+    },
+    /// As many calls wait for a person as may.
+    ApprovalQueueFull {
+        /// How many, and whose.
+        waiting: String,
+    },
     /// A person has to allow the call, and none can be asked.
     ApproverUnreachable {
         /// Why, in words of ours.
@@ -167,6 +181,8 @@ impl Refusal {
             Self::ApprovalPending { roles, hold } => people::approval_pending(roles, hold.as_ref()),
             Self::ApprovalDenied { id, why } => people::approval_denied(*id, why),
             Self::ApprovalTimeout { id, why } => people::approval_timeout(*id, why),
+            Self::ApprovalLapsed { id, by, until } => people::approval_lapsed(*id, by, until),
+            Self::ApprovalQueueFull { waiting } => people::approval_queue_full(waiting),
             Self::ApproverUnreachable { why } => people::approver_unreachable(why),
             Self::UpstreamUnavailable => sending::upstream_unavailable(),
             Self::UpstreamRefused => sending::upstream_refused(),

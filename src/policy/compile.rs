@@ -136,6 +136,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let policy = usable.then(|| Policy {
         written: version.clone(),
         version,
+        configured: content.configured(),
         mode,
         identity,
         allowlist: allowlist::Rule::new(mode, layers, contracts).without_servers(disabled),

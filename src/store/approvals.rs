@@ -6,7 +6,7 @@ use super::operator::{reason, time};
 use super::state::command::{Decide, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
+    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::json::fold::is_same_name;
@@ -15,6 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
+/// Says why nobody's word on what is held with that question counts any more, where that is so.
+pub(crate) type VoidJudge = dyn Fn(&HoldQuestion) -> Option<&'static str> + Send + Sync;
+/// The state of such a hold.
+const VOID: &str = "void";
 /// Held calls that are listed at once, at most.
 pub(crate) const MAX_HOLDS_LISTED: usize = 1000;
 
@@ -23,8 +27,11 @@ pub(crate) const MAX_HOLDS_LISTED: usize = 1000;
 pub(crate) struct OpenHold {
     /// The call that asked first; the approval's id.
     pub id: String,
-    /// `pending`, `allowed`, `denied`, `used` or `expired`.
+    /// `pending`, `allowed`, `denied`, `used`, `lapsed`, `expired` or `void`.
     pub state: String,
+    /// Why nobody's word counts for it any more, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub void: Option<String>,
     /// When it asked, RFC 3339 in UTC.
     pub asked: String,
     /// From then on nobody can decide.
@@ -70,7 +77,8 @@ pub(crate) struct OpenHold {
     /// What the call changes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub writes: Option<String>,
-    /// The session, as the agent names it.
+    /// The session, as the agent names it. It is not bound to it, nor to the task and the roles: the same
+    /// call may bring others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<String>,
     /// The task, as the agent names it.
@@ -156,6 +164,9 @@ pub(crate) enum DecisionError {
         /// Was it allowed?
         allowed: bool,
     },
+    /// It is about another call than the one that would run now.
+    #[error("it is void: {0}")]
+    Void(&'static str),
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
@@ -183,6 +194,11 @@ impl OpenHold {
         !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
 
+    /// Whether an operator with these roles sees it at all.
+    pub(crate) fn is_seen_by(&self, roles: &[String]) -> bool {
+        roles.iter().any(|role| self.roles.contains(role))
+    }
+
     /// Without what the agent says in the call.
     #[must_use]
     pub(crate) fn concealed(self) -> Self {
@@ -194,10 +210,11 @@ impl OpenHold {
         }
     }
 
-    fn of(hold: &Hold, now: Millis) -> Self {
+    fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
+        let can_run = matches!(state(hold, now), "pending" | "allowed");
+        let void = can_run.then(|| void(&hold.question)).flatten();
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == HoldPhase::Allowed;
-        let allowed = hold.decisions.iter().filter(|decision| decision.allow);
         let decisions = hold.decisions.iter().map(|decision| DecisionView {
             who: decision.who.clone(),
             allow: decision.allow,
@@ -206,7 +223,8 @@ impl OpenHold {
         });
         Self {
             id: hold.id.to_string(),
-            state: state(hold, now).to_owned(),
+            state: void.map_or_else(|| state(hold, now), |_| VOID).to_owned(),
+            void: void.map(str::to_owned),
             asked,
             approve_by: time(hold.approve_by),
             execute_by: is_allowed.then(|| time(hold.ends())),
@@ -230,7 +248,7 @@ impl OpenHold {
             policy: question.policy,
             schema_hash: question.schema_hash,
             needed: hold.needed,
-            allowed_by: allowed.map(|decision| decision.who.clone()).collect(),
+            allowed_by: hold.allowed_by().map(str::to_owned).collect(),
             roles: hold.roles.clone(),
             self_approval: hold.self_approval,
             decisions: decisions.collect(),
@@ -246,6 +264,7 @@ impl OpenHold {
 /// How a held call stands, in a word.
 fn state(hold: &Hold, now: Millis) -> &'static str {
     match (hold_status(Some(hold), now), &hold.phase) {
+        (HoldStatus::Lapsed { .. }, _) => "lapsed",
         (HoldStatus::TimedOut, _)
         | (HoldStatus::Absent, HoldPhase::Pending | HoldPhase::Allowed) => "expired",
         (_, phase) => phase.word(),
@@ -253,24 +272,34 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
 }
 
 /// Up to [`MAX_HOLDS_LISTED`] held calls that operators can decide, or that may still run; the oldest first.
-pub(crate) async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> {
+pub(crate) async fn open_holds(
+    store: &dyn Store,
+    void: &VoidJudge,
+) -> Result<Vec<OpenHold>, StoreError> {
     let now = store.now();
     let holds = store.holds(MAX_HOLDS_LISTED).await?;
     let open = holds.iter().filter(|(_, hold)| {
         hold.is_waiting(now) || hold_status(Some(hold), now) == HoldStatus::Allowed
     });
-    Ok(open.map(|(_, hold)| OpenHold::of(hold, now)).collect())
+    Ok(open
+        .map(|(_, hold)| OpenHold::of(hold, now, void))
+        .collect())
 }
 
 /// The held call `id`, for as long as it is known.
-pub(crate) async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, StoreError> {
+pub(crate) async fn show(
+    store: &dyn Store,
+    void: &VoidJudge,
+    id: ActionId,
+) -> Result<Option<OpenHold>, StoreError> {
     let found = store.find_hold(id).await?;
-    Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now())))
+    Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now(), void)))
 }
 
 /// Counts what an operator says of the held call `id`, durably.
 pub(crate) async fn decide(
     store: &dyn Store,
+    void: &VoidJudge,
     id: ActionId,
     said: DecisionRequest,
 ) -> Result<DecisionOutcome, DecisionError> {
@@ -282,6 +311,10 @@ pub(crate) async fn decide(
     } = said;
     let why = reason(&why, MAX_DECISION_REASON_BYTES).map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
+    let is_open = hold_status(Some(&hold), store.now()) == HoldStatus::Pending;
+    if let Some(why) = void(&hold.question).filter(|_| is_open) {
+        return Err(DecisionError::Void(why));
+    }
     let decide = Decide {
         key,
         id,

@@ -29,7 +29,7 @@ use event::{
     BudgetReserved, BudgetSettled, Intended, ReadsTallied, Settled, StoreEvent, TaskSteered,
 };
 use fence::SessionFence;
-use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
+use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store
@@ -100,8 +100,8 @@ pub enum CommandRefusal {
     PlanFull,
     /// Step 10: it is held already, or is not allowed.
     Held(HoldStatus),
-    /// Step 10: too many calls are held.
-    TooManyHolds,
+    /// Step 10: too many calls are held, of those that are counted so.
+    TooManyHolds(HoldBound),
     /// An operator's word changes nothing.
     Undecided(Undecided),
     /// Step 11: an agent with a newer token has been here.

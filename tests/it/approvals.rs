@@ -50,6 +50,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             session: None,
             task: Some("month's end".to_owned()),
             policy: "3f9a1c".to_owned(),
+            bound_to: None,
             schema_hash: "a".repeat(64),
         },
         bounds: HoldBounds {

@@ -5,6 +5,7 @@ mod bound_call;
 mod deciders;
 mod listed;
 mod restarts;
+mod void;
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;

@@ -90,9 +90,17 @@ impl Rules {
             "calls" => self.may("resolve", roles) || self.may("audit", roles),
             "disable" | "enable" => self.may("switch", roles),
             "allow" | "deny" => roles.contains(&"lead") && name != "Bot",
+            // What is not for them is not there.
+            "hold" if !self.sees(roles) => return 404,
             _ => true,
         };
         if may { 200 } else { 403 }
+    }
+
+    /// Whether an operator with these roles sees held calls at all.
+    fn sees(&self, roles: &[&str]) -> bool {
+        let has = |role: &str| roles.contains(&role);
+        self.may("audit", roles) || has("lead") || has("owner")
     }
 
     fn sees_arguments(&self, (name, roles): (&str, &[&str])) -> bool {
@@ -240,6 +248,10 @@ async fn a_verb_takes_its_role() {
                     "{name} {asked} under `{}`: {told}",
                     rules.yaml
                 );
+                if asked == "holds" {
+                    let some = told.contains("bank__pay");
+                    assert_eq!(some, rules.sees(operator.1), "{name}: {told}");
+                }
                 assert_eq!(told.contains("\"servers\""), asked == "readyz", "{told}");
                 cases += 1;
             }

@@ -77,6 +77,7 @@ impl ApprovalsFixture {
             session: None,
             task: None,
             policy: "3f9a".to_owned(),
+            bound_to: None,
             schema_hash: "a".repeat(64),
         };
         let ask = HoldRequest {

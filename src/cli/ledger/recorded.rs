@@ -24,11 +24,13 @@ use std::sync::Arc;
 const POLICY_STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
 /// What is said of a call that passes them and that a person has to allow, whatever that person
 /// said then.
-pub(in crate::cli) const APPROVAL_CODES: [&str; 4] = [
+pub(in crate::cli) const APPROVAL_CODES: [&str; 6] = [
     "approval_pending",
     "approval_denied",
     "approval_timeout",
     "approver_unreachable",
+    "approval_lapsed",
+    "approval_queue_full",
 ];
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED_VERDICT: &str = "passed";

@@ -3,6 +3,7 @@
 //! again.
 
 use crate::gate::Gate;
+use crate::gate::call::CallOrigin;
 use crate::gate::case::{KeyedCall, Subject};
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
@@ -19,11 +20,12 @@ use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::operator::time;
 use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
-use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
-use crate::store::state::{CommandRefusal, StoreKeys};
-use crate::upstream::links::Links;
+use crate::store::state::hold::{Hold, HoldBound, HoldQuestion, HoldStatus, hold_status};
+use crate::store::state::{CommandRefusal, Millis, StoreKeys};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Calls that may be held (threat-model §8): people behind one agent are bounded together, too, since
 /// users are names that the agent says.
@@ -80,13 +82,7 @@ impl ApprovalAsking<'_> {
         &self,
         timer: &mut StageTimer,
     ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
-        let Self {
-            effects,
-            gate,
-            policy,
-            rule,
-            ..
-        } = *self;
+        let (effects, gate, rule) = (self.effects, self.gate, self.rule);
         let Subject { call, tool, .. } = self.subject;
         let beside = call.beside();
         let more = [call.answers(), beside.clone()];
@@ -106,13 +102,18 @@ impl ApprovalAsking<'_> {
             .hold;
         let now = effects.store.now();
         let stands = hold_status(hold.as_ref(), now);
-        let (id, until) = hold
-            .as_ref()
-            .map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
+        let (id, until) = hold.as_ref().map_or((call.judged.action, 0), |hold| {
+            (hold.id, deadline(hold, &stands))
+        });
+        let mut changes = gate.policy.changes();
+        changes.mark_unchanged();
+        let is_bound = || {
+            let so = is_still_so(gate, &call.origin, self.policy, tool);
+            so.map_err(|why| Refusal::ApprovalTimeout { id, why })
+        };
         match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {
-                is_still_so(gate, &call.origin.links, policy, tool)
-                    .map_err(|why| Refusal::ApprovalTimeout { id, why })?;
+                is_bound()?;
                 let found = hold.map(|hold| ApprovalFound {
                     hold: hold.id,
                     by: allowed_by(&hold),
@@ -121,12 +122,13 @@ impl ApprovalAsking<'_> {
             }
             Ok(None) => self.ask(key).await.map(|()| None),
             Err(pending @ Refusal::ApprovalPending { .. }) => {
+                is_bound()?;
                 let patience = rule.hold.saturating_sub(timer.held_for());
                 if patience.is_zero() || effects.ending.is_cancelled() {
                     return Err(pending);
                 }
                 let left = Duration::from_millis(until.saturating_sub(now));
-                let waited = self.wait(key, patience.min(left)).await;
+                let waited = self.wait(key, patience.min(left), changes).await;
                 timer.held();
                 waited?;
                 Ok(None)
@@ -141,13 +143,12 @@ impl ApprovalAsking<'_> {
         let over = self.over.map(|word| format!("{word} of {}", self.task));
         Rule::key(&ApprovalSubject {
             caller: &call.origin.caller,
-            session: call.judged.session.as_deref(),
             tool: &tool.name,
             definition: &tool.hash,
             arguments: &call.judged.arguments,
             round: call.round(),
             beside,
-            policy: &self.policy.written,
+            policy: self.policy.bound_to(&tool.name),
             over: over.as_deref(),
         })
     }
@@ -177,52 +178,87 @@ impl ApprovalAsking<'_> {
             .map_err(unavailable)?
         {
             Ok(_) | Err(CommandRefusal::Held(_)) => Ok(()),
-            Err(CommandRefusal::TooManyHolds) => Err(Refusal::ApproverUnreachable {
-                why: "too many calls wait for a decision already",
+            Err(CommandRefusal::TooManyHolds(bound)) => Err(Refusal::ApprovalQueueFull {
+                waiting: match bound {
+                    HoldBound::All => format!("{} calls", BOUNDS.all),
+                    HoldBound::Agent => format!("{} calls of this agent", BOUNDS.agent),
+                    HoldBound::Caller => format!("{} calls of this user", BOUNDS.caller),
+                },
             }),
             Err(_) => Err(Refusal::InternalError),
         }
     }
 
-    /// Waits for the decision, `most` of the time; an agent that hangs up leaves the hold as it is,
-    /// and so does toolgate when it ends.
-    async fn wait(&self, key: Digest, most: Duration) -> Result<(), Refusal> {
+    /// Waits for the decision, `most` of the time, or for another policy; an agent that hangs up leaves
+    /// the hold as it is, and so does toolgate when it ends.
+    async fn wait(
+        &self,
+        key: Digest,
+        most: Duration,
+        mut changes: watch::Receiver<Arc<Policy>>,
+    ) -> Result<(), Refusal> {
         tokio::select! {
             biased;
             () = self.subject.call.origin.gone() => Err(Refusal::Cancelled),
             () = self.effects.ending.cancelled() => Ok(()),
             () = self.effects.store.decided(key) => Ok(()),
+            _ = changes.changed() => Ok(()),
             () = tokio::time::sleep(most) => Ok(()),
         }
     }
 }
 
+/// Until when it could run, of a call that has lapsed; else until when it can be decided.
+fn deadline(hold: &Hold, stands: &HoldStatus) -> Millis {
+    if let HoldStatus::Lapsed { until, .. } = stands {
+        *until
+    } else {
+        hold.approve_by
+    }
+}
+
+const CONTRACT_CHANGED: &str =
+    "what the policy says of the tool has changed since a person was asked";
+const TOOL_TAKEN: &str = "the caller may not call the tool any more since a person was asked";
+const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
+
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
 fn is_still_so(
     gate: &Gate,
-    links: &Links,
+    origin: &CallOrigin,
     policy: &Policy,
     tool: &Tool,
 ) -> Result<(), &'static str> {
-    if gate.policy.current().written != policy.written {
-        return Err("the policy has changed since a person was asked");
+    let now = gate.policy.current();
+    if now.bound_to(&tool.name) != policy.bound_to(&tool.name) {
+        return Err(CONTRACT_CHANGED);
+    }
+    if now.allowlist.admit(&origin.caller, &tool.name).is_err() {
+        return Err(TOOL_TAKEN);
     }
     let is_same = gate
-        .tool_of(Some(links), &tool.name)
+        .tool_of(Some(&origin.links), &tool.name)
         .is_some_and(|now| now.hash == tool.hash);
-    if is_same {
-        Ok(())
-    } else {
-        Err("the tool has changed since a person was asked")
+    if is_same { Ok(()) } else { Err(TOOL_CHANGED) }
+}
+
+impl Gate {
+    /// Why an operator's word on what is held with `question` would count for nothing, if it would.
+    pub(crate) fn void(&self, question: &HoldQuestion) -> Option<&'static str> {
+        let bound = self.policy.current().bound_to(&question.tool);
+        // Records from before holds were bound to it say nothing of the contract.
+        let asked = question.bound_to.as_ref();
+        if asked.is_some_and(|asked| *asked != bound.to_string()) {
+            return Some(CONTRACT_CHANGED);
+        }
+        let tool = self.tool_of(None, &question.tool);
+        let has_changed = tool.is_some_and(|now| now.hash != question.schema_hash);
+        has_changed.then_some(TOOL_CHANGED)
     }
 }
 
 fn allowed_by(hold: &Hold) -> Vec<String> {
-    hold.decisions
-        .iter()
-        .filter(|decision| decision.allow)
-        .map(|decision| decision.who.clone())
-        .collect()
+    hold.allowed_by().map(str::to_owned).collect()
 }
 
 /// What a person is shown: all of it is what will run.
@@ -247,6 +283,7 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         session: record::session(judged),
         task: record::said(judged.said.task.as_ref()),
         policy: policy.written.clone(),
+        bound_to: Some(policy.bound_to(&tool.name).to_string()),
         over: None,
         schema_hash: tool.hash.clone(),
     }

@@ -125,13 +125,12 @@ impl Payment {
     fn subject(&self) -> ApprovalSubject<'_> {
         ApprovalSubject {
             caller: &self.caller,
-            session: None,
             tool: &self.tool,
             definition: "d1",
             arguments: &self.arguments,
             round: None,
             beside: None,
-            policy: "p1",
+            policy: Digest::of(b"p1"),
             over: None,
         }
     }
@@ -153,14 +152,6 @@ fn a_decision_is_about_one_call() {
     let other = ToolName::new("billing__refund");
     for another in [
         ApprovalSubject {
-            session: Some(""),
-            ..bound
-        },
-        ApprovalSubject {
-            session: Some("s"),
-            ..bound
-        },
-        ApprovalSubject {
             tool: &other,
             ..bound
         },
@@ -173,7 +164,7 @@ fn a_decision_is_about_one_call() {
             ..bound
         },
         ApprovalSubject {
-            policy: "p2",
+            policy: Digest::of(b"p2"),
             ..bound
         },
     ] {
@@ -318,6 +309,20 @@ fn only_what_is_allowed_passes() {
             "who decided is no agent's business"
         );
     }
+    let lapsed = HoldStatus::Lapsed {
+        by: vec!["ann".to_owned()],
+        until: 0,
+    };
+    let refusal = judge(&lapsed).unwrap_err();
+    assert_eq!(
+        (refusal.code(), refusal.hold()),
+        ("approval_lapsed", Some(id))
+    );
+    let words = refusal.words();
+    assert!(
+        words.contains("ann had allowed") && words.contains("until soon"),
+        "{words}"
+    );
     assert!(Rule::unneeded(Some(&rule)).is_none());
     assert!(Rule::unneeded(None).is_some_and(|approved| approved.hold().is_none()));
 }

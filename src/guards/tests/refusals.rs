@@ -110,6 +110,14 @@ fn of_approvals() -> Vec<Refusal> {
         Refusal::ApproverUnreachable {
             why: "not enough operators are configured who may",
         },
+        Refusal::ApprovalLapsed {
+            id: ActionId::generate(),
+            by: vec!["ann".to_owned(), "bob".to_owned()],
+            until: "2026-07-28T09:01:00Z".to_owned(),
+        },
+        Refusal::ApprovalQueueFull {
+            waiting: "20 calls of this user".to_owned(),
+        },
     ]
 }
 

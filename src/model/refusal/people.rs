@@ -64,6 +64,52 @@ pub(super) fn approval_timeout(id: ActionId, why: &'static str) -> RefusalFacts 
     }
 }
 
+pub(crate) const APPROVAL_LAPSED: RefusalCode = RefusalCode {
+    code: "approval_lapsed",
+    meaning: "a person had allowed the call, and it was not sent in time",
+    remedy: "send the same call again: a person is asked once more",
+    kind: RefusalKind::Other,
+};
+
+/// Milliseconds for which a call that was allowed and did not run says so.
+const LAPSED_RETRY_MS: u64 = 15_000;
+
+pub(super) fn approval_lapsed(id: ActionId, by: &[String], until: &str) -> RefusalFacts {
+    RefusalFacts {
+        retry: Retry::AfterMs(LAPSED_RETRY_MS),
+        hold: Some(id),
+        ..RefusalFacts::new(
+            &APPROVAL_LAPSED,
+            format!(
+                "{} had allowed this call until {until}, and it was not sent by then",
+                by.join(" and ")
+            ),
+            "To ask once more, send the same call again in 15 seconds.",
+        )
+    }
+}
+
+pub(crate) const APPROVAL_QUEUE_FULL: RefusalCode = RefusalCode {
+    code: "approval_queue_full",
+    meaning: "a person has to allow the call, and as many wait for one as may",
+    remedy: "send the same call again later, and fewer of them at once",
+    kind: RefusalKind::Other,
+};
+
+/// Milliseconds after which a call that found no room among the held ones is tried again.
+const QUEUE_RETRY_MS: u64 = 30_000;
+
+pub(super) fn approval_queue_full(waiting: &str) -> RefusalFacts {
+    RefusalFacts {
+        retry: Retry::AfterMs(QUEUE_RETRY_MS),
+        ..RefusalFacts::new(
+            &APPROVAL_QUEUE_FULL,
+            format!("a person has to allow this call, and {waiting} wait for one already"),
+            "Send the same call again when some of them are decided.",
+        )
+    }
+}
+
 pub(crate) const APPROVER_UNREACHABLE: RefusalCode = RefusalCode {
     code: "approver_unreachable",
     meaning: "a person has to allow the call, and none can be asked",

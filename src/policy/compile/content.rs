@@ -1,9 +1,10 @@
 //! What a policy is known by: its version, and the fingerprint of its files.
 
 use crate::guards::Mode;
+use crate::model::digest::Digest;
 use crate::model::hex::hex;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 /// Everything that was read for one policy.
 pub(super) struct PolicyContent {
@@ -32,6 +33,11 @@ impl PolicyContent {
         self.said.push(canonical(tree));
     }
 
+    /// SHA-256 over what the configuration says.
+    pub(super) fn configured(&self) -> Digest {
+        Digest::of(self.said.first().map_or(&[][..], |said| said))
+    }
+
     /// The order of files, their comments and their layout don't count.
     pub(super) fn version(&self, mode: Mode) -> String {
         let mut parts: Vec<[u8; 32]> = self
@@ -52,6 +58,11 @@ impl PolicyContent {
     pub(super) fn fingerprint(self) -> [u8; 32] {
         self.bytes.finalize().into()
     }
+}
+
+/// SHA-256 over what a part of a file says: comments and layout don't count.
+pub(super) fn digest(tree: &Value) -> Digest {
+    Digest::of(&canonical(tree))
 }
 
 fn canonical(tree: &Value) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use crate::guards::{Section, ToolRules, approval, arguments, budget, idempotency};
 use crate::guards::{results, rewrite, rules};
 use crate::model::diagnostic::Problems;
+use crate::model::digest::Digest;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
 use crate::policy::file::Contract;
@@ -32,6 +33,8 @@ pub(super) struct ContractEnvironment<'a> {
     pub(super) roles: &'a [String],
     /// The models that callers have, and their providers.
     pub(super) models: &'a [String],
+    /// SHA-256 over the contract as it is written.
+    pub(super) written: Digest,
 }
 
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
@@ -119,15 +122,14 @@ fn section_by_section(
     let judged = required::judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
     let arguments = arguments.beside(&judged, &required::named(audit.plain(), &rewrite, &secrets));
     ToolRules {
+        written: Some(around.written),
         purpose,
         not_for,
         side_effect: effect::changes(&actions),
         actions,
         undo: effect::undo(side_effect.as_ref(), additive, irreversible),
         writes: side_effect.map(|effect| effect.writes),
-        variant: None,
         needs: [needs, required::changed(&rewrite), bounded].concat(),
-        variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
         arguments: arguments.stripping(strip_empty_optionals),
@@ -142,6 +144,7 @@ fn section_by_section(
         secrets,
         results: results.map_or_else(results::Rule::usual, |written| section(written, problems)),
         audit: section(audit, problems),
+        ..ToolRules::default()
     }
 }
 

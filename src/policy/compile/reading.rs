@@ -192,6 +192,7 @@ impl Compiler {
             timeout,
             roles: &self.roles,
             models: &self.models,
+            written: super::content::digest(&document.tree()["contracts"][name]),
         };
         let rules = Arc::new(contract::compile(contract, around, problems));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {

@@ -45,9 +45,14 @@ impl HeldCalls {
         self.run(StoreCommand::Hold(Box::new(ask.clone()))).await;
         self.ids.push(ask.id);
         if state != "pending" {
-            decide(&self.store, ask.id, said("ann", state != "denied"))
-                .await
-                .unwrap();
+            decide(
+                &self.store,
+                &|_| None,
+                ask.id,
+                said("ann", state != "denied"),
+            )
+            .await
+            .unwrap();
         }
         if state == "used" {
             let call = Intent {
@@ -65,7 +70,13 @@ impl HeldCalls {
     async fn states(&self) -> Vec<String> {
         let mut states = Vec::new();
         for id in &self.ids {
-            states.push(show(&self.store, *id).await.unwrap().unwrap().state);
+            states.push(
+                show(&self.store, &|_| None, *id)
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .state,
+            );
         }
         states
     }
@@ -75,7 +86,10 @@ impl HeldCalls {
 #[tokio::test]
 async fn operators_see_all_of_what_will_run() {
     let held = HeldCalls::of_each_state().await;
-    let shown = show(&held.store, held.ids[0]).await.unwrap().unwrap();
+    let shown = show(&held.store, &|_| None, held.ids[0])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         shown.arguments,
         Some(serde_json::json!({ "amount": 100, "to": "DE89" }))
@@ -109,27 +123,32 @@ async fn operators_see_all_of_what_will_run() {
 #[tokio::test]
 async fn operators_see_what_is_open() {
     let held = HeldCalls::of_each_state().await;
-    let open = open_holds(&held.store).await.unwrap();
+    let open = open_holds(&held.store, &|_| None).await.unwrap();
     assert_eq!(
         open.iter().map(|open| &open.state).collect::<Vec<_>>(),
         ["allowed", "pending"]
     );
     assert_eq!(held.states().await, STATES);
-    let shown = show(&held.store, held.ids[0]).await.unwrap().unwrap();
+    let shown = show(&held.store, &|_| None, held.ids[0])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(shown, open[0]);
 
     held.hands.pass(Duration::from_mins(1));
-    assert_eq!(
-        held.states().await,
-        ["expired", "denied", "used", "pending"]
-    );
+    assert_eq!(held.states().await, ["lapsed", "denied", "used", "pending"]);
     held.hands.pass(Duration::from_mins(9));
     assert_eq!(
         held.states().await,
         ["expired", "denied", "used", "expired"]
     );
-    assert_eq!(open_holds(&held.store).await.unwrap(), []);
-    assert_eq!(show(&held.store, ActionId::generate()).await.unwrap(), None);
+    assert_eq!(open_holds(&held.store, &|_| None).await.unwrap(), []);
+    assert_eq!(
+        show(&held.store, &|_| None, ActionId::generate())
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 /// A call for which two operators have to speak.
@@ -147,7 +166,7 @@ impl HeldForTwo {
         asked.needed = 2;
         let id = asked.id;
         assert_eq!(
-            decide(&store, id, said("ann", true)).await,
+            decide(&store, &|_| None, id, said("ann", true)).await,
             Err(DecisionError::Gone(id)),
             "it is not held yet"
         );
@@ -160,7 +179,7 @@ impl HeldForTwo {
     }
 
     async fn decide(&self, request: DecisionRequest) -> Result<DecisionOutcome, DecisionError> {
-        decide(&self.store, self.id, request).await
+        decide(&self.store, &|_| None, self.id, request).await
     }
 }
 

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Milliseconds for which a hold that nobody decided in time still says so (guarantees §7).
+/// Milliseconds for which a hold that nobody decided in time, or that did not run in time, still says
+/// so (guarantees §7).
 pub const EXPIRED_HOLD_GRACE_MS: u64 = 15_000;
 /// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
@@ -101,6 +102,10 @@ pub struct HoldQuestion {
     pub over: Option<String>,
     /// Version of the policy it was judged under.
     pub policy: String,
+    /// What of the policy it is bound to, in hex; none in records from before it was bound to its
+    /// tool's contract.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound_to: Option<String>,
     /// SHA-256 of the tool's definition, in hex.
     pub schema_hash: String,
 }
@@ -163,6 +168,13 @@ pub enum HoldStatus {
     },
     /// Nobody decided in time, which means no.
     TimedOut,
+    /// It was allowed, and did not run in time.
+    Lapsed {
+        /// The operators who allowed it.
+        by: Vec<String>,
+        /// Until when it could run.
+        until: Millis,
+    },
 }
 
 /// Why an operator's word changes nothing.
@@ -179,6 +191,17 @@ pub enum Undecided {
         /// Was it allowed?
         allowed: bool,
     },
+}
+
+/// A bound of held calls, by what is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldBound {
+    /// All calls that wait.
+    All,
+    /// Those of one agent.
+    Agent,
+    /// Those of one user of an agent, or of an agent that names none.
+    Caller,
 }
 
 /// Holds that wait for operators right now.
@@ -260,6 +283,12 @@ impl Hold {
         }
     }
 
+    /// The operators who have allowed it.
+    pub fn allowed_by(&self) -> impl Iterator<Item = &str> {
+        let allowed = self.decisions.iter().filter(|decision| decision.allow);
+        allowed.map(|decision| decision.who.as_str())
+    }
+
     /// Whether operators can still decide at `now`.
     pub fn is_waiting(&self, now: Millis) -> bool {
         matches!(self.phase, HoldPhase::Pending) && now < self.approve_by
@@ -284,9 +313,18 @@ impl Hold {
 
 /// How `hold` stands at `now` for a call that asks.
 pub fn hold_status(hold: Option<&Hold>, now: Millis) -> HoldStatus {
-    let Some(hold) = hold.filter(|hold| now < hold.ends()) else {
+    let Some(hold) = hold else {
         return HoldStatus::Absent;
     };
+    let until = hold.ends();
+    let is_told = now < until.saturating_add(EXPIRED_HOLD_GRACE_MS);
+    if now >= until && is_told && hold.phase == HoldPhase::Allowed {
+        let by = hold.allowed_by().map(str::to_owned).collect();
+        return HoldStatus::Lapsed { by, until };
+    }
+    if now >= until {
+        return HoldStatus::Absent;
+    }
     match &hold.phase {
         HoldPhase::Pending if now < hold.approve_by => HoldStatus::Pending,
         HoldPhase::Pending => HoldStatus::TimedOut,

@@ -3,7 +3,7 @@
 use super::command::{Decide, HoldBounds, HoldRequest};
 use super::event::{CallHeld, HoldDecided};
 use super::hold::{
-    Hold, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
+    Hold, HoldBound, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
 };
 use super::{CommandRefusal, Millis};
 use crate::mcp::json::fold::is_same_name;
@@ -20,8 +20,13 @@ pub(super) fn open_hold(
         return Err(CommandRefusal::Held(stands));
     }
     let HoldBounds { all, agent, caller } = ask.bounds;
-    if waiting.all >= all || waiting.agent >= agent || waiting.caller >= caller {
-        return Err(CommandRefusal::TooManyHolds);
+    let bounds = [
+        (waiting.caller >= caller, HoldBound::Caller),
+        (waiting.agent >= agent, HoldBound::Agent),
+        (waiting.all >= all, HoldBound::All),
+    ];
+    if let Some((_, bound)) = bounds.into_iter().find(|(is_reached, _)| *is_reached) {
+        return Err(CommandRefusal::TooManyHolds(bound));
     }
     let hold = Hold {
         id: ask.id,
@@ -52,7 +57,9 @@ pub(super) fn decided(
         HoldStatus::Pending => None,
         HoldStatus::Allowed => Some(true),
         HoldStatus::Denied { .. } => Some(false),
-        HoldStatus::Absent | HoldStatus::TimedOut => return Err(Undecided::Gone),
+        HoldStatus::Absent | HoldStatus::TimedOut | HoldStatus::Lapsed { .. } => {
+            return Err(Undecided::Gone);
+        }
     };
     let is_itself = hold.question.is_asked_by(&decide.who) && !hold.self_approval;
     if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {

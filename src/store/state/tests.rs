@@ -107,6 +107,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             session: None,
             task: None,
             policy: "3f9a1c".to_owned(),
+            bound_to: None,
             schema_hash: "a".repeat(64),
         },
         bounds: HoldBounds {

@@ -13,7 +13,7 @@ use crate::store::claims::Store;
 use crate::store::state::claim::ClaimPhase as Claimed;
 use crate::store::state::command::{Decide, HoldBounds, HoldRequest, Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
-use crate::store::state::hold::{self, Hold, HoldPhase, Undecided};
+use crate::store::state::hold::{self, Hold, HoldBound, HoldPhase, Undecided};
 use crate::store::state::tests::{ask, intent, named, result, settle, word};
 use crate::store::state::{CommandRefusal, StoreKeys};
 use std::sync::Arc;
@@ -155,7 +155,9 @@ async fn held_at_once(store: &Arc<dyn Store>) -> Vec<HoldRequest> {
     for ask in asks.collect::<Vec<_>>() {
         match ask.await.unwrap() {
             (ask, Ok(_)) => waiting.push(ask),
-            (_, Err(refused)) => assert_eq!(refused, CommandRefusal::TooManyHolds),
+            (_, Err(refused)) => {
+                assert!(matches!(refused, CommandRefusal::TooManyHolds(_)));
+            }
         }
     }
     waiting
@@ -192,7 +194,7 @@ async fn what_is_decided_makes_room(stand: &TestStore) {
     };
     assert_eq!(
         hold(&*store, &more(0)).await,
-        Err(CommandRefusal::TooManyHolds)
+        Err(CommandRefusal::TooManyHolds(HoldBound::All))
     );
     for (n, ask) in waiting.iter().take(2).enumerate() {
         say(&*store, word(ask, "ann", n == 0)).await.unwrap();
@@ -201,7 +203,7 @@ async fn what_is_decided_makes_room(stand: &TestStore) {
     hold(&*store, &more(1)).await.unwrap();
     assert_eq!(
         hold(&*store, &more(2)).await,
-        Err(CommandRefusal::TooManyHolds)
+        Err(CommandRefusal::TooManyHolds(HoldBound::All))
     );
     let mut last = HoldRequest {
         bounds: HoldBounds {
@@ -215,7 +217,7 @@ async fn what_is_decided_makes_room(stand: &TestStore) {
     (last.key, last.id) = (named("more 3"), ActionId::generate());
     assert_eq!(
         hold(&*store, &last).await,
-        Err(CommandRefusal::TooManyHolds),
+        Err(CommandRefusal::TooManyHolds(HoldBound::Caller)),
         "three of this agent"
     );
     last.question.tenant = None;
@@ -392,7 +394,7 @@ async fn what_was_decided_is_there_again(stand: &TestStore) {
         };
         assert_eq!(
             hold(&*store, &full).await,
-            Err(CommandRefusal::TooManyHolds),
+            Err(CommandRefusal::TooManyHolds(HoldBound::All)),
             "what waits counts"
         );
     }

@@ -22,11 +22,11 @@ async fn what_was_allowed_is_one_call_and_no_other() {
         id
     );
     assert_eq!(stage.scripted.executions(), 0);
-    // The policy changes in something else; what was allowed was allowed under the old one.
+    // What the policy says of the tool changes; what was allowed was allowed under the old one.
     let version = stage.gate.readiness().await["policy"]["version"].clone();
     let path = stage.gate.path("policy.yaml");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("Pay a small bill.", "Pay a bill.")).unwrap();
+    std::fs::write(&path, text.replacen("Pay a bill.", "Pay a large bill.", 1)).unwrap();
     stage.gate.hang_up();
     until("the new policy", || async {
         let now = stage.gate.readiness().await["policy"]["version"].clone();

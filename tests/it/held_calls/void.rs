@@ -1,0 +1,148 @@
+//! What makes a held call void, and what does not (guarantees §7).
+
+use super::{ANN, HoldingGate, call, decision, held, policy};
+use crate::harness::answer::code;
+use crate::harness::until;
+use serde_json::{Value, json};
+
+/// Writes another policy and waits until it is in force.
+async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
+    let version = async || stage.gate.readiness().await["policy"]["version"].clone();
+    let before = version().await;
+    let path = stage.gate.path("policy.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, edit(&text)).unwrap();
+    stage.gate.hang_up();
+    until("the new policy", || async {
+        (version().await != before).then_some(())
+    })
+    .await;
+}
+
+/// What `approvals show` says of the call, as a program reads it.
+async fn shown(stage: &HoldingGate, id: &str) -> Value {
+    let (status, shown) = stage.says(ANN, &["show", id, "--json"]).await;
+    assert_eq!(status, 0, "{shown}");
+    serde_json::from_str(&shown).unwrap()
+}
+
+/// guarantees §7: what is said of other tools changes nothing of a call that a person was asked about,
+/// before the decision and after it.
+#[tokio::test]
+async fn an_edit_of_something_else_voids_nothing() {
+    let stage = HoldingGate::new().await;
+    let pay = async || call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
+    let id = held(&pay().await);
+    let other_tool = |text: &str| text.replace("Pay a small bill.", "Pay a tiny bill.");
+    reloads(&stage, other_tool).await;
+    assert_eq!(held(&pay().await), id, "it still waits");
+    stage.allows(&id).await;
+    let more = |text: &str| {
+        format!("# A comment.\n{text}layers: {{ global: {{ deny: [bank__wipe] }} }}\n")
+    };
+    reloads(&stage, more).await;
+    let ran = pay().await;
+    assert_eq!(code(&ran), None, "{ran}");
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// guarantees §7: what is void is shown as void with the reason, nobody's word counts for it, and its
+/// agent is told at once; sent again, the call is asked about anew.
+#[tokio::test]
+async fn an_edit_of_its_contract_voids_a_hold() {
+    let stage = HoldingGate::new().await;
+    let bot = stage.bot();
+    let waits = call(&bot, "slow", json!({ "n": 1 }), "k");
+    let edits = async {
+        let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+        let edit = |text: &str| text.replace("Pay a bill.", "Pay a large bill.");
+        reloads(&stage, edit).await;
+        id
+    };
+    let (told, id) = tokio::join!(waits, edits);
+    assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
+    let words = told["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        words.contains("has changed since a person was asked"),
+        "{words}"
+    );
+    let void = shown(&stage, &id).await;
+    assert_eq!(void["state"], "void", "{void}");
+    assert!(
+        void["void"].as_str().unwrap().contains("the policy"),
+        "{void}"
+    );
+    for word in ["allow", "deny"] {
+        let (status, said) = stage.says(ANN, &[word, &id, "--why", "due"]).await;
+        assert!(status == 1 && said.contains("it is void"), "{said}");
+    }
+    let anew = async { call(&bot, "slow", json!({ "n": 1 }), "k").await };
+    let allows = async {
+        let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+        stage.allows(&id).await;
+        id
+    };
+    let (ran, anew) = tokio::join!(anew, allows);
+    assert_ne!(anew, id);
+    assert_eq!(code(&ran), None, "{ran}");
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// guarantees §7: a caller who may not call the tool any more runs nothing of what was allowed.
+#[tokio::test]
+async fn what_was_allowed_is_not_run_for_who_may_not_any_more() {
+    let stage = HoldingGate::new().await;
+    let pay = async || call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
+    let id = held(&pay().await);
+    stage.allows(&id).await;
+    let denied =
+        |text: &str| format!("{text}layers: {{ agent: {{ bot: {{ deny: [bank__pay] }} }} }}\n");
+    reloads(&stage, denied).await;
+    let refused = pay().await;
+    assert!(
+        refused["error"].is_object() || code(&refused).is_some(),
+        "{refused}"
+    );
+    assert_eq!(stage.scripted.executions(), 0);
+}
+
+/// guarantees §7: an agent that lost its session finds what it was held for in the next one, once.
+#[tokio::test]
+async fn a_hold_survives_the_session_of_a_legacy_agent() {
+    let stage = HoldingGate::new().await;
+    let arguments = || json!({ "n": 1 });
+    let first = stage.bot().initialized().await;
+    let id = held(&call(&first, "pay", arguments(), "k").await);
+    stage.allows(&id).await;
+    let second = stage.bot().initialized().await;
+    assert_ne!(first.session, second.session);
+    let ran = call(&second, "pay", arguments(), "k").await;
+    assert_eq!(code(&ran), None, "{ran}");
+    let again = call(&first, "pay", arguments(), "another key").await;
+    assert_ne!(held(&again), id, "it was used up");
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// guarantees §7: who comes too late for what was allowed reads by whom, and until when.
+#[tokio::test]
+async fn what_has_lapsed_says_so() {
+    let stage = HoldingGate::with(&policy(", execute_by: 1s"), "enforce").await;
+    let pay = async || call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
+    let id = held(&pay().await);
+    stage.allows(&id).await;
+    let until = until("it has lapsed", || async {
+        let shown = shown(&stage, &id).await;
+        (shown["state"] == "lapsed").then(|| shown["execute_by"].clone())
+    })
+    .await;
+    let late = pay().await;
+    assert_eq!(code(&late).as_deref(), Some("approval_lapsed"), "{late}");
+    let words = late["result"]["content"][0]["text"].as_str().unwrap();
+    let expected = format!(
+        "ann had allowed this call until {}",
+        until.as_str().unwrap()
+    );
+    assert!(words.contains(&expected), "{words}");
+    assert_eq!(decision(&late)["approval_id"], id.as_str());
+    assert_eq!(stage.scripted.executions(), 0);
+}
