@@ -2,6 +2,8 @@
 //! decides is who the token names, never what a body says (threat-model §3E E11). What a call says
 //! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
+pub(crate) mod waiting;
+
 use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::ids::ActionId;
@@ -60,8 +62,12 @@ struct DecisionBody {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 enum ApprovalChoice {
-    /// The call may run once, exactly as it is shown.
+    /// The call may run once, exactly as it is shown; `allow-once`, too.
+    #[serde(alias = "allow-once")]
     Allow,
+    /// It, and calls like it: there are no standing grants.
+    #[serde(rename = "allow-always")]
+    AllowAlways,
     /// It may not.
     Deny,
 }
@@ -70,7 +76,7 @@ impl ApprovalChoice {
     /// The word in metrics.
     fn word(self) -> &'static str {
         match self {
-            Self::Allow => "allow",
+            Self::Allow | Self::AllowAlways => "allow",
             Self::Deny => "deny",
         }
     }
@@ -80,6 +86,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
+        .route("/api/approvals/{id}/wait", get(waiting::decision))
 }
 
 /// The held call as `known` may see it; none where it is for others to decide and to audit.
@@ -145,9 +152,14 @@ async fn take(
     let id = id.parse::<ActionId>().map_err(|_| no_id())?;
     let DecisionBody { decision, why } = parse_body(body.as_ref()).ok_or_else(|| {
         unfit(
-            "send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
+            "send {\"decision\": \"allow-once\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
         )
     })?;
+    if decision == ApprovalChoice::AllowAlways {
+        return Err(unfit(
+            "there are no standing grants: `allow-once` lets this call run, and the next one asks again",
+        ));
+    }
     let said = DecisionRequest {
         who: name.clone(),
         roles,

@@ -1,6 +1,8 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
+mod waiting;
+
 use super::configured;
 use super::ledger::text::json;
 use super::operator::door::DoorRequest;
@@ -39,6 +41,9 @@ enum ApprovalsVerb {
     Allow(DecisionArgs),
     /// Refuse the call, and for a while the same call again
     Deny(DecisionArgs),
+    /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
+    /// nobody has decided in time
+    Wait(waiting::ApprovalWaitArgs),
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -94,6 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         }
         ApprovalsVerb::Allow(word) => decide(args, "allow", word),
         ApprovalsVerb::Deny(word) => decide(args, "deny", word),
+        ApprovalsVerb::Wait(wait) => waiting::run(args, wait),
     }
 }
 

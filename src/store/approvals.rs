@@ -296,6 +296,19 @@ pub(crate) async fn show(
     Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now(), void)))
 }
 
+/// Waits until the held call `id` is not pending any more, or is not known.
+pub(crate) async fn decided(store: &dyn Store, id: ActionId) -> Result<(), StoreError> {
+    while let Some((key, hold)) = store.find_hold(id).await? {
+        if !hold.is_waiting(store.now()) {
+            break;
+        }
+        // Time alone wakes nobody.
+        let left = Duration::from_millis(hold.approve_by.saturating_sub(store.now()));
+        let _ = tokio::time::timeout(left, store.decided(key)).await;
+    }
+    Ok(())
+}
+
 /// Counts what an operator says of the held call `id`, durably.
 pub(crate) async fn decide(
     store: &dyn Store,

@@ -1,6 +1,8 @@
 //! Calls that are held, as operators decide on them with `toolgate approvals` (guarantees §7;
 //! 003-46, 003-47).
 
+mod waits;
+
 use crate::harness::gate::{Gate, run};
 use crate::harness::setup::Setup;
 use serde_json::{Value, json};

@@ -1,0 +1,99 @@
+//! Waits for the decision on a held call: what a program does that has no person to show it to.
+
+use super::{no_id, shown, uncounted};
+use crate::admin::operators::OperatorIdentity;
+use crate::admin::{OperatorsDoor, json_answer, unfit};
+use crate::model::ids::ActionId;
+use crate::store::approvals::{DecisionError, OpenHold, decided, show};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Seconds that one request may wait.
+pub(crate) const DECISION_WAIT_SECONDS_MAX: u64 = 25;
+
+/// The answer to `GET /api/approvals/{id}/wait`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ApprovalDecision {
+    /// The approval.
+    pub id: String,
+    /// `allow-once` or `deny`; none as long as nobody has decided, and where nobody has in time.
+    pub decision: Option<String>,
+    /// As the held call has it: `pending`, `allowed`, `denied`, `used`, `lapsed`, `expired` or `void`.
+    pub state: String,
+    /// From then on nobody can decide, RFC 3339 in UTC.
+    pub approve_by: String,
+    /// The operators whose word it was.
+    pub who: Vec<String>,
+    /// The reason that was given last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+impl ApprovalDecision {
+    fn of(hold: OpenHold) -> Self {
+        let (is_decided, is_allowed) = match hold.state.as_str() {
+            "allowed" | "used" | "lapsed" => (true, true),
+            "denied" => (true, false),
+            _ => (false, false),
+        };
+        let word = if is_allowed { "allow-once" } else { "deny" };
+        let said = hold.decisions.into_iter();
+        let mut said: Vec<_> = said
+            .filter(|said| is_decided && said.allow == is_allowed)
+            .collect();
+        Self {
+            decision: is_decided.then(|| word.to_owned()),
+            who: said.iter().map(|said| said.who.clone()).collect(),
+            why: said.pop().map(|said| said.why),
+            id: hold.id,
+            state: hold.state,
+            approve_by: hold.approve_by,
+        }
+    }
+}
+
+/// The decision, once there is one, or what there is after `?timeout=` seconds.
+pub(super) async fn decision(
+    Path(id): Path<String>,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
+    uri: Uri,
+) -> Result<Response, Response> {
+    let id = id.parse::<ActionId>().map_err(|_| no_id())?;
+    let wait = seconds(&uri)?;
+    let (store, void) = (&*door.switches.store, &*door.switches.void);
+    let look = async || {
+        let found = show(store, void, id).await;
+        let hold = found.map_err(|error| uncounted(&error.into()))?;
+        let seen = hold.and_then(|hold| shown(&door.operators, hold, &known));
+        seen.ok_or_else(|| uncounted(&DecisionError::Gone(id)))
+    };
+    let mut hold = look().await?;
+    if hold.state == "pending" && !wait.is_zero() {
+        // A program that is gone drops this future: nothing waits for it.
+        let waited = tokio::time::timeout(wait, decided(store, id)).await;
+        if let Ok(Err(error)) = waited {
+            return Err(uncounted(&error.into()));
+        }
+        hold = look().await?;
+    }
+    Ok(json_answer(StatusCode::OK, &ApprovalDecision::of(hold)))
+}
+
+fn seconds(uri: &Uri) -> Result<Duration, Response> {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let mut wait = Duration::ZERO;
+    for (name, value) in url::form_urlencoded::parse(query) {
+        let read = value.parse().ok();
+        let read = read.filter(|read| *read <= DECISION_WAIT_SECONDS_MAX);
+        let Some(read) = read.filter(|_| name == "timeout") else {
+            return Err(unfit("only ?timeout=0 to 25 can be asked for, in seconds"));
+        };
+        wait = Duration::from_secs(read);
+    }
+    Ok(wait)
+}
