@@ -4,10 +4,10 @@ use super::{FULL, policy, says, server};
 use crate::harness::gate::{run, runs};
 use crate::harness::setup::{Setup, beside, contract};
 use crate::harness::tool_server::executions;
+use crate::harness::until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// The processes whose environment names `log`.
 fn running(log: &Path) -> usize {
@@ -19,14 +19,6 @@ fn running(log: &Path) -> usize {
             .any(|variable| variable == needle.as_bytes())
     });
     names.count()
-}
-
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// A call of an oracle on standard input and output, and its id.
@@ -74,7 +66,10 @@ async fn a_command_is_a_sandbox() {
     assert_eq!(status, 0, "{out}{err}");
     assert!(out.contains("=> stable: sha256"), "{out}");
     assert_eq!(executions(&log).len(), 1);
-    until("the sandbox ends", || running(&log) == 0).await;
+    until("the sandbox ends", async || {
+        (running(&log) == 0).then_some(())
+    })
+    .await;
 
     let (status, out, err) = run(&setup, &[&replay[..], &[&program]].concat()).await;
     assert_eq!((status, out.as_str()), (2, ""), "{err}");
@@ -101,7 +96,7 @@ async fn an_interrupted_replay_leaves_no_process() {
     );
     let mut child = setup.command(&words.split(' ').collect::<Vec<_>>());
     let child = child.spawn().unwrap();
-    until("the sandbox runs", || log.exists()).await;
+    until("the sandbox runs", async || log.exists().then_some(())).await;
     assert!(running(&log) > 0);
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -109,7 +104,10 @@ async fn an_interrupted_replay_leaves_no_process() {
     let err = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{err}");
     assert!(err.contains("interrupted"), "{err}");
-    until("the sandbox ends", || running(&log) == 0).await;
+    until("the sandbox ends", async || {
+        (running(&log) == 0).then_some(())
+    })
+    .await;
 }
 
 /// 004-51: a server of another configuration is a sandbox, with what that says of it, and agents of
