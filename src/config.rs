@@ -63,6 +63,8 @@ pub struct Config {
 pub struct Admin {
     /// Its address.
     pub listen: SocketAddr,
+    /// What links to its pages begin with, without a slash at the end, where people reach it otherwise.
+    pub public_url: Option<String>,
     /// Who may use it.
     pub tokens: Vec<Operator>,
     /// For what.

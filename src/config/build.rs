@@ -35,6 +35,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         listen: settings::DEFAULT_LISTEN,
         admin: Admin {
             listen: settings::DEFAULT_ADMIN_LISTEN,
+            public_url: None,
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
         },

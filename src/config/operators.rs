@@ -9,6 +9,7 @@ use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
 use crate::model::verbs::{MAX_VERB_ROLES, OperatorVerb, OperatorVerbs};
+use url::Url;
 
 /// Letters of an operator's name or role.
 const OPERATOR_NAME_CHARS_MAX: usize = 128;
@@ -33,9 +34,13 @@ pub(super) fn admin(
     let AdminSettings {
         listen,
         unencrypted,
+        public_url,
         tokens,
         verbs,
     } = settings;
+    let public_url = problems.under("public_url", |problems| {
+        public_url.and_then(|written| of_public_url(&written, problems))
+    });
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
     problems.under("tokens", |problems| {
@@ -86,9 +91,31 @@ pub(super) fn admin(
     })?;
     Some(Admin {
         listen,
+        public_url,
         tokens: known,
         verbs,
     })
+}
+
+/// What links begin with: a scheme and a host, perhaps a port, and nothing else.
+fn of_public_url(written: &str, problems: &mut Problems) -> Option<String> {
+    let read = Url::parse(written).ok();
+    let is_plain = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
+            && matches!(url.path(), "" | "/")
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    let Some(url) = read.filter(|url| url.has_host() && is_plain(url)) else {
+        problems.error(
+            "is no address that links can begin with",
+            "write scheme://host or scheme://host:port, such as https://toolgate.example.com",
+        );
+        return None;
+    };
+    Some(url.origin().ascii_serialization())
 }
 
 /// What an operator is called stands in the ledger, and decides who is who: on one line, and nobody

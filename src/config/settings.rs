@@ -86,6 +86,9 @@ pub(crate) struct AdminSettings {
     pub listen: String,
     /// Other machines may reach `admin.listen`, though toolgate speaks no TLS; as for agents.
     pub unencrypted: bool,
+    /// Where people reach this door, such as `https://toolgate.example.com`: what links to its pages
+    /// begin with, and a name under which it may be called.
+    pub public_url: Option<String>,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
     /// Which roles may do what; about calls that are held, contracts say who decides (`approver`
@@ -451,6 +454,7 @@ impl Default for AdminSettings {
         Self {
             listen,
             unencrypted: false,
+            public_url: None,
             tokens: Vec::new(),
             verbs: VerbSettings::default(),
         }
