@@ -8,7 +8,9 @@
 
 pub(crate) mod approvals;
 pub(crate) mod calls;
+mod desk;
 mod health;
+mod identity;
 pub(crate) mod operators;
 mod quarantine;
 pub(crate) mod status;
@@ -67,20 +69,45 @@ struct OperatorsDoor {
     status: Arc<dyn ProcessStatus>,
     switches: Switches,
     operators: Operators,
+    /// What links to the pages begin with.
+    public_url: Option<String>,
 }
 
-/// The routes for operators. `hosts` are all names a request may use, with their ports: see
-/// [`hosts`].
+impl OperatorsDoor {
+    /// Whether the request came over TLS, by the name that it was sent to: what lies between says so with
+    /// `admin.public_url`.
+    fn is_reached_by_tls(&self, headers: &HeaderMap) -> bool {
+        let host = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        let public = self.public_url.as_deref();
+        let by_tls = public.and_then(|url| url.strip_prefix("https://"));
+        host.is_some() && by_tls.map(str::to_ascii_lowercase) == host.map(str::to_ascii_lowercase)
+    }
+}
+
+/// How the door is reached.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DoorReach {
+    /// All names a request may use, with their ports: see [`hosts`].
+    pub hosts: Vec<String>,
+    /// What links to the pages begin with, where that is not the listener's own address.
+    pub public_url: Option<String>,
+}
+
+/// The routes for operators.
 pub(crate) fn router(
     status: Arc<dyn ProcessStatus>,
     switches: Switches,
     operators: Operators,
-    hosts: Vec<String>,
+    reach: DoorReach,
 ) -> Router {
+    let DoorReach { hosts, public_url } = reach;
     let door = Arc::new(OperatorsDoor {
         status,
         switches,
         operators,
+        public_url,
     });
     health::routes()
         .merge(quarantine::routes())
@@ -88,6 +115,7 @@ pub(crate) fn router(
         .merge(approvals::routes())
         .merge(tools::routes())
         .merge(tasks::routes())
+        .merge(desk::routes())
         .with_state(door)
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
@@ -99,7 +127,8 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tasks, /api/tools or /api/quarantined",
+        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tasks, /api/tools or \
+         /api/quarantined",
     )
 }
 
@@ -136,6 +165,10 @@ pub(crate) fn holder<B>(
 ) -> Option<String> {
     if refused(hosts, request.method(), request.uri(), request.headers()).is_some() {
         return None;
+    }
+    if desk::reach::is_page(request.uri().path()) {
+        let known = operators.sign_ins().of(request.headers());
+        return known.map(|known| known.operator.name);
     }
     if request.headers().contains_key(header::AUTHORIZATION) {
         return operators
@@ -254,7 +287,9 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
             hint,
         ));
     }
-    if headers.contains_key(header::ORIGIN) {
+    let is_page = desk::reach::is_page(uri.path());
+    let is_own = is_page && desk::reach::is_own(name, method, headers);
+    if (is_page || headers.contains_key(header::ORIGIN)) && !is_own {
         let hint = "open the address directly; pages of other origins have no access";
         return Some(refusal(
             StatusCode::FORBIDDEN,
@@ -262,7 +297,7 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
             hint,
         ));
     }
-    let may_change = method == Method::POST && uri.path().starts_with("/api/");
+    let may_change = method == Method::POST && (uri.path().starts_with("/api/") || is_page);
     if method != Method::GET && method != Method::HEAD && !may_change {
         let mut answer = refusal(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -279,17 +314,25 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
 
 /// What every answer carries, refusals too.
 async fn seal(request: Request, next: Next) -> Response {
+    let is_page = desk::reach::is_page(request.uri().path());
+    let policy = if is_page {
+        desk::PAGE_POLICY
+    } else {
+        "default-src 'none'; frame-ancestors 'none'"
+    };
     let mut answer = next.run(request).await;
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; frame-ancestors 'none'",
-        ),
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::REFERRER_POLICY, "no-referrer"),
         (
             header::HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (
+            header::HeaderName::from_static("cross-origin-opener-policy"),
             "same-origin",
         ),
     ] {

@@ -1,9 +1,9 @@
 //! Floor 6: builds all parts from the configuration, starts them in order, and stops them in the
 //! reverse one.
 
-use crate::admin;
 use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::admin::tools::Switches;
+use crate::admin::{self, DoorReach};
 use crate::app::ledger::OpenLedger;
 use crate::config::{self, Config, ServerConfig};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
@@ -63,6 +63,7 @@ pub(crate) struct App {
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
     operators: Operators,
+    public_url: Option<String>,
     recount: Arc<Notify>,
     exporter: Option<Arc<Exporter>>,
     stop: CancellationToken,
@@ -151,6 +152,7 @@ impl App {
             journal,
             disabling: Arc::new(disabling),
             operators: operators(&config.admin),
+            public_url: config.admin.public_url.clone(),
             recount: Arc::default(),
             exporter,
             stop,
@@ -211,16 +213,23 @@ impl App {
     }
 
     fn serve_operators(&self, listener: TcpListener) {
+        let public_url = self.public_url.clone();
+        let public = public_url.as_deref().and_then(|url| url.split_once("://"));
+        let named: Vec<String> = public.iter().map(|(_, host)| (*host).to_owned()).collect();
         let hosts = listener
             .local_addr()
-            .map(|listen| admin::hosts(listen, &[]))
+            .map(|listen| admin::hosts(listen, &named))
             .unwrap_or_default();
+        let reach = DoorReach {
+            hosts: hosts.clone(),
+            public_url,
+        };
         let view = Arc::new(OperatorView {
             door: self.door.clone(),
             journal: self.journal.clone(),
         });
         let known = self.operators.clone();
-        let router = admin::router(view, self.switches(), known.clone(), hosts.clone());
+        let router = admin::router(view, self.switches(), known.clone(), reach);
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
             let holder = admin::holder(&known, &hosts, &request);
             operated(router.clone(), request, holder, guest)
@@ -259,6 +268,7 @@ impl App {
             recount: self.recount.clone(),
             is_known: Arc::new(is_known),
             void: Arc::new(move |question| gate.void(question)),
+            policies: self.door.policy.swaps(),
         }
     }
 

@@ -18,6 +18,7 @@ pub mod claims;
 pub mod content_key;
 pub(crate) mod disabling;
 pub mod embedded;
+pub mod hold_news;
 pub mod journal;
 pub mod memory;
 pub(crate) mod operator;

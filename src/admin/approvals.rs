@@ -3,13 +3,12 @@
 //! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
 pub(crate) mod waiting;
+pub(super) mod words;
 
 use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::ids::ActionId;
-use crate::store::approvals::{
-    DecisionError, DecisionOutcome, DecisionRequest, OpenHold, decide, open_holds, show,
-};
+use crate::store::approvals::{DecisionError, DecisionOutcome, OpenHold, open_holds, show};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -19,6 +18,7 @@ use axum::routing::get;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use words::{Said, say};
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 16 << 10;
@@ -55,6 +55,9 @@ struct DecisionBody {
     decision: ApprovalChoice,
     /// The operator's reason.
     why: String,
+    /// `shown` of the call, as it was when the operator looked at it: another is refused.
+    #[serde(default)]
+    shown: Option<String>,
 }
 
 /// What an operator can decide.
@@ -72,16 +75,6 @@ enum ApprovalChoice {
     Deny,
 }
 
-impl ApprovalChoice {
-    /// The word in metrics.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Allow | Self::AllowAlways => "allow",
-            Self::Deny => "deny",
-        }
-    }
-}
-
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/approvals", get(list))
@@ -90,7 +83,11 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 }
 
 /// The held call as `known` may see it; none where it is for others to decide and to audit.
-fn shown(operators: &Operators, hold: OpenHold, known: &OperatorIdentity) -> Option<OpenHold> {
+pub(super) fn seen(
+    operators: &Operators,
+    hold: OpenHold,
+    known: &OperatorIdentity,
+) -> Option<OpenHold> {
     if operators.audits(known) || hold.is_decided_by(&known.name, &known.roles) {
         return Some(hold);
     }
@@ -102,7 +99,7 @@ async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -
         Ok(open) => {
             let seen = open
                 .into_iter()
-                .filter_map(|hold| shown(&door.operators, hold, &known));
+                .filter_map(|hold| seen(&door.operators, hold, &known));
             json_answer(StatusCode::OK, &fitting(seen.collect()))
         }
         Err(error) => uncounted(&error.into()),
@@ -132,7 +129,7 @@ async fn one(
         return no_id();
     };
     let found = show(&*door.switches.store, &*door.switches.void, id).await;
-    let seen = found.map(|found| found.and_then(|hold| shown(&door.operators, hold, &known)));
+    let seen = found.map(|found| found.and_then(|hold| seen(&door.operators, hold, &known)));
     match seen {
         Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
         // Who may not see it is not told that it is there.
@@ -143,14 +140,18 @@ async fn one(
 
 async fn take(
     Path(id): Path<String>,
-    OperatorIdentity { name, roles }: OperatorIdentity,
+    known: OperatorIdentity,
     State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
     let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
     let id = id.parse::<ActionId>().map_err(|_| no_id())?;
-    let DecisionBody { decision, why } = parse_body(body.as_ref()).ok_or_else(|| {
+    let DecisionBody {
+        decision,
+        why,
+        shown,
+    } = parse_body(body.as_ref()).ok_or_else(|| {
         unfit(
             "send {\"decision\": \"allow-once\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
         )
@@ -160,23 +161,18 @@ async fn take(
             "there are no standing grants: `allow-once` lets this call run, and the next one asks again",
         ));
     }
-    let said = DecisionRequest {
-        who: name.clone(),
-        roles,
+    let said = Said {
         allow: decision == ApprovalChoice::Allow,
         why,
+        shown,
+        surface: "api",
     };
-    let came = decide(&*door.switches.store, &*door.switches.void, id, said)
-        .await
-        .map_err(|why| uncounted(&why))?;
-    door.switches.recount.notify_one();
-    if let Some(waited) = came.waited {
-        door.switches.metrics.decided(decision.word(), waited);
-    }
+    let came = say(&door, &known, id, said).await;
+    let came = came.map_err(|why| uncounted(&why))?;
     let reply = DecisionReply {
         id: id.to_string(),
         came,
-        who: name,
+        who: known.name,
     };
     Ok(json_answer(StatusCode::OK, &reply))
 }
@@ -185,8 +181,19 @@ fn no_id() -> Response {
     unfit("an approval's id is a UUID, as GET /api/approvals and the agent's answer have it")
 }
 
-fn uncounted(why: &DecisionError) -> Response {
-    let (status, hint) = match why {
+/// The status of an answer to a word that counts for nothing.
+pub(super) fn status_of(why: &DecisionError) -> StatusCode {
+    why_not(why).0
+}
+
+pub(super) fn uncounted(why: &DecisionError) -> Response {
+    let (status, hint) = why_not(why);
+    refusal(status, &why.to_string(), hint)
+}
+
+/// The status, and what to do about it.
+fn why_not(why: &DecisionError) -> (StatusCode, &'static str) {
+    match why {
         DecisionError::Gone(_) => (
             StatusCode::NOT_FOUND,
             "GET /api/approvals lists what can be decided",
@@ -203,11 +210,18 @@ fn uncounted(why: &DecisionError) -> Response {
             StatusCode::CONFLICT,
             "its agent is told so, and asks anew when it sends the call again",
         ),
+        DecisionError::Changed => (
+            StatusCode::CONFLICT,
+            "look at it again: GET /api/approvals/{id} has it with its `shown`",
+        ),
+        DecisionError::Extended => (
+            StatusCode::CONFLICT,
+            "decide, or let its time be over, which means no",
+        ),
         DecisionError::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
         DecisionError::Store(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "/readyz and the log say what is wrong",
         ),
-    };
-    refusal(status, &why.to_string(), hint)
+    }
 }

@@ -2,6 +2,9 @@
 //! of `admin.verbs`. Tokens are kept as SHA-256 only, and every one of them is compared each time,
 //! so that neither memory nor time tells one.
 
+pub(crate) use super::identity::OperatorIdentity;
+
+use super::desk::sign_in::SignIns;
 use super::{OperatorsDoor, refusal};
 use crate::model::secret::Secret;
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
@@ -18,15 +21,7 @@ use subtle::ConstantTimeEq;
 pub(crate) struct Operators {
     known: Vec<([u8; 32], OperatorIdentity)>,
     verbs: OperatorVerbs,
-}
-
-/// One operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OperatorIdentity {
-    /// The name, for the ledger.
-    pub name: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    sign_ins: Arc<SignIns>,
 }
 
 impl Operators {
@@ -41,6 +36,7 @@ impl Operators {
         Self {
             known: known.collect(),
             verbs,
+            sign_ins: Arc::default(),
         }
     }
 
@@ -65,9 +61,31 @@ impl Operators {
         Err(self.lacking(known, verbs, what))
     }
 
+    /// Whether their roles allow it.
+    pub(super) fn may(&self, known: &OperatorIdentity, verb: OperatorVerb) -> bool {
+        self.verbs.allow(verb, &known.roles)
+    }
+
+    /// Those who have signed in on the pages.
+    pub(super) fn sign_ins(&self) -> &SignIns {
+        &self.sign_ins
+    }
+
+    /// The operator whose token it is.
+    pub(super) fn of_token(&self, token: &str) -> Option<OperatorIdentity> {
+        let digest = hash(token);
+        let mut found = None;
+        for (token, known) in &self.known {
+            if bool::from(token.ct_eq(&digest)) {
+                found = Some(known);
+            }
+        }
+        found.cloned()
+    }
+
     /// Whether it is theirs to read what others are not shown.
     pub(super) fn audits(&self, known: &OperatorIdentity) -> bool {
-        self.verbs.allow(OperatorVerb::Audit, &known.roles)
+        self.may(known, OperatorVerb::Audit)
     }
 
     /// The answer to one who is an operator, and has none of the roles.
@@ -121,14 +139,8 @@ impl Operators {
         let bearer = bearer
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim());
-        let digest = hash(bearer.unwrap_or_default());
-        let mut found = None;
-        for (token, known) in &self.known {
-            if bool::from(token.ct_eq(&digest)) {
-                found = Some(known);
-            }
-        }
-        found.filter(|_| bearer.is_some()).cloned().ok_or_else(|| {
+        let found = self.of_token(bearer.unwrap_or_default());
+        found.filter(|_| bearer.is_some()).ok_or_else(|| {
             let hint = "send `Authorization: Bearer …` with a token of `admin.tokens`";
             let mut answer = refusal(
                 StatusCode::UNAUTHORIZED,

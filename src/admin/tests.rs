@@ -5,7 +5,7 @@ use super::status::{
     LedgerStatus, PolicyStatus, ProcessStatus, Quarantined, Readiness, ServerStatus,
 };
 use super::tools::Switches;
-use super::{hosts, router};
+use super::{DoorReach, hosts, router};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
@@ -86,6 +86,7 @@ fn switches(data: &std::path::Path) -> Switches {
         recount: Arc::default(),
         is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
         void: Arc::new(|_| None),
+        policies: tokio::sync::watch::channel(0).1,
     }
 }
 
@@ -111,7 +112,10 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
         Arc::new(FixedStatus { ready }),
         switches(data.path()),
         operators,
-        names,
+        DoorReach {
+            hosts: names,
+            public_url: None,
+        },
     );
     let answer = router.oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
@@ -294,11 +298,10 @@ async fn nothing_can_be_changed() {
 #[tokio::test]
 async fn other_paths_are_nothing() {
     for path in [
-        "/",
         "/healthz/",
         "/metrics/..",
         "/mcp",
-        "/approvals",
+        "/approvals/1/2",
         "//readyz",
         "/%72eadyz",
     ] {

@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 16 << 10;
@@ -39,6 +39,8 @@ pub(crate) struct Switches {
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
     /// Why an operator's word on what is held with that question would count for nothing.
     pub void: Arc<VoidJudge>,
+    /// Changes with each policy that comes in force: what is held may be void then.
+    pub policies: watch::Receiver<u64>,
 }
 
 /// The answer to `GET /api/tools/disabled`.
@@ -131,14 +133,7 @@ async fn change(
     who: String,
     why: String,
 ) -> Result<Response, Response> {
-    let wish = DisablingChange {
-        tool: tool.clone(),
-        disable,
-        who: who.clone(),
-        why,
-        at: switches.store.now(),
-    };
-    let made = switches.disabling.make(wish).await;
+    let made = make(switches, tool.clone(), disable, who.clone(), why).await;
     made.map_err(|unchanged| refused(&unchanged))?;
     let reply = SwitchReply {
         tool,
@@ -146,6 +141,24 @@ async fn change(
         who,
     };
     Ok(json_answer(StatusCode::OK, &reply))
+}
+
+/// Takes the tool away, or gives it back, durably.
+pub(super) async fn make(
+    switches: &Switches,
+    tool: ToolName,
+    disable: bool,
+    who: String,
+    why: String,
+) -> Result<(), DisablingError> {
+    let wish = DisablingChange {
+        tool,
+        disable,
+        who,
+        why,
+        at: switches.store.now(),
+    };
+    switches.disabling.make(wish).await.map(drop)
 }
 
 fn refused(unchanged: &DisablingError) -> Response {

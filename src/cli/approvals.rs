@@ -1,7 +1,10 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
+mod keys;
+mod screen;
 mod waiting;
+mod watching;
 
 use super::configured;
 use super::ledger::text::json;
@@ -44,6 +47,9 @@ enum ApprovalsVerb {
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
     /// nobody has decided in time
     Wait(waiting::ApprovalWaitArgs),
+    /// Watch the calls that wait as they come, and decide with a key: at a terminal, or as lines for
+    /// programs
+    Watch(watching::ApprovalWatchArgs),
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -100,6 +106,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         ApprovalsVerb::Allow(word) => decide(args, "allow", word),
         ApprovalsVerb::Deny(word) => decide(args, "deny", word),
         ApprovalsVerb::Wait(wait) => waiting::run(args, wait),
+        ApprovalsVerb::Watch(watch) => watching::run(args, watch),
     }
 }
 
@@ -142,10 +149,15 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
         }
         return Ok(out);
     }
+    Ok(listed_rows(holds))
+}
+
+/// A line for each of them, below a head.
+fn listed_rows(holds: &[OpenHold]) -> String {
     if holds.is_empty() {
-        return Ok("no call waits for an operator\n".to_owned());
+        return "no call waits for an operator\n".to_owned();
     }
-    writeln!(out, "{}", OPEN_HOLDS.head())?;
+    let mut out = OPEN_HOLDS.head() + "\n";
     for hold in holds {
         let asking = match &hold.user {
             Some(user) => format!("{} for {user}", hold.agent),
@@ -161,9 +173,9 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
             &hold.roles.join(", "),
         ];
         let cells = cells.map(|text| plain(text));
-        writeln!(out, "{}", OPEN_HOLDS.row(&cells))?;
+        let _ = writeln!(out, "{}", OPEN_HOLDS.row(&cells));
     }
-    Ok(out)
+    out
 }
 
 /// Everything of a held call; nothing is cut, and what does not print is written out
@@ -207,7 +219,7 @@ fn whole(hold: &OpenHold) -> String {
 }
 
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 25] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 27] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
     let needs = format!(
@@ -234,6 +246,8 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 25] {
         ("irreversible", Some(yes(hold.irreversible).to_owned())),
         ("undo", hold.undo.clone()),
         ("over limit", hold.over.clone()),
+        ("why it asks", hold.because.clone()),
+        ("budget left", hold.left.clone()),
         ("session", not_bound(hold.session.as_ref())),
         ("task", not_bound(hold.task.as_ref())),
         ("asked", Some(hold.asked.clone())),

@@ -7,11 +7,13 @@ use super::serve::runtime;
 use crate::config::Config;
 use crate::mcp::json::Text;
 use crate::store::journal::Journal;
+use crate::telemetry::tasks;
 use anyhow::{Context as _, bail};
 use door::DoorRequest;
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use tokio::sync::mpsc;
 
 pub(super) mod direct;
 pub(super) mod door;
@@ -65,6 +67,28 @@ impl DoorArgs {
     ) -> anyhow::Result<Result<Text, String>> {
         let (token, address) = (self.token(config)?, self.address(config));
         runtime()?.block_on(door::ask(address, token, request, nobody))
+    }
+
+    /// As [`Self::ask`], within a runtime.
+    pub(super) async fn asks(
+        &self,
+        config: &Config,
+        request: DoorRequest,
+        nobody: &str,
+    ) -> anyhow::Result<Result<Text, String>> {
+        let (token, address) = (self.token(config)?, self.address(config));
+        door::ask(address, token, request, nobody).await
+    }
+
+    /// Something comes for each event of the stream at `path`, until it ends.
+    pub(super) fn listen(&self, config: &Config, path: &'static str) -> mpsc::Receiver<()> {
+        let (heard, events) = mpsc::channel(1);
+        let token = self.token(config).ok().flatten().map(str::to_owned);
+        tasks::spawn(
+            "events",
+            door::listen(self.address(config), token, path, heard),
+        );
+        events
     }
 
     /// As [`Self::ask`], of a toolgate that holds the data directory.

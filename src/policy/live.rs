@@ -83,6 +83,7 @@ pub struct LivePolicy {
     read: Box<LoadFiles>,
     state: Mutex<LiveState>,
     changes: watch::Sender<Arc<Policy>>,
+    swaps: watch::Sender<u64>,
     poke: Notify,
     scope: Mutex<WatchScope>,
 }
@@ -132,6 +133,7 @@ impl LivePolicy {
             read: Box::new(read),
             state,
             changes,
+            swaps: watch::Sender::default(),
             poke: Notify::new(),
             scope,
         }))
@@ -140,6 +142,11 @@ impl LivePolicy {
     /// The policy in force. A call takes it once and keeps it.
     pub fn current(&self) -> Arc<Policy> {
         self.policy.load_full()
+    }
+
+    /// How often a policy came in force; for who looks anew then, whatever it says.
+    pub fn swaps(&self) -> watch::Receiver<u64> {
+        self.swaps.subscribe()
     }
 
     /// Tells of each new policy.
@@ -221,6 +228,7 @@ impl LivePolicy {
         }
         self.policy.store(Arc::clone(&policy));
         self.changes.send_replace(policy);
+        self.swaps.send_modify(|count| *count += 1);
     }
 
     /// Follows the files until dropped. Directories are watched, not files, so that a rename over a

@@ -3,13 +3,15 @@
 
 use super::claims::{Store, StoreError};
 use super::operator::{reason, time};
-use super::state::command::{Decide, StoreCommand};
+use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
     Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
+use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
+use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +41,16 @@ pub(crate) struct OpenHold {
     /// From then on it does not run any more; only where it was allowed and has not run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execute_by: Option<String>,
+    /// Seconds after the last word that is needed in which it may run.
+    #[serde(default)]
+    pub execute_within: u64,
+    /// Whether an operator has given it more time already, which one may once.
+    #[serde(default)]
+    pub extended: bool,
+    /// Names all that is shown of it and does not change while it waits: who decides may say that it was
+    /// this that they were shown.
+    #[serde(default)]
+    pub shown: String,
     /// The agent.
     pub agent: String,
     /// Its tenant.
@@ -87,8 +99,17 @@ pub(crate) struct OpenHold {
     /// The limit of its task's budget that it goes over, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<String>,
+    /// Why a person is asked, and where that is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub because: Option<String>,
+    /// What was left of its task's budget when it asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left: Option<String>,
     /// Version of the policy it was judged under.
     pub policy: String,
+    /// What of the policy it is bound to.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound_to: Option<String>,
     /// SHA-256 of the tool's definition.
     pub schema_hash: String,
     /// How many operators have to allow it.
@@ -117,6 +138,9 @@ pub(crate) struct DecisionView {
     pub why: String,
     /// When, RFC 3339 in UTC.
     pub at: String,
+    /// Where it was said: `page` or `api`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub surface: Option<String>,
 }
 
 /// What an operator says.
@@ -130,6 +154,8 @@ pub(crate) struct DecisionRequest {
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
+    /// Where it is said.
+    pub surface: Option<String>,
 }
 
 /// What came of an operator's word.
@@ -167,6 +193,12 @@ pub(crate) enum DecisionError {
     /// It is about another call than the one that would run now.
     #[error("it is void: {0}")]
     Void(&'static str),
+    /// It is not what the operator was shown.
+    #[error("it is not what you were shown any more")]
+    Changed,
+    /// It was given more time before.
+    #[error("it was given more time already, and that can be done once")]
+    Extended,
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
@@ -220,14 +252,18 @@ impl OpenHold {
             allow: decision.allow,
             why: decision.why.clone(),
             at: time(decision.at),
+            surface: decision.surface.clone(),
         });
-        Self {
+        let shown = Self {
             id: hold.id.to_string(),
             state: void.map_or_else(|| state(hold, now), |_| VOID).to_owned(),
             void: void.map(str::to_owned),
             asked,
             approve_by: time(hold.approve_by),
             execute_by: is_allowed.then(|| time(hold.ends())),
+            execute_within: hold.execute_for / 1000,
+            extended: hold.extended_by.is_some(),
+            shown: String::new(),
             agent: question.agent,
             tenant: question.tenant,
             user: question.user,
@@ -245,7 +281,10 @@ impl OpenHold {
             session: question.session,
             task: question.task,
             over: question.over,
+            because: question.because,
+            left: question.left,
             policy: question.policy,
+            bound_to: question.bound_to,
             schema_hash: question.schema_hash,
             needed: hold.needed,
             allowed_by: hold.allowed_by().map(str::to_owned).collect(),
@@ -257,7 +296,28 @@ impl OpenHold {
             } else {
                 None
             },
+        };
+        let digest = shown.digest();
+        Self {
+            shown: digest,
+            ..shown
         }
+    }
+
+    /// Over all of it that does not change while it waits.
+    fn digest(&self) -> String {
+        let lasting = Self {
+            state: String::new(),
+            approve_by: String::new(),
+            execute_by: None,
+            extended: false,
+            allowed_by: Vec::new(),
+            decisions: Vec::new(),
+            used_by: None,
+            ..self.clone()
+        };
+        let value = serde_json::to_value(&lasting).unwrap_or_default();
+        format!("sha256:{}", sha256(&canonical::exact(&value)))
     }
 }
 
@@ -296,6 +356,17 @@ pub(crate) async fn show(
     Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now(), void)))
 }
 
+/// Up to `most` held calls that are decided or over, the newest first.
+pub(crate) async fn past_holds(
+    store: &dyn Store,
+    void: &VoidJudge,
+    most: usize,
+) -> Result<Vec<OpenHold>, StoreError> {
+    let (holds, now) = (store.past_holds(most).await?, store.now());
+    let past = holds.iter().map(|(_, hold)| OpenHold::of(hold, now, void));
+    Ok(past.collect())
+}
+
 /// Waits until the held call `id` is not pending any more, or is not known.
 pub(crate) async fn decided(store: &dyn Store, id: ActionId) -> Result<(), StoreError> {
     while let Some((key, hold)) = store.find_hold(id).await? {
@@ -321,11 +392,13 @@ pub(crate) async fn decide(
         roles,
         allow,
         why,
+        surface,
     } = said;
     let why = reason(&why, MAX_DECISION_REASON_BYTES).map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
     let is_open = hold_status(Some(&hold), store.now()) == HoldStatus::Pending;
-    if let Some(why) = void(&hold.question).filter(|_| is_open) {
+    // Denied it may be whatever the policy says: then it waits no longer.
+    if let Some(why) = void(&hold.question).filter(|_| is_open && allow) {
         return Err(DecisionError::Void(why));
     }
     let decide = Decide {
@@ -335,6 +408,7 @@ pub(crate) async fn decide(
         roles,
         allow,
         why,
+        surface,
     };
     match store.run(StoreCommand::Decide(decide), None).await? {
         Ok(StoreEvent::Decided(decided)) => {
@@ -371,6 +445,31 @@ pub(crate) async fn decide(
         Err(CommandRefusal::Undecided(Undecided::Other { allowed })) => {
             Err(DecisionError::Other { allowed })
         }
+        Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
+    }
+}
+
+/// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC.
+pub(crate) async fn extend(
+    store: &dyn Store,
+    id: ActionId,
+    who: String,
+    roles: Vec<String>,
+) -> Result<String, DecisionError> {
+    let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
+    let extend = ExtendHold {
+        key,
+        id,
+        who,
+        roles,
+    };
+    match store.run(StoreCommand::Extend(extend), None).await? {
+        Ok(StoreEvent::Extended(extended)) => Ok(time(extended.approve_by)),
+        Err(CommandRefusal::Undecided(Undecided::Same)) => Err(DecisionError::Extended),
+        Err(CommandRefusal::Undecided(Undecided::NotYours)) => Err(DecisionError::NotYours {
+            roles: hold.roles,
+            is_itself: false,
+        }),
         Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
     }
 }

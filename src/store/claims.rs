@@ -1,6 +1,7 @@
 //! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds
 //! for all of them.
 
+use super::hold_news::HoldNews;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
@@ -12,6 +13,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::broadcast;
 
 /// Answers up to this many bytes are kept beside their claim; longer ones in files of their own
 /// (guarantees §8: values of the index stay under 32 KiB).
@@ -104,6 +106,13 @@ pub trait Store: Send + Sync {
 
     /// The held call whose id is `id`, with its key.
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError>;
+
+    /// Up to `most` held calls that are decided and used, denied, or over, as long as they are known, with
+    /// their keys; the newest first.
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError>;
+
+    /// What happens to held calls from now on.
+    fn look_on(&self) -> broadcast::Receiver<HoldNews>;
 
     /// Up to `most` tasks that fit `search`, with their keys; those first that did something last.
     async fn tasks(

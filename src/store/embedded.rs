@@ -8,6 +8,7 @@
 
 use super::claims::{Store, StoreError, TaskSearch};
 use super::content_key::ContentKeys;
+use super::hold_news::HoldNews;
 use super::journal::{self, Journal};
 use super::memory::is_in_flight;
 use super::state::budget::TaskUsage;
@@ -28,6 +29,7 @@ use inner::{EmbeddedInner, MAX_UNINDEXED};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 
 mod answers;
 mod errors;
@@ -138,7 +140,7 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Intended(_) => intent,
         StoreEvent::Settled(_) => outcome,
         StoreEvent::Held(_) => held,
-        StoreEvent::Decided(_) => decided,
+        StoreEvent::Decided(_) | StoreEvent::Extended(_) => decided,
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Tallied(_)
@@ -159,6 +161,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Settled(_)
         | StoreEvent::Held(_)
         | StoreEvent::Decided(_)
+        | StoreEvent::Extended(_)
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. } => true,
@@ -223,6 +226,8 @@ impl Store for EmbeddedStore {
                 // Calls that wait have to look again, also when the disk failed.
                 self.shared.waiters.wake_for(&event);
                 written.map_err(unwritten)?;
+                let find = |key: &Digest| self.shared.table.lock().hold(key);
+                self.shared.feed.tell(&event, find);
                 Ok(Ok(event))
             }
             Err((refused, last)) => {
@@ -296,6 +301,22 @@ impl Store for EmbeddedStore {
         let searched = tokio::task::spawn_blocking(look).await;
         let mut found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
         Ok(found.pop())
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        let (shared, now) = (self.shared.clone(), self.shared.time.now());
+        let look = move || {
+            shared
+                .lookup
+                .ask(|index| index.holds(|hold| !hold.is_open(now)))
+        };
+        let searched = tokio::task::spawn_blocking(look).await;
+        let found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
+        Ok(self.shared.table.lock().past_holds(found, now, most))
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.shared.feed.look_on()
     }
 
     async fn tasks(

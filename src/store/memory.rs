@@ -2,6 +2,7 @@
 //! the promises.
 
 use super::claims::{Store, StoreError, TaskSearch};
+use super::hold_news::{HoldFeed, HoldNews};
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase, Stored};
 use super::state::command::StoreCommand;
@@ -18,12 +19,14 @@ use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::broadcast;
 
 /// Claims, tasks, sessions and held calls in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     table: Mutex<StateTable>,
     waiters: Waiters,
+    feed: HoldFeed,
     time: Time,
 }
 
@@ -33,6 +36,7 @@ impl MemoryStore {
         Self {
             table: Mutex::default(),
             waiters: Waiters::default(),
+            feed: HoldFeed::default(),
             time: Time::starting(clock, 0),
         }
     }
@@ -70,6 +74,7 @@ impl Store for MemoryStore {
         };
         if let Ok(event) = &decided {
             self.waiters.wake_for(event);
+            self.feed.tell(event, |key| self.table.lock().hold(key));
         }
         Ok(decided)
     }
@@ -120,6 +125,15 @@ impl Store for MemoryStore {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        let now = self.time.now();
+        Ok(self.table.lock().past_holds(Vec::new(), now, most))
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.feed.look_on()
     }
 
     async fn tasks(

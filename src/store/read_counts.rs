@@ -4,6 +4,7 @@
 //! counts of [`WRITE_INTERVAL`] at most; what a policy file limits is never counted here.
 
 use super::claims::{Store, StoreError, TaskSearch};
+use super::hold_news::HoldNews;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::{StoreCommand, TaskTally};
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 
 /// How often what is counted is written.
 pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -309,6 +311,14 @@ impl Store for ReadCounts {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         self.store.find_hold(id).await
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.store.past_holds(most).await
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.store.look_on()
     }
 
     async fn tasks(

@@ -83,6 +83,30 @@ impl StateTable {
             .collect()
     }
 
+    /// What is held under `key`.
+    pub(super) fn hold(&self, key: &Digest) -> Option<Hold> {
+        self.holds.get(key).map(|kept| kept.value.clone())
+    }
+
+    /// Adds the held calls that are not open at `now` to those `found` elsewhere, in whose place
+    /// they come, and leaves up to `most`, the newest first.
+    pub(super) fn past_holds(
+        &self,
+        found: Vec<(Digest, Hold)>,
+        now: Millis,
+        most: usize,
+    ) -> Vec<(Digest, Hold)> {
+        let mut found: HashMap<Digest, Hold> = found.into_iter().collect();
+        for (key, kept) in &self.holds {
+            found.insert(*key, kept.value.clone());
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.retain(|(_, hold)| !hold.is_open(now));
+        found.sort_by_key(|(_, hold)| Reverse((hold.changed(), hold.id)));
+        found.truncate(most);
+        found
+    }
+
     /// The held call whose id is `id`.
     pub(super) fn find_hold(&self, id: ActionId) -> Option<(Digest, Hold)> {
         let found = self.holds.iter().find(|(_, kept)| kept.value.id == id);

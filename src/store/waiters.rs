@@ -44,6 +44,7 @@ impl Waiters {
             StoreEvent::Settled(settled) => self.wake(&settled.key),
             StoreEvent::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
             StoreEvent::Decided(decided) => self.wake(&decided.key),
+            StoreEvent::Extended(extended) => self.wake(&extended.key),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)

@@ -43,6 +43,8 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             answers: None,
             beside: None,
             over: None,
+            because: None,
+            left: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

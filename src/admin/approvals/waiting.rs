@@ -1,6 +1,6 @@
 //! Waits for the decision on a held call: what a program does that has no person to show it to.
 
-use super::{no_id, shown, uncounted};
+use super::{no_id, seen, uncounted};
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer, unfit};
 use crate::model::ids::ActionId;
@@ -69,7 +69,7 @@ pub(super) async fn decision(
     let look = async || {
         let found = show(store, void, id).await;
         let hold = found.map_err(|error| uncounted(&error.into()))?;
-        let seen = hold.and_then(|hold| shown(&door.operators, hold, &known));
+        let seen = hold.and_then(|hold| seen(&door.operators, hold, &known));
         seen.ok_or_else(|| uncounted(&DecisionError::Gone(id)))
     };
     let mut hold = look().await?;

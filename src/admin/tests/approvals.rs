@@ -42,7 +42,10 @@ impl ApprovalsFixture {
             Arc::new(FixedStatus { ready: true }),
             switches,
             operators,
-            names,
+            DoorReach {
+                hosts: names,
+                public_url: None,
+            },
         );
         Self {
             router,
@@ -68,6 +71,8 @@ impl ApprovalsFixture {
             answers: None,
             beside: None,
             over: None,
+            because: None,
+            left: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

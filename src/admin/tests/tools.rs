@@ -67,7 +67,10 @@ async fn hidden_tools_are_listed_for_operators() {
         Arc::new(FixedStatus { ready: true }),
         switches(data.path()),
         Operators::new([(known("ann", &[]), &secret)], OperatorVerbs::default()),
-        names,
+        DoorReach {
+            hosts: names,
+            public_url: None,
+        },
     );
     for (bearer, expected) in [
         ("Bearer token-of-an-operator", StatusCode::OK),

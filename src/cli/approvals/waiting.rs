@@ -54,15 +54,20 @@ pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
             words(&told)
         };
         operator::print(&text)?;
-        return Ok(match told.decision.as_deref() {
-            Some("deny") => 1,
-            Some(_) => 0,
-            None => UNDECIDED_EXIT_CODE,
-        });
+        return Ok(exit_code(&told));
     }
 }
 
-fn words(told: &ApprovalDecision) -> String {
+/// 0 when it was allowed, 1 when it was denied, 3 when nobody has decided in time.
+pub(super) fn exit_code(told: &ApprovalDecision) -> u8 {
+    match told.decision.as_deref() {
+        Some("deny") => 1,
+        Some(_) => 0,
+        None => UNDECIDED_EXIT_CODE,
+    }
+}
+
+pub(super) fn words(told: &ApprovalDecision) -> String {
     let (who, state) = (plain(&told.who.join(" and ")), plain(&told.state));
     let why = told.why.as_deref().map(plain).unwrap_or_default();
     match told.decision.as_deref() {

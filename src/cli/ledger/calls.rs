@@ -141,6 +141,7 @@ impl LedgerCalls {
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
+                | StoreEvent::Extended(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_),
             )

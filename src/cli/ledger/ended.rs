@@ -10,7 +10,7 @@ use crate::store::operator::{OpenCall, time};
 use crate::store::state::Millis;
 use crate::store::state::claim::{Claim, ClaimPhase};
 use crate::store::state::event::{
-    BudgetReserved, Carried, HoldDecided, Intended, Settled, StoreEvent,
+    BudgetReserved, Carried, HoldDecided, HoldExtended, Intended, Settled, StoreEvent,
 };
 use crate::store::state::hold::{Hold, HoldPhase};
 use crate::store::state::settlement::Evidence;
@@ -133,6 +133,7 @@ impl EndedCalls {
             }) => self.release(&key),
             StoreEvent::Held(held) => self.hold(held.key, &held.hold),
             StoreEvent::Decided(decided) => self.decide(&decided),
+            StoreEvent::Extended(extended) => self.extend(&extended),
             StoreEvent::Carried(Carried::Claim(key, claim)) => self.carry(key, &claim),
             StoreEvent::Carried(Carried::Hold(key, hold)) => self.hold(key, &hold),
             StoreEvent::Reserved(_)
@@ -208,6 +209,15 @@ impl EndedCalls {
                 decision: said.clone(),
                 phase: hold.phase.clone(),
             });
+        }
+    }
+
+    /// More time, in which it may be decided; without a word it ends so.
+    fn extend(&mut self, extended: &HoldExtended) {
+        let held = self.held.get(&extended.key);
+        if held.is_some_and(|(id, _)| *id == extended.id) {
+            let why = "no operator decided in time".to_owned();
+            self.end(extended.id, extended.approve_by, "expired", Some(why));
         }
     }
 

@@ -79,6 +79,7 @@ impl ExportArgs {
             StoreEvent::Settled(settled) => Some(settled.action),
             StoreEvent::Held(held) => Some(held.hold.id),
             StoreEvent::Decided(decided) => Some(decided.id),
+            StoreEvent::Extended(extended) => Some(extended.id),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)

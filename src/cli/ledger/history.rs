@@ -7,7 +7,7 @@ use crate::store::operator::time;
 use crate::store::state::Millis;
 use crate::store::state::budget::MICROS_PER_UNIT;
 use crate::store::state::claim::ClaimPhase;
-use crate::store::state::event::{HoldDecided, Intended, Settled, StoreEvent};
+use crate::store::state::event::{HoldDecided, HoldExtended, Intended, Settled, StoreEvent};
 use crate::store::state::hold::{self, Hold, OperatorDecision};
 use crate::store::state::settlement::{Charge, Evidence};
 use jiff::Timestamp;
@@ -70,6 +70,12 @@ impl History {
                     fields: said_fields(decided),
                 }
             }
+            StoreEvent::Extended(extended) => HistoryStep {
+                seq,
+                at: extended.at,
+                words: extended_words(extended),
+                fields: json!({ "event": "extended", "who": extended.who, "approve_by": time(extended.approve_by) }),
+            },
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)
@@ -233,6 +239,11 @@ fn asked_fields(hold: &Hold) -> Value {
     })
 }
 
+fn extended_words(extended: &HoldExtended) -> String {
+    let (who, until) = (&extended.who, time(extended.approve_by));
+    format!("given more time by the operator {who}: it can be decided until {until}")
+}
+
 fn said(decided: &HoldDecided) -> String {
     let OperatorDecision {
         who, allow, why, ..
@@ -248,9 +259,15 @@ fn said(decided: &HoldDecided) -> String {
 
 fn said_fields(decided: &HoldDecided) -> Value {
     let OperatorDecision {
-        who, allow, why, ..
+        who,
+        allow,
+        why,
+        surface,
+        ..
     } = &decided.decision;
-    json!({ "event": "decided", "who": who, "allow": allow, "why": why, "state": decided.phase.word() })
+    json!({
+        "event": "decided", "who": who, "allow": allow, "why": why, "surface": surface, "state": decided.phase.word(),
+    })
 }
 
 fn ended(settled: &Settled) -> String {

@@ -121,6 +121,7 @@ impl LedgerShowArgs {
             StoreEvent::Settled(settled) => settled.action.to_string(),
             StoreEvent::Held(held) => held.hold.id.to_string(),
             StoreEvent::Decided(decided) => decided.id.to_string(),
+            StoreEvent::Extended(extended) => extended.id.to_string(),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)
@@ -257,6 +258,7 @@ impl Story {
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
             | StoreEvent::Decided(_)
+            | StoreEvent::Extended(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return;

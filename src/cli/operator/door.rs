@@ -3,13 +3,15 @@
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -72,11 +74,48 @@ pub(super) async fn ask(
     Ok(Err(format!("{error}{hint}")))
 }
 
+/// Reads the events of the stream at `path`, and says `()` for each, until it ends, or nobody listens
+/// any more.
+pub(super) async fn listen(
+    address: SocketAddr,
+    token: Option<String>,
+    path: &'static str,
+    heard: mpsc::Sender<()>,
+) {
+    let Ok(answer) = send(address, token.as_deref(), DoorRequest::get(path)).await else {
+        return;
+    };
+    let (is_stream, mut body) = (answer.status() == StatusCode::OK, answer.into_body());
+    while is_stream && let Some(Ok(frame)) = body.frame().await {
+        let told = frame.data_ref().is_some_and(|part| !part.starts_with(b":"));
+        if told && heard.send(()).await.is_err() {
+            return;
+        }
+    }
+}
+
 async fn exchange(
     address: SocketAddr,
     token: Option<&str>,
-    DoorRequest { method, path, body }: DoorRequest,
+    request: DoorRequest,
 ) -> anyhow::Result<(StatusCode, Text)> {
+    let answer = send(address, token, request).await?;
+    let status = answer.status();
+    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+        .collect()
+        .await
+    {
+        Ok(body) => body.to_bytes(),
+        Err(error) => bail!("the answer cannot be read: {error}"),
+    };
+    Ok((status, Text::read(bytes, &SERVER_JSON_LIMITS)?))
+}
+
+async fn send(
+    address: SocketAddr,
+    token: Option<&str>,
+    DoorRequest { method, path, body }: DoorRequest,
+) -> anyhow::Result<Response<Incoming>> {
     let near = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -92,16 +131,6 @@ async fn exchange(
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
     let connections = Client::builder(TokioExecutor::new()).build_http();
-    let answer = connections
-        .request(request.body(Full::new(body.bytes()))?)
-        .await?;
-    let status = answer.status();
-    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
-        .collect()
-        .await
-    {
-        Ok(body) => body.to_bytes(),
-        Err(error) => bail!("the answer cannot be read: {error}"),
-    };
-    Ok((status, Text::read(bytes, &SERVER_JSON_LIMITS)?))
+    let answer = connections.request(request.body(Full::new(body.bytes()))?);
+    Ok(answer.await?)
 }

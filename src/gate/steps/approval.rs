@@ -285,6 +285,8 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         policy: policy.written.clone(),
         bound_to: Some(policy.bound_to(&tool.name).to_string()),
         over: None,
+        because: None,
+        left: None,
         schema_hash: tool.hash.clone(),
     }
 }

@@ -13,6 +13,7 @@ fn said(who: &str, allow: bool) -> DecisionRequest {
         roles: vec!["approver".to_owned()],
         allow,
         why: " looked at it ".to_owned(),
+        surface: None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::claims::StoreError;
+use crate::store::hold_news::HoldFeed;
 use crate::store::journal::{Extent, Item, Journal, Ticket};
 use crate::store::results::Results;
 use crate::store::sent_flags::SentFlags;
@@ -40,6 +41,7 @@ pub(super) struct EmbeddedInner {
     pub(super) results: Results,
     pub(super) marks: SentFlags,
     pub(super) waiters: Waiters,
+    pub(super) feed: HoldFeed,
     pub(super) time: Time,
     pub(super) pace: IndexerPace,
     /// How long closed segments of the journal are kept, and where they go; none: nothing is

@@ -2,6 +2,7 @@
 //! made anew.
 
 use super::super::claims::StoreError;
+use super::super::hold_news::HoldFeed;
 use super::super::journal::Journal;
 use super::super::results::Results;
 use super::super::sent_flags::SentFlags;
@@ -72,6 +73,7 @@ pub(super) fn open(
         results,
         marks,
         waiters: Waiters::default(),
+        feed: HoldFeed::default(),
         time,
         pace: IndexerPace::default(),
         keeping,

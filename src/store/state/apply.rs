@@ -3,7 +3,8 @@
 use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
 use super::event::{
-    BudgetReserved, BudgetSettled, Carried, HoldDecided, Intended, Settled, StoreEvent, TaskAct,
+    BudgetReserved, BudgetSettled, Carried, HoldDecided, HoldExtended, Intended, Settled,
+    StoreEvent, TaskAct,
 };
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
@@ -64,6 +65,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
         StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
         StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
+        StoreEvent::Extended(more) => view.hold.iter_mut().for_each(|hold| hold.extend(more)),
         StoreEvent::Noted(_) => {}
         StoreEvent::Fenced { token, at, .. } => {
             view.session = Some(SessionFence::holding(view.session.as_ref(), *token, *at));
@@ -302,6 +304,14 @@ impl Hold {
         if self.id == decided.id {
             self.decisions.push(decided.decision.clone());
             self.phase = decided.phase.clone();
+        }
+    }
+
+    /// Takes in the time that an operator gave, if this hold was meant.
+    fn extend(&mut self, more: &HoldExtended) {
+        if self.id == more.id {
+            self.extended_by = Some(more.who.clone());
+            self.approve_by = more.approve_by;
         }
     }
 }

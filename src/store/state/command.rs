@@ -38,6 +38,8 @@ pub enum StoreCommand {
     Hold(Box<HoldRequest>),
     /// An operator's word on a held call.
     Decide(Decide),
+    /// An operator gives a held call more time.
+    Extend(ExtendHold),
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -249,6 +251,21 @@ pub struct Decide {
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
+    /// Where it is said.
+    pub surface: Option<String>,
+}
+
+/// An operator gives a held call as much time again as it had.
+#[derive(Debug, Clone)]
+pub struct ExtendHold {
+    /// The key under which it is held.
+    pub key: Digest,
+    /// The hold that is meant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// The operator's roles.
+    pub roles: Vec<String>,
 }
 
 impl Spend {
@@ -309,8 +326,8 @@ impl StoreCommand {
                 hold: Some(ask.key),
                 ..StoreKeys::default()
             },
-            Self::Decide(decide) => StoreKeys {
-                hold: Some(decide.key),
+            Self::Decide(Decide { key, .. }) | Self::Extend(ExtendHold { key, .. }) => StoreKeys {
+                hold: Some(*key),
                 ..StoreKeys::default()
             },
             Self::Fence { session, .. } => StoreKeys {

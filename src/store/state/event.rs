@@ -71,6 +71,8 @@ pub enum StoreEvent {
     Held(Box<CallHeld>),
     /// An operator decided on a held call.
     Decided(HoldDecided),
+    /// An operator gave a held call more time.
+    Extended(HoldExtended),
     /// What was known when the events that made it were dropped.
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
@@ -196,6 +198,21 @@ pub struct HoldDecided {
     pub decision: OperatorDecision,
     /// What came of it.
     pub phase: hold::HoldPhase,
+}
+
+/// An operator gave a held call more time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldExtended {
+    /// The key under which the call is held.
+    pub key: Digest,
+    /// The hold that was meant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// Nobody can decide from then on.
+    pub approve_by: Millis,
+    /// When.
+    pub at: Millis,
 }
 
 /// A claim begins.
@@ -418,12 +435,12 @@ impl StoreEvent {
                 hold: Some(held.key),
                 ..StoreKeys::default()
             },
-            Self::Decided(HoldDecided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => {
-                StoreKeys {
-                    hold: Some(*key),
-                    ..StoreKeys::default()
-                }
-            }
+            Self::Decided(HoldDecided { key, .. })
+            | Self::Extended(HoldExtended { key, .. })
+            | Self::Carried(Carried::Hold(key, _)) => StoreKeys {
+                hold: Some(*key),
+                ..StoreKeys::default()
+            },
             Self::Noted(_) => StoreKeys::default(),
         }
     }
@@ -444,6 +461,7 @@ impl StoreEvent {
             Self::Carried(Carried::Hold(_, hold)) => hold.changed(),
             Self::Held(held) => held.hold.asked,
             Self::Decided(decided) => decided.decision.at,
+            Self::Extended(extended) => extended.at,
             Self::Noted(noted) => noted.at,
         }
     }
@@ -466,6 +484,7 @@ impl StoreEvent {
             | Self::Steered(_)
             | Self::Fenced { .. }
             | Self::Decided(_)
+            | Self::Extended(_)
             | Self::Carried(_)
             | Self::Noted(_) => None,
         };
@@ -489,6 +508,7 @@ impl StoreEvent {
             | Self::Steered(_)
             | Self::Fenced { .. }
             | Self::Decided(_)
+            | Self::Extended(_)
             | Self::Carried(_)
             | Self::Noted(_) => {}
         }

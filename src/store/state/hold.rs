@@ -42,6 +42,9 @@ pub struct Hold {
     /// What was said, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub decisions: Vec<OperatorDecision>,
+    /// The operator who gave it more time, which one may, once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub extended_by: Option<String>,
     /// What came of it.
     pub phase: HoldPhase,
 }
@@ -100,6 +103,12 @@ pub struct HoldQuestion {
     /// The limit of its task's budget that it goes over, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<String>,
+    /// Why a person is asked, and where that is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub because: Option<String>,
+    /// What was left of its task's budget when it asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left: Option<String>,
     /// Version of the policy it was judged under.
     pub policy: String,
     /// What of the policy it is bound to, in hex; none in records from before it was bound to its
@@ -127,6 +136,9 @@ pub struct OperatorDecision {
     pub allow: bool,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
     pub why: String,
+    /// Where it was said: `page` or `api`; none in records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub surface: Option<String>,
     /// When.
     pub at: Millis,
 }
@@ -281,6 +293,12 @@ impl Hold {
         } else {
             self.decided()
         }
+    }
+
+    /// Whether an operator of this name with these roles may decide about it.
+    pub fn is_decided_by(&self, who: &str, roles: &[String]) -> bool {
+        let is_itself = self.question.is_asked_by(who) && !self.self_approval;
+        !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
 
     /// The operators who have allowed it.

@@ -1,7 +1,7 @@
 //! What a question and an operator's word make of a held call (guarantees §7).
 
-use super::command::{Decide, HoldBounds, HoldRequest};
-use super::event::{CallHeld, HoldDecided};
+use super::command::{Decide, ExtendHold, HoldBounds, HoldRequest};
+use super::event::{CallHeld, HoldDecided, HoldExtended};
 use super::hold::{
     Hold, HoldBound, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
 };
@@ -38,6 +38,7 @@ pub(super) fn open_hold(
         self_approval: ask.self_approval,
         question: ask.question.clone(),
         decisions: Vec::new(),
+        extended_by: None,
         phase: HoldPhase::Pending,
     };
     Ok(CallHeld { key: ask.key, hold })
@@ -61,8 +62,7 @@ pub(super) fn decided(
             return Err(Undecided::Gone);
         }
     };
-    let is_itself = hold.question.is_asked_by(&decide.who) && !hold.self_approval;
-    if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
+    if !hold.is_decided_by(&decide.who, &decide.roles) {
         return Err(Undecided::NotYours);
     }
     if let Some(allowed) = already {
@@ -93,6 +93,7 @@ pub(super) fn decided(
         who,
         allow,
         why,
+        surface,
         ..
     } = decide.clone();
     Ok(HoldDecided {
@@ -102,8 +103,40 @@ pub(super) fn decided(
             who,
             allow,
             why,
+            surface,
             at: now,
         },
         phase,
+    })
+}
+
+/// Gives `hold` as much time again as it had, once.
+pub(super) fn extended(
+    extend: &ExtendHold,
+    hold: Option<&Hold>,
+    now: Millis,
+) -> Result<HoldExtended, Undecided> {
+    let hold = hold
+        .filter(|hold| hold.id == extend.id && hold.is_waiting(now))
+        .ok_or(Undecided::Gone)?;
+    let ExtendHold {
+        key,
+        id,
+        who,
+        roles,
+    } = extend.clone();
+    if !hold.is_decided_by(&who, &roles) {
+        return Err(Undecided::NotYours);
+    }
+    if hold.extended_by.is_some() {
+        return Err(Undecided::Same);
+    }
+    let had = hold.approve_by.saturating_sub(hold.asked);
+    Ok(HoldExtended {
+        key,
+        id,
+        who,
+        approve_by: hold.approve_by.saturating_add(had),
+        at: now,
     })
 }

@@ -98,6 +98,8 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             answers: None,
             beside: None,
             over: None,
+            because: None,
+            left: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),
@@ -128,6 +130,7 @@ pub(in crate::store) fn word(ask: &HoldRequest, who: &str, allow: bool) -> Decid
         roles,
         allow,
         why: "because".to_owned(),
+        surface: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::ids::ActionId;
 use crate::model::ids::ToolName;
 use crate::model::task::TaskOrigin;
 use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::hold_news::HoldNews;
 use crate::store::memory::MemoryStore;
 use crate::store::read_counts::{MAX_COUNTED_TASKS, ReadCounts, Reader};
 use crate::store::state::StoreKeys;
@@ -24,6 +25,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::broadcast;
 
 /// A store that writes nothing while it is full.
 struct FullAtWill {
@@ -83,6 +85,14 @@ impl Store for FullAtWill {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         self.within.find_hold(id).await
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.within.past_holds(most).await
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.within.look_on()
     }
 
     async fn tasks(

@@ -6,6 +6,7 @@ use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::hold_news::HoldNews;
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 
 /// What outlives a process.
 #[derive(Debug)]
@@ -338,6 +340,16 @@ impl Store for SimulatedStore {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        let now = self.now();
+        Ok(self.table.lock().past_holds(Vec::new(), now, most))
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        // Nobody looks on in a simulation.
+        broadcast::Sender::new(1).subscribe()
     }
 
     async fn tasks(

@@ -4,6 +4,7 @@ use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::hold_news::HoldNews;
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc;
+use tokio::sync::broadcast;
 
 /// The store within.
 pub(crate) struct Waited(pub(crate) Arc<dyn Store>);
@@ -67,6 +69,14 @@ impl Store for Waited {
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         self.0.find_hold(id).await
+    }
+
+    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.0.past_holds(most).await
+    }
+
+    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.0.look_on()
     }
 
     async fn tasks(

@@ -140,6 +140,7 @@ impl SimulatedWorld {
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
+                | StoreEvent::Extended(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_) => {}
             }

@@ -59,6 +59,7 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
             who,
             allow,
             why,
+            surface: allow.then(|| "page".to_owned()),
             at,
         };
         let phase = hold::HoldPhase::Used {

@@ -1,0 +1,60 @@
+//! An operator's word on a held call, whichever way it comes: judged by who may see the call, and by
+//! what that operator was shown.
+
+use super::seen;
+use crate::admin::OperatorsDoor;
+use crate::admin::operators::OperatorIdentity;
+use crate::model::ids::ActionId;
+use crate::store::approvals::{DecisionError, DecisionOutcome, DecisionRequest, decide, show};
+
+/// What an operator says, and how.
+#[derive(Debug, Clone)]
+pub(in crate::admin) struct Said {
+    /// Is it allowed? Otherwise denied.
+    pub allow: bool,
+    /// The operator's reason.
+    pub why: String,
+    /// What names the card that the operator was shown, where they say so.
+    pub shown: Option<String>,
+    /// Where it was said: `page` or `api`.
+    pub surface: &'static str,
+}
+
+/// Counts the word of `known` on the held call `id`.
+pub(in crate::admin) async fn say(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    id: ActionId,
+    said: Said,
+) -> Result<DecisionOutcome, DecisionError> {
+    let (store, void) = (&*door.switches.store, &*door.switches.void);
+    let hold = show(store, void, id).await?;
+    // Who may not see it is not told that it is there.
+    let hold = hold
+        .and_then(|hold| seen(&door.operators, hold, known))
+        .ok_or(DecisionError::Gone(id))?;
+    let is_as_shown = said.shown.as_ref().is_none_or(|shown| *shown == hold.shown);
+    if !is_as_shown && hold.state == "pending" {
+        return Err(DecisionError::Changed);
+    }
+    let Said {
+        allow,
+        why,
+        surface,
+        ..
+    } = said;
+    let request = DecisionRequest {
+        who: known.name.clone(),
+        roles: known.roles.clone(),
+        allow,
+        why,
+        surface: Some(surface.to_owned()),
+    };
+    let came = decide(store, void, id, request).await?;
+    door.switches.recount.notify_one();
+    if let Some(waited) = came.waited {
+        let word = if allow { "allow" } else { "deny" };
+        door.switches.metrics.decided(word, waited);
+    }
+    Ok(came)
+}

@@ -1,0 +1,138 @@
+//! A held call as a person has to see it to decide in ten seconds: what happens, with which
+//! arguments, for whom, why it is asked, and what can be done about it. The words are the
+//! contract's; what the agent says is shown as what it is, values and names that are quoted.
+
+use super::effect::Effect;
+use super::visible::VisibleText;
+use crate::admin::operators::{OperatorIdentity, Operators};
+use crate::mcp::pretty::pretty;
+use crate::store::approvals::OpenHold;
+use serde_json::Value;
+
+/// Letters of a value that are shown at once; the rest is behind a fold, with how long it is.
+const SHOWN_VALUE_CHARS: usize = 240;
+
+/// A held call on its page.
+#[derive(Debug)]
+pub(super) struct ApprovalCard {
+    /// As operators read it elsewhere.
+    pub hold: OpenHold,
+    /// What kind of thing happens.
+    pub effect: Effect,
+    /// The name of the tool, without its server's.
+    pub tool: VisibleText,
+    /// The server's.
+    pub server: VisibleText,
+    /// All arguments.
+    pub arguments: Vec<ArgumentRow>,
+    /// What else travels, by what it is.
+    pub beside: Vec<ArgumentRow>,
+    /// Whether the arguments are for who asks to see.
+    pub is_open: bool,
+    /// Whether who asks may decide.
+    pub may_decide: bool,
+}
+
+/// An argument, or what travels with it.
+#[derive(Debug)]
+pub(super) struct ArgumentRow {
+    /// Its name.
+    pub name: VisibleText,
+    /// `text`, `number`, …
+    pub kind: &'static str,
+    /// Its value, or how it begins.
+    pub value: VisibleText,
+    /// All of it, where that is more.
+    pub whole: Option<LongValue>,
+}
+
+/// A value that does not fit its row.
+#[derive(Debug)]
+pub(super) struct LongValue {
+    /// Its letters.
+    pub chars: usize,
+    /// All of it.
+    pub text: VisibleText,
+}
+
+impl ApprovalCard {
+    /// The card of `hold` for `known`, who may see it.
+    pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, operators: &Operators) -> Self {
+        let may_decide = hold.state == "pending" && hold.is_decided_by(&known.name, &known.roles);
+        let is_open = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
+        let (server, tool) = hold.tool.split_once("__").unwrap_or(("", &hold.tool));
+        let answers = hold
+            .answers
+            .iter()
+            .map(|value| ("answers to the tool server", value));
+        let more = hold
+            .beside
+            .iter()
+            .map(|value| ("beside the arguments", value));
+        Self {
+            effect: Effect::of(&hold.actions, hold.irreversible),
+            tool: VisibleText::of(tool),
+            server: VisibleText::of(server),
+            arguments: hold.arguments.as_ref().map(rows).unwrap_or_default(),
+            beside: answers
+                .chain(more)
+                .map(|(name, value)| row(name, value))
+                .collect(),
+            is_open,
+            may_decide,
+            hold,
+        }
+    }
+
+    /// Whether `known` has allowed it already.
+    pub(super) fn is_allowed_by(&self, known: &str) -> bool {
+        self.hold.allowed_by.iter().any(|name| name == known)
+    }
+
+    /// What happens once it is allowed, and whether that can be undone.
+    pub(super) fn consequence(&self) -> String {
+        let undone = match &self.hold.undo {
+            _ if self.hold.irreversible => "It cannot be undone.".to_owned(),
+            Some(how) => format!("It can be undone: {how}."),
+            None => "The contract says nothing of undoing it.".to_owned(),
+        };
+        format!(
+            "Runs once, exactly as shown, within {} s of the last word that is needed. {undone}",
+            self.hold.execute_within
+        )
+    }
+}
+
+/// One row for each argument.
+fn rows(arguments: &Value) -> Vec<ArgumentRow> {
+    match arguments.as_object() {
+        Some(members) => members
+            .iter()
+            .map(|(name, value)| row(name, value))
+            .collect(),
+        None => vec![row("arguments", arguments)],
+    }
+}
+
+fn row(name: &str, value: &Value) -> ArgumentRow {
+    let (kind, text) = match value {
+        Value::String(text) => ("text", text.clone()),
+        Value::Number(number) => ("number", number.to_string()),
+        Value::Bool(_) => ("yes or no", value.to_string()),
+        Value::Null => ("nothing", "null".to_owned()),
+        Value::Array(_) => ("list", pretty(value)),
+        Value::Object(_) => ("object", pretty(value)),
+    };
+    let chars = text.chars().count();
+    let is_long = chars > SHOWN_VALUE_CHARS;
+    let head: String = text.chars().take(SHOWN_VALUE_CHARS).collect();
+    ArgumentRow {
+        name: VisibleText::of(name),
+        kind,
+        value: VisibleText::of(&head),
+        whole: is_long.then(|| LongValue {
+            chars,
+            text: VisibleText::of(&text),
+        }),
+    }
+}

@@ -1,0 +1,223 @@
+//! The page of one held call, and what an operator says there. What is said counts for what was shown
+//! only: where that has changed meanwhile, the new card is the answer.
+
+use super::card::ApprovalCard;
+use super::form::{FormFields, SignedForm};
+use super::frame::{PageFrame, PageNote};
+use super::page;
+use super::past::PastCall;
+use super::sign_in::SignIn;
+use super::visible::VisibleText;
+use crate::admin::OperatorsDoor;
+use crate::admin::approvals::words::{Said, say};
+use crate::admin::approvals::{seen, status_of};
+use crate::model::ids::ActionId;
+use crate::store::approvals::{DecisionError, OpenHold, extend, past_holds, show};
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::get;
+use std::sync::Arc;
+
+/// Like calls on a card.
+const MAX_LIKE_CALLS: usize = 3;
+/// Decided calls among which like ones are looked for.
+const MAX_PAST_SEARCHED: usize = 1000;
+
+#[derive(Template)]
+#[template(path = "card.html")]
+struct CardPage<'a> {
+    frame: PageFrame<'a>,
+    card: ApprovalCard,
+    facts: Vec<Fact>,
+    past: Vec<PastCall>,
+    is_confirming: bool,
+}
+
+#[derive(Template)]
+#[template(path = "words.html")]
+struct WordsPage<'a> {
+    frame: PageFrame<'a>,
+    words: &'a str,
+}
+
+/// Something that is known of a call, in a word or two.
+struct Fact {
+    name: &'static str,
+    value: VisibleText,
+}
+
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
+    Router::new().route("/approvals/{id}", get(one).post(said))
+}
+
+async fn one(
+    sign_in: SignIn,
+    Path(id): Path<String>,
+    State(door): State<Arc<OperatorsDoor>>,
+    uri: Uri,
+) -> Response {
+    let query = FormFields::read(uri.query().unwrap_or_default().as_bytes());
+    let is_confirming = query.first("confirm") == "1";
+    card(&door, &sign_in, &id, StatusCode::OK, None, is_confirming).await
+}
+
+async fn said(
+    Path(id): Path<String>,
+    State(door): State<Arc<OperatorsDoor>>,
+    SignedForm { sign_in, fields }: SignedForm,
+) -> Response {
+    let (status, note) = match counted(&door, &sign_in, &id, &fields).await {
+        Ok(words) => (StatusCode::OK, PageNote::good(words)),
+        Err((status, words)) => (status, PageNote::bad(words)),
+    };
+    card(&door, &sign_in, &id, status, Some(note), false).await
+}
+
+/// What came of the form, or why nothing did.
+async fn counted(
+    door: &OperatorsDoor,
+    sign_in: &SignIn,
+    id: &str,
+    fields: &FormFields,
+) -> Result<String, (StatusCode, String)> {
+    let unknown = || (StatusCode::NOT_FOUND, "There is no such call.".to_owned());
+    let id = id.parse::<ActionId>().map_err(|_| unknown())?;
+    let refused = |why: DecisionError| (status_of(&why), format!("Nothing was done: {why}."));
+    let known = &sign_in.operator;
+    let store = &*door.switches.store;
+    match fields.first("decision") {
+        "extend" => {
+            let (who, roles) = (known.name.clone(), known.roles.clone());
+            let until = extend(store, id, who, roles).await.map_err(refused)?;
+            Ok(format!("It can be decided until {until} now."))
+        }
+        word @ ("allow" | "deny") => {
+            let allow = word == "allow";
+            let why = fields.why();
+            let why = if why.is_empty() && allow {
+                "seen on the page".to_owned()
+            } else {
+                why
+            };
+            let said = Said {
+                allow,
+                why,
+                shown: Some(fields.first("shown").to_owned()),
+                surface: "page",
+            };
+            let came = say(door, known, id, said).await.map_err(refused)?;
+            Ok(match (came.changed, came.state.as_str()) {
+                (false, state) => format!("That was said already: it is {state}."),
+                (true, "allowed") => {
+                    "Allowed: the agent's call runs once, exactly as shown.".to_owned()
+                }
+                (true, "pending") => "Allowed: more operators have to allow it.".to_owned(),
+                (true, _) => "Denied: it did not run, and its agent is told why.".to_owned(),
+            })
+        }
+        _ => Err((
+            StatusCode::BAD_REQUEST,
+            "Nothing was done: say whether you allow or deny it.".to_owned(),
+        )),
+    }
+}
+
+/// The card of the call as it is now.
+async fn card(
+    door: &OperatorsDoor,
+    sign_in: &SignIn,
+    id: &str,
+    status: StatusCode,
+    note: Option<PageNote>,
+    is_confirming: bool,
+) -> Response {
+    let known = &sign_in.operator;
+    let (store, void) = (&*door.switches.store, &*door.switches.void);
+    let found = match id.parse::<ActionId>() {
+        Ok(id) => show(store, void, id).await,
+        Err(_) => Ok(None),
+    };
+    let mut frame = PageFrame::of(sign_in, "approvals", "A call that waits");
+    frame.note = note;
+    let seen_hold = found.map(|hold| hold.and_then(|hold| seen(&door.operators, hold, known)));
+    let hold = match seen_hold {
+        Ok(Some(hold)) => hold,
+        Ok(None) => {
+            // Who may not see it is not told that it is there.
+            let words = "It is over, or there is no such call, or it is for others to decide.";
+            frame.title = "Nothing to decide here";
+            return page(StatusCode::NOT_FOUND, &WordsPage { frame, words });
+        }
+        Err(error) => {
+            let words = format!("The store cannot be read: {error}");
+            return page(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &WordsPage {
+                    frame,
+                    words: &words,
+                },
+            );
+        }
+    };
+    let past = past_holds(store, void, MAX_PAST_SEARCHED)
+        .await
+        .unwrap_or_default();
+    let like = past.iter().filter(|one| {
+        one.tool == hold.tool
+            && one.agent == hold.agent
+            && one.tenant == hold.tenant
+            && one.id != hold.id
+    });
+    let past = like.take(MAX_LIKE_CALLS).map(PastCall::of).collect();
+    let shown = CardPage {
+        facts: facts(&hold),
+        card: ApprovalCard::of(hold, known, &door.operators),
+        frame,
+        past,
+        is_confirming,
+    };
+    page(status, &shown)
+}
+
+/// Who asks, on whose behalf, and why a person is asked.
+fn facts(hold: &OpenHold) -> Vec<Fact> {
+    let not_bound = |text: &Option<String>| text.as_ref().map(|text| format!("{text} (not bound)"));
+    let roles = (!hold.caller_roles.is_empty()).then(|| hold.caller_roles.join(", "));
+    let known = [
+        ("Agent", Some(hold.agent.clone())),
+        ("For the user", hold.user.clone()),
+        ("Tenant", hold.tenant.clone()),
+        ("Agent's roles", not_bound(&roles)),
+        ("Session", not_bound(&hold.session)),
+        ("Task", not_bound(&hold.task)),
+        ("Why a person is asked", hold.because.clone()),
+        ("Left of its budget", hold.left.clone()),
+        ("Changes", hold.writes.clone()),
+        ("Asked", Some(hold.asked.clone())),
+        (
+            "Who decides",
+            Some(format!(
+                "{} with one of the roles {}",
+                hold.needed,
+                hold.roles.join(", ")
+            )),
+        ),
+        ("Ran as", hold.used_by.clone()),
+        ("Policy", Some(hold.policy.clone())),
+        ("Id", Some(hold.id.clone())),
+        ("VisibleText as", Some(hold.shown.clone())),
+    ];
+    let known = known
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let facts = known.filter(|(_, value)| !value.is_empty());
+    facts
+        .map(|(name, value)| Fact {
+            name,
+            value: VisibleText::of(&value),
+        })
+        .collect()
+}

@@ -1,0 +1,129 @@
+//! What happens to held calls, as it happens: server-sent events for the pages, and for programs with a
+//! token. An event names the call and how it stands, and nothing of what it says; who wants more looks.
+
+use super::sign_in::SignIn;
+use crate::admin::OperatorsDoor;
+use crate::admin::operators::OperatorIdentity;
+use crate::model::clock::Clock;
+use crate::store::hold_news::HoldNews;
+use crate::store::operator::time;
+use crate::store::state::hold::HoldPhase;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::stream;
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::watch;
+
+/// How often a line is sent where nothing happens, so that what lies between keeps the stream open.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// After which time a browser asks again whose stream broke.
+const RETRY_MS: u32 = 500;
+
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
+    Router::new()
+        .route("/approvals/events", get(of_page))
+        .route("/api/approvals/events", get(of_program))
+}
+
+async fn of_page(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>) -> Response {
+    let until = sign_in.until;
+    events(&door, sign_in.operator, Some(until))
+}
+
+async fn of_program(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
+    events(&door, known, None)
+}
+
+/// One who looks on.
+struct OnLooker {
+    known: OperatorIdentity,
+    audits: bool,
+    news: Receiver<HoldNews>,
+    policies: watch::Receiver<u64>,
+    /// When the sign-in ends, on the steady clock, if it does.
+    until: Option<Duration>,
+    /// Events so far.
+    count: u64,
+}
+
+fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<Duration>) -> Response {
+    let mut policies = door.switches.policies.clone();
+    policies.mark_unchanged();
+    let looks_on = OnLooker {
+        audits: door.operators.audits(&known),
+        known,
+        news: door.switches.store.look_on(),
+        policies,
+        until,
+        count: 0,
+    };
+    let hello = format!("retry: {RETRY_MS}\n: what happens to held calls\n\n");
+    let hello = stream::iter([Ok::<_, Infallible>(Bytes::from(hello))]);
+    let told = stream::unfold(looks_on, async |mut looks_on| {
+        let told = looks_on.next().await?;
+        Some((Ok(Bytes::from(told)), looks_on))
+    });
+    let body = Body::from_stream(futures_util::StreamExt::chain(hello, Box::pin(told)));
+    let kind = HeaderValue::from_static("text/event-stream");
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+impl OnLooker {
+    /// The next event, or a line that says that there is none; none when nobody may look on any more.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if self.until.is_some_and(|until| Clock.steady() >= until) {
+                return None;
+            }
+            tokio::select! {
+                news = self.news.recv() => match news {
+                    Ok(news) if self.may_see(&news) => return Some(self.event(&news)),
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return Some(self.say("missed", &json!({}))),
+                    Err(RecvError::Closed) => return None,
+                },
+                changed = self.policies.changed() => {
+                    changed.ok()?;
+                    return Some(self.say("policy", &json!({})));
+                }
+                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => return Some(": nothing\n\n".to_owned()),
+            }
+        }
+    }
+
+    fn may_see(&self, news: &HoldNews) -> bool {
+        self.audits
+            || self
+                .known
+                .roles
+                .iter()
+                .any(|role| news.roles.contains(role))
+    }
+
+    fn event(&mut self, news: &HoldNews) -> String {
+        let name = match news.phase {
+            _ if news.is_new => "requested",
+            HoldPhase::Pending => "changed",
+            HoldPhase::Allowed | HoldPhase::Denied => "resolved",
+            HoldPhase::Used { .. } => "used",
+        };
+        let about = json!({
+            "id": news.id, "state": news.phase.word(), "tool": news.tool, "agent": news.agent,
+            "approve_by": time(news.approve_by),
+        });
+        self.say(name, &about)
+    }
+
+    fn say(&mut self, name: &str, about: &serde_json::Value) -> String {
+        self.count += 1;
+        format!("id: {}\nevent: {name}\ndata: {about}\n\n", self.count)
+    }
+}

@@ -1,0 +1,169 @@
+//! Operators who have signed in on the pages: a token is shown once, and a cookie stands for it, for
+//! eight hours at most. Kept in memory only, so that a token which the configuration does not name
+//! any more opens nothing: a restart, which alone takes tokens away, ends every sign-in.
+
+use crate::admin::identity::OperatorIdentity;
+use crate::model::clock::Clock;
+use crate::model::hex::hex;
+use axum::http::{HeaderMap, header};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+
+/// How long a cookie stands for a token.
+pub(in crate::admin) const SIGN_IN_DURATION: Duration = Duration::from_hours(8);
+/// The cookie's name.
+pub(in crate::admin) const COOKIE_NAME: &str = "toolgate_operator";
+/// Sign-ins at once of one operator; the oldest gives way.
+const MAX_SIGN_INS_OF_ONE: usize = 32;
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 32;
+
+/// All who have signed in, by SHA-256 of what their cookie says.
+#[derive(Debug, Default)]
+pub(in crate::admin) struct SignIns {
+    known: Mutex<HashMap<[u8; 32], SignIn>>,
+    clock: Clock,
+}
+
+/// One who has.
+#[derive(Debug, Clone)]
+pub(in crate::admin) struct SignIn {
+    /// Who.
+    pub operator: OperatorIdentity,
+    /// Each form has to bring it, so that no other page can send one.
+    pub form_secret: String,
+    /// Until when, on the steady clock.
+    pub until: Duration,
+}
+
+impl SignIns {
+    /// Signs `operator` in; the value of the cookie, or none when the system has no random bytes.
+    pub(in crate::admin) fn begin(&self, operator: OperatorIdentity) -> Option<String> {
+        let (cookie, form_secret) = (secret()?, secret()?);
+        let until = self.clock.steady() + SIGN_IN_DURATION;
+        let mut known = self.known.lock();
+        known.retain(|_, one| self.is_in_force(one));
+        let theirs = known
+            .iter()
+            .filter(|(_, one)| one.operator.name == operator.name);
+        if theirs.clone().count() >= MAX_SIGN_INS_OF_ONE {
+            let oldest = theirs.min_by_key(|(_, one)| one.until).map(|(key, _)| *key);
+            oldest.and_then(|key| known.remove(&key));
+        }
+        let one = SignIn {
+            operator,
+            form_secret,
+            until,
+        };
+        known.insert(hash(&cookie), one);
+        Some(cookie)
+    }
+
+    /// The operator who asks, if a cookie stands for one.
+    pub(in crate::admin) fn of(&self, headers: &HeaderMap) -> Option<SignIn> {
+        let known = self.known.lock();
+        cookies(headers)
+            .filter_map(|cookie| known.get(&hash(cookie)))
+            .find(|one| self.is_in_force(one))
+            .cloned()
+    }
+
+    fn is_in_force(&self, one: &SignIn) -> bool {
+        self.clock.steady() < one.until
+    }
+
+    /// Ends the sign-in of who asks.
+    pub(in crate::admin) fn end(&self, headers: &HeaderMap) {
+        let mut known = self.known.lock();
+        for cookie in cookies(headers) {
+            known.remove(&hash(cookie));
+        }
+    }
+}
+
+impl SignIn {
+    /// Whether `given` is what the forms of this sign-in bring.
+    pub(in crate::admin) fn owns(&self, given: &str) -> bool {
+        self.form_secret.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+/// What cookies of the name say.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let sent = headers.get_all(header::COOKIE).into_iter();
+    let pairs = sent.filter_map(|value| value.to_str().ok());
+    let pairs = pairs.flat_map(|value| value.split(';'));
+    pairs.filter_map(|pair| pair.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+}
+
+fn secret() -> Option<String> {
+    let mut bytes = [0; SECRET_BYTES];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(hex(&bytes))
+}
+
+fn hash(cookie: &str) -> [u8; 32] {
+    Sha256::digest(cookie.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::clock::hands::TestClock;
+
+    fn clocked() -> (&'static TestClock, SignIns) {
+        let clock = TestClock::new();
+        let known = SignIns {
+            clock: clock.clock(),
+            ..SignIns::default()
+        };
+        (clock, known)
+    }
+
+    fn sent(cookie: &str) -> HeaderMap {
+        let value = format!("other=1; {COOKIE_NAME}={cookie}; more=2");
+        HeaderMap::from_iter([(header::COOKIE, value.parse().unwrap())])
+    }
+
+    fn ann() -> OperatorIdentity {
+        OperatorIdentity {
+            name: "ann".to_owned(),
+            roles: vec!["approver".to_owned()],
+        }
+    }
+
+    /// threat-model §3E: a cookie stands for who signed in with it, until they sign out.
+    #[test]
+    fn a_cookie_stands_for_a_token_for_a_while() {
+        let (clock, known) = clocked();
+        let cookie = known.begin(ann()).unwrap();
+        let one = known.of(&sent(&cookie)).unwrap();
+        assert_eq!(one.operator, ann());
+        assert!(one.owns(&one.form_secret) && !one.owns(&cookie) && !one.owns(""));
+        assert!(known.of(&sent("")).is_none() && known.of(&HeaderMap::new()).is_none());
+        known.end(&sent(&cookie));
+        assert!(known.of(&sent(&cookie)).is_none(), "signed out");
+        let cookie = known.begin(ann()).unwrap();
+        clock.pass(SIGN_IN_DURATION);
+        assert!(known.of(&sent(&cookie)).is_none(), "its time is over");
+    }
+
+    #[test]
+    fn the_oldest_sign_in_of_one_gives_way() {
+        let (clock, known) = clocked();
+        let mut cookies = Vec::new();
+        for _ in 0..=MAX_SIGN_INS_OF_ONE {
+            cookies.push(known.begin(ann()).unwrap());
+            clock.pass(Duration::from_secs(1));
+        }
+        assert!(known.of(&sent(&cookies[0])).is_none());
+        assert!(
+            cookies[1..]
+                .iter()
+                .all(|cookie| known.of(&sent(cookie)).is_some())
+        );
+    }
+}

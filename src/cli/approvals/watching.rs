@@ -1,0 +1,321 @@
+//! `toolgate approvals watch`: the calls that wait, as they come, with a key for each word.
+
+use super::keys::{KeyTerminal, typed};
+use super::screen::{ScreenPrompt, screen};
+use super::{Args, path};
+use crate::admin::approvals::{ApprovalList, DecisionReply};
+use crate::cli::configured;
+use crate::cli::ledger::text::json;
+use crate::cli::operator::door::DoorRequest;
+use crate::cli::operator::{self, print};
+use crate::cli::serve::runtime;
+use crate::config::Config;
+use crate::guards::allowlist::ToolPattern;
+use crate::mcp::json::Text;
+use crate::mcp::pretty::plain;
+use crate::model::diagnostic::Problems;
+use crate::store::approvals::OpenHold;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, stdout};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How soon a second `a` has to come.
+const SURE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the screen is drawn anew where nothing happens: times go on.
+const DRAW_INTERVAL: Duration = Duration::from_secs(10);
+/// After which time one asks again where nothing answers.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Clears the screen, and goes to its upper left corner.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+const BELL: &str = "\x07";
+
+/// What is watched, and how it is shown.
+#[derive(Debug, clap::Args)]
+pub(super) struct ApprovalWatchArgs {
+    /// Show calls of this tool only: `server__tool`, or with * for any letters
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Leave once the first call that is seen is decided: with 0 when it was allowed, 1 when it was denied,
+    /// 3 when nobody decided in time
+    #[arg(long)]
+    once: bool,
+    /// One JSON object per line for each call that comes (`requested`) or changes, and no keys
+    #[arg(long)]
+    json: bool,
+}
+
+/// Watches until it is left; the exit code.
+pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> {
+    let config = configured::process(args.config.as_deref())?;
+    let mut problems = Problems::default();
+    let compile = |tool: &String| ToolPattern::compile(tool, &mut problems);
+    let pattern = watch.tool.as_ref().map(compile);
+    anyhow::ensure!(
+        pattern != Some(None),
+        "--tool is a name such as billing__pay, or with * for any letters"
+    );
+    let mut watching = Watching {
+        args,
+        pattern: pattern.flatten(),
+        watch,
+        config: &config,
+        known: BTreeMap::new(),
+        chosen: None,
+        said: String::new(),
+        prompt: ScreenPrompt::Unattended,
+    };
+    runtime()?.block_on(watching.go())
+}
+
+struct Watching<'a> {
+    args: &'a Args,
+    watch: &'a ApprovalWatchArgs,
+    config: &'a Config,
+    /// Which tools are watched; none: all.
+    pattern: Option<ToolPattern>,
+    /// The calls that wait, by their ids.
+    known: BTreeMap<String, OpenHold>,
+    chosen: Option<String>,
+    said: String,
+    prompt: ScreenPrompt,
+}
+
+impl Watching<'_> {
+    async fn go(&mut self) -> anyhow::Result<u8> {
+        let terminal = (!self.watch.json && stdout().is_terminal())
+            .then(KeyTerminal::open)
+            .flatten();
+        // Where nobody types, no key ever comes.
+        let (nobody, mut keys) = mpsc::channel(1);
+        if terminal.is_some() {
+            keys = typed();
+        }
+        if terminal.is_some() {
+            self.prompt = ScreenPrompt::Keys;
+        }
+        // The first look says at once why nothing can be watched.
+        self.look().await?.map_err(anyhow::Error::msg)?;
+        let mut events = self.listen();
+        let _open = nobody;
+        loop {
+            if let Some(code) = self.ended().await? {
+                return Ok(code);
+            }
+            let wait = if self.prompt == ScreenPrompt::Sure {
+                SURE_TIMEOUT
+            } else {
+                DRAW_INTERVAL
+            };
+            let key = tokio::select! {
+                key = keys.recv() => match key {
+                    Some(key) => Some(key),
+                    None => return Ok(0),
+                },
+                event = events.recv() => {
+                    if event.is_none() {
+                        tokio::time::sleep(RETRY_INTERVAL).await;
+                        events = self.listen();
+                    }
+                    None
+                }
+                () = tokio::time::sleep(wait) => None,
+            };
+            match (key, &terminal) {
+                (Some(b'q' | 3 | 4), _) => return Ok(0),
+                (Some(key), Some(terminal)) => self.press(key, terminal, &mut keys).await?,
+                (_, _) => self.prompt = self.calm(),
+            }
+            if let Err(why) = self.look().await? {
+                self.said = why;
+            }
+        }
+    }
+
+    /// Without a question at the end of the screen.
+    fn calm(&self) -> ScreenPrompt {
+        if self.prompt == ScreenPrompt::Unattended {
+            ScreenPrompt::Unattended
+        } else {
+            ScreenPrompt::Keys
+        }
+    }
+
+    /// Something comes each time that a held call changes, until the stream ends.
+    fn listen(&self) -> mpsc::Receiver<()> {
+        self.args.door.listen(self.config, "/api/approvals/events")
+    }
+
+    /// Looks at what waits, and shows it. The inner error: why the door refuses.
+    async fn look(&mut self) -> anyhow::Result<Result<(), String>> {
+        let told = match self.ask(DoorRequest::get("/api/approvals")).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(why)) => return Ok(Err(why)),
+            // A toolgate that starts anew is waited for, once it was seen.
+            Err(error) if !self.known.is_empty() || !self.said.is_empty() => {
+                return Ok(Err(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        let ApprovalList { approvals, .. } = told.parse()?;
+        let fits = |hold: &OpenHold| {
+            self.pattern
+                .as_ref()
+                .is_none_or(|pattern| pattern.matches(&hold.tool))
+        };
+        let holds: Vec<OpenHold> = approvals.into_iter().filter(fits).collect();
+        let mut is_new = false;
+        for hold in &holds {
+            let before = self.known.get(&hold.id);
+            is_new |= before.is_none();
+            if self.watch.json && before != Some(hold) {
+                let event = if before.is_none() {
+                    "requested"
+                } else {
+                    "changed"
+                };
+                let mut line = serde_json::to_value(hold)?;
+                line["event"] = Value::from(event);
+                print(&(json(&line.to_string()) + "\n"))?;
+            }
+        }
+        let gone: Vec<_> = self
+            .known
+            .keys()
+            .filter(|id| !holds.iter().any(|hold| hold.id == **id))
+            .cloned()
+            .collect();
+        for id in gone {
+            self.known.remove(&id);
+            if self.watch.json {
+                print(&(json(&json!({ "event": "over", "id": id }).to_string()) + "\n"))?;
+            }
+        }
+        let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
+        if !self.watch.once && !self.chosen.as_ref().is_some_and(waits) {
+            self.chosen = holds.first().map(|hold| hold.id.clone());
+        }
+        self.chosen = self
+            .chosen
+            .take()
+            .or_else(|| holds.first().map(|hold| hold.id.clone()));
+        self.known
+            .extend(holds.iter().map(|hold| (hold.id.clone(), hold.clone())));
+        if !self.watch.json {
+            let bell = if is_new && self.prompt != ScreenPrompt::Unattended {
+                BELL
+            } else {
+                ""
+            };
+            let clear = if self.prompt == ScreenPrompt::Unattended {
+                ""
+            } else {
+                CLEAR
+            };
+            let drawn = screen(&holds, self.chosen.as_deref(), &self.said, &self.prompt);
+            if is_new || self.prompt != ScreenPrompt::Unattended {
+                print(&format!("{clear}{drawn}{bell}"))?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    async fn press(
+        &mut self,
+        key: u8,
+        terminal: &KeyTerminal,
+        keys: &mut mpsc::Receiver<u8>,
+    ) -> anyhow::Result<()> {
+        let was_sure = self.prompt == ScreenPrompt::Sure;
+        self.prompt = ScreenPrompt::Keys;
+        self.said.clear();
+        let Some(chosen) = self.chosen.clone() else {
+            return Ok(());
+        };
+        match key {
+            b'a' if was_sure => {
+                self.say(&chosen, "allow-once", "seen in the terminal")
+                    .await?
+            }
+            b'a' => self.prompt = ScreenPrompt::Sure,
+            b'd' => {
+                print("why not? the agent reads it (nothing: not denied): ")?;
+                terminal.read_keys(false);
+                let why = line(keys).await;
+                terminal.read_keys(true);
+                if !why.trim().is_empty() {
+                    self.say(&chosen, "deny", why.trim()).await?;
+                }
+            }
+            b's' | b'j' => {
+                let next = self
+                    .known
+                    .range(chosen.clone()..)
+                    .nth(1)
+                    .or(self.known.iter().next());
+                self.chosen = next.map(|(id, _)| id.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says a word on what was shown, and nothing else.
+    async fn say(&mut self, id: &str, decision: &str, why: &str) -> anyhow::Result<()> {
+        let shown = self.known.get(id).map(|hold| hold.shown.clone());
+        let body = json!({ "decision": decision, "why": why, "shown": shown });
+        let request = DoorRequest::post(format!("/api/approvals/{id}"), Text::of(&body));
+        self.said = match self.ask(request).await? {
+            Ok(told) => super::taken(&told.parse::<DecisionReply>()?),
+            Err(why) => format!("nothing was done: {why}"),
+        };
+        Ok(())
+    }
+
+    /// With `--once`: the exit code, once the call is decided or over that was seen first.
+    async fn ended(&mut self) -> anyhow::Result<Option<u8>> {
+        let Some(id) = self.chosen.clone().filter(|_| self.watch.once) else {
+            return Ok(None);
+        };
+        if self
+            .known
+            .get(&id)
+            .is_some_and(|hold| hold.state == "pending")
+        {
+            return Ok(None);
+        }
+        let id = id
+            .parse()
+            .map_err(|_| anyhow::anyhow!("the door names no call"))?;
+        let told = match self
+            .ask(DoorRequest::get(format!("{}/wait", path(id))))
+            .await?
+        {
+            Ok(told) => told.parse()?,
+            Err(why) => return operator::show(Err(why), |()| Ok(String::new())).map(Some),
+        };
+        let text = super::waiting::words(&told);
+        if !self.watch.json {
+            print(&plain(&text).replace("\\n", "\n"))?;
+        }
+        Ok(Some(super::waiting::exit_code(&told)))
+    }
+
+    async fn ask(&self, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
+        let nobody = "no operators' door answers any more; asking again".to_owned();
+        self.args.door.asks(self.config, request, &nobody).await
+    }
+}
+
+/// What is typed up to the end of the line.
+async fn line(keys: &mut mpsc::Receiver<u8>) -> String {
+    let mut line = Vec::new();
+    while let Some(key) = keys.recv().await {
+        if key == b'\n' {
+            break;
+        }
+        line.push(key);
+    }
+    String::from_utf8_lossy(&line).into_owned()
+}

@@ -1,0 +1,88 @@
+//! What happens to held calls, for operators' pages and programs that look on: told to all at once,
+//! without what the calls say. Nothing depends on it: who misses something looks again.
+
+use super::state::Millis;
+use super::state::event::StoreEvent;
+use super::state::hold::{Hold, HoldPhase};
+use crate::model::digest::Digest;
+use crate::model::ids::{ActionId, ToolName};
+use tokio::sync::broadcast;
+
+/// News that one who looks on may be behind; more, and they look at everything anew.
+const MAX_NEWS_BEHIND: usize = 256;
+
+/// A held call, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldNews {
+    /// The approval.
+    pub id: ActionId,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// Who asks.
+    pub agent: String,
+    /// Operators with one of these roles may decide.
+    pub roles: Vec<String>,
+    /// What came of it so far.
+    pub phase: HoldPhase,
+    /// From then on nobody can decide.
+    pub approve_by: Millis,
+    /// Whether it has just been held.
+    pub is_new: bool,
+}
+
+/// Tells what happens to all who look on.
+#[derive(Debug)]
+pub(super) struct HoldFeed(broadcast::Sender<HoldNews>);
+
+impl Default for HoldFeed {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(MAX_NEWS_BEHIND))
+    }
+}
+
+impl HoldFeed {
+    /// One more who looks on, from now.
+    pub(super) fn look_on(&self) -> broadcast::Receiver<HoldNews> {
+        self.0.subscribe()
+    }
+
+    /// Tells of `event`, if it changed a held call that `find` knows.
+    pub(super) fn tell(&self, event: &StoreEvent, find: impl FnOnce(&Digest) -> Option<Hold>) {
+        if self.0.receiver_count() == 0 {
+            return;
+        }
+        let Some(hold) = changed(event).and_then(find) else {
+            return;
+        };
+        // Nobody may look on any more.
+        let _ = self.0.send(HoldNews {
+            id: hold.id,
+            tool: hold.question.tool,
+            agent: hold.question.agent,
+            roles: hold.roles,
+            phase: hold.phase,
+            approve_by: hold.approve_by,
+            is_new: matches!(event, StoreEvent::Held(_)),
+        });
+    }
+}
+
+/// The key of what is held that `event` changes.
+fn changed(event: &StoreEvent) -> Option<&Digest> {
+    match event {
+        StoreEvent::Held(held) => Some(&held.key),
+        StoreEvent::Decided(decided) => Some(&decided.key),
+        StoreEvent::Extended(extended) => Some(&extended.key),
+        StoreEvent::Intended(intended) => intended.hold.as_ref(),
+        StoreEvent::Reserved(reserved) => reserved.hold.as_ref().map(|(key, _)| key),
+        StoreEvent::Settled(_)
+        | StoreEvent::Spent(_)
+        | StoreEvent::Tallied(_)
+        | StoreEvent::Entered { .. }
+        | StoreEvent::Planned { .. }
+        | StoreEvent::Steered(_)
+        | StoreEvent::Fenced { .. }
+        | StoreEvent::Carried(_)
+        | StoreEvent::Noted(_) => None,
+    }
+}
