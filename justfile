@@ -37,7 +37,7 @@ requirements WHAT="show":
 
 # The generated files, written again.
 schemas:
-    cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema pack > policies/pack.schema.json && cargo run --quiet -- schema exemptions > policies/exemptions.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json
+    cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema pack > policies/pack.schema.json && cargo run --quiet -- schema exemptions > policies/exemptions.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json && cargo run --quiet -- schema operators > policies/operators.openapi.json
 
 # The chapters of docs/ as a book in target/book/.
 book:

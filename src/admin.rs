@@ -11,6 +11,7 @@ pub(crate) mod calls;
 mod desk;
 mod health;
 mod identity;
+pub(crate) mod openapi;
 pub(crate) mod operators;
 mod quarantine;
 pub(crate) mod status;

@@ -27,7 +27,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 pub(super) const LISTED_BYTES_MAX: usize = 1 << 20;
 
 /// The answer to `GET /api/approvals`.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ApprovalList {
     /// Calls that operators can decide, or that were allowed and have not run; the oldest first.
     pub approvals: Vec<OpenHold>,
@@ -36,7 +36,7 @@ pub(crate) struct ApprovalList {
 }
 
 /// The answer to a decision that was taken.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DecisionReply {
     /// The approval.
     pub id: String,
@@ -50,7 +50,7 @@ pub(crate) struct DecisionReply {
 /// The body of a decision.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct DecisionBody {
+pub(super) struct DecisionBody {
     /// What the operator decides.
     decision: ApprovalChoice,
     /// The operator's reason.

@@ -25,14 +25,14 @@ use std::sync::Arc;
 const BODY_BYTES_MAX: usize = MAX_RESOLVED_RESULT_BYTES + (16 << 10);
 
 /// The answer to `GET /api/calls`.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OpenCallList {
     /// Calls that have not come to an end, held ones among them; the oldest first.
     pub calls: Vec<OpenCall>,
 }
 
 /// The answer to a resolution that was taken.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ResolveReply {
     /// The call.
     pub action_id: String,
@@ -45,7 +45,7 @@ pub(crate) struct ResolveReply {
 /// The body of a resolution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ResolveRequest {
+pub(super) struct ResolveRequest {
     /// What became of the call.
     verdict: ResolveVerdict,
     /// How the operator knows.

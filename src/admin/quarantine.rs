@@ -9,12 +9,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 
 /// The answer to `GET /api/quarantined`.
-#[derive(Debug, Serialize)]
-struct QuarantineList {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct QuarantineList {
     tools: Vec<Quarantined>,
 }
 

@@ -1,5 +1,6 @@
 //! What operators can ask of the rest of the process, and how it answers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What this door asks of the rest of the process. All must answer at once, without waiting for a
@@ -71,7 +72,7 @@ pub(crate) struct LedgerStatus {
 }
 
 /// One tool that is not shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Quarantined {
     /// Its server.
     pub server: String,

@@ -20,14 +20,14 @@ use std::sync::Arc;
 const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// The answer to `GET /api/tasks`.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct TaskList {
     /// Tasks, those first that did something last.
     pub tasks: Vec<TaskView>,
 }
 
 /// The answer to what was done to a task.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SteerReply {
     /// The task as it is now.
     pub task: TaskView,
@@ -38,7 +38,7 @@ pub(crate) struct SteerReply {
 /// The body of what is asked.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TaskSteerRequest {
+pub(super) struct TaskSteerRequest {
     /// The operator's reason.
     why: String,
 }

@@ -44,16 +44,18 @@ pub(crate) struct Switches {
 }
 
 /// The answer to `GET /api/tools/disabled`.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DisabledList {
     /// What is away, by name.
+    #[schemars(with = "std::collections::BTreeMap<String, crate::model::disabled::Reason>")]
     pub disabled: Disabled,
 }
 
 /// The answer to a change that was made.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SwitchReply {
     /// `server__tool`.
+    #[schemars(with = "String")]
     pub tool: ToolName,
     /// Is it away now?
     pub disabled: bool,
@@ -64,7 +66,7 @@ pub(crate) struct SwitchReply {
 /// The body of a change.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SwitchRequest {
+pub(super) struct SwitchRequest {
     /// The operator's reason.
     why: String,
 }

@@ -45,7 +45,7 @@ enum ApprovalsVerb {
     /// Refuse the call, and for a while the same call again
     Deny(DecisionArgs),
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
-    /// nobody has decided in time
+    /// nobody has decided in time or it did not run in time, 2 when nothing can be found out
     Wait(waiting::ApprovalWaitArgs),
     /// Watch the calls that wait as they come, and decide with a key: at a terminal, or as lines for
     /// programs

@@ -9,7 +9,7 @@ use crate::mcp::json::Text;
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
 use anyhow::{Context as _, bail};
-use door::DoorRequest;
+use door::{DoorRefusal, DoorRequest};
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -66,7 +66,8 @@ impl DoorArgs {
         nobody: &str,
     ) -> anyhow::Result<Result<Text, String>> {
         let (token, address) = (self.token(config)?, self.address(config));
-        runtime()?.block_on(door::ask(address, token, request, nobody))
+        let answered = runtime()?.block_on(door::ask(address, token, request, nobody))?;
+        Ok(answered.map_err(|refused| refused.to_string()))
     }
 
     /// As [`Self::ask`], within a runtime.
@@ -75,7 +76,7 @@ impl DoorArgs {
         config: &Config,
         request: DoorRequest,
         nobody: &str,
-    ) -> anyhow::Result<Result<Text, String>> {
+    ) -> anyhow::Result<Result<Text, DoorRefusal>> {
         let (token, address) = (self.token(config)?, self.address(config));
         door::ask(address, token, request, nobody).await
     }

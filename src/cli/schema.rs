@@ -1,5 +1,6 @@
 //! `toolgate schema`: the JSON Schema of a file, for editors.
 
+use crate::admin::openapi;
 use crate::config::ConfigSettings;
 use crate::policy::exemptions;
 use crate::policy::file::PolicyFile;
@@ -26,6 +27,8 @@ pub(super) enum SchemaKind {
     Pack,
     /// Exemptions of calls that were executed although they are forbidden
     Exemptions,
+    /// What programs can ask at the operators' door: OpenAPI
+    Operators,
 }
 
 /// Prints the schema.
@@ -41,6 +44,7 @@ pub(super) fn text(kind: SchemaKind) -> anyhow::Result<String> {
         SchemaKind::Policy => schema_of::<PolicyFile>(),
         SchemaKind::Pack => schema_of::<pack::PackFile>(),
         SchemaKind::Exemptions => schema_of::<exemptions::ExemptionFile>(),
+        SchemaKind::Operators => openapi::document(),
     };
     Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }
@@ -75,6 +79,8 @@ mod tests {
                 SchemaKind::Policy => written::<PolicyFile>(),
                 SchemaKind::Pack => written::<pack::PackFile>(),
                 SchemaKind::Exemptions => written::<exemptions::ExemptionFile>(),
+                // No file.
+                SchemaKind::Operators => continue,
             };
             assert_eq!(
                 text(*kind).unwrap().trim_end(),

@@ -1,6 +1,7 @@
 //! Tools that an operator has taken away for now (003-41): which, by whom, and why.
 
 use super::ids::ToolName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ pub(crate) const MAX_DISABLED_TOOLS: usize = 1_000;
 pub(crate) type Disabled = BTreeMap<ToolName, Reason>;
 
 /// Who took a tool away.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
     /// The operator.

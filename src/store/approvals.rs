@@ -13,6 +13,7 @@ use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -25,7 +26,7 @@ const VOID: &str = "void";
 pub(crate) const MAX_HOLDS_LISTED: usize = 1000;
 
 /// A held call, as operators read it: all of it is what will run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OpenHold {
     /// The call that asked first; the approval's id.
     pub id: String,
@@ -128,7 +129,7 @@ pub(crate) struct OpenHold {
 }
 
 /// What one operator said, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DecisionView {
     /// The operator.
     pub who: String,
@@ -159,7 +160,7 @@ pub(crate) struct DecisionRequest {
 }
 
 /// What came of an operator's word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DecisionOutcome {
     /// Whether it says anything new.
     pub changed: bool,

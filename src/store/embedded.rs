@@ -295,6 +295,9 @@ impl Store for EmbeddedStore {
         if let Some(found) = self.shared.table.lock().find_hold(id) {
             return Ok(Some(found));
         }
+        if let Some(used) = self.shared.feed.used(id, self.shared.time.now()) {
+            return Ok(Some(used));
+        }
         // It may be over.
         let shared = self.shared.clone();
         let look = move || shared.lookup.ask(|index| index.holds(|hold| hold.id == id));

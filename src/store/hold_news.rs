@@ -3,13 +3,17 @@
 
 use super::state::Millis;
 use super::state::event::StoreEvent;
-use super::state::hold::{Hold, HoldPhase};
+use super::state::hold::{EXPIRED_HOLD_GRACE_MS, Hold, HoldPhase};
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use tokio::sync::broadcast;
 
 /// News that one who looks on may be behind; more, and they look at everything anew.
 const MAX_NEWS_BEHIND: usize = 256;
+/// Held calls that were used and are told of for a while.
+const MAX_USED_KNOWN: usize = 256;
 
 /// A held call, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,32 +34,51 @@ pub struct HoldNews {
     pub is_new: bool,
 }
 
-/// Tells what happens to all who look on.
+/// Tells what happens to all who look on, and knows for a while what was used: the same call may be held
+/// anew then, under the same key.
 #[derive(Debug)]
-pub(super) struct HoldFeed(broadcast::Sender<HoldNews>);
+pub(super) struct HoldFeed {
+    news: broadcast::Sender<HoldNews>,
+    used: Mutex<VecDeque<(Digest, Hold)>>,
+}
 
 impl Default for HoldFeed {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_NEWS_BEHIND))
+        Self {
+            news: broadcast::Sender::new(MAX_NEWS_BEHIND),
+            used: Mutex::default(),
+        }
     }
 }
 
 impl HoldFeed {
     /// One more who looks on, from now.
     pub(super) fn look_on(&self) -> broadcast::Receiver<HoldNews> {
-        self.0.subscribe()
+        self.news.subscribe()
+    }
+
+    /// The held call whose id is `id`, with its key, if it was used a short time before `now`.
+    pub(super) fn used(&self, id: ActionId, now: Millis) -> Option<(Digest, Hold)> {
+        let used = self.used.lock();
+        let found = used.iter().find(|(_, hold)| hold.id == id)?;
+        let is_told = now < found.1.changed().saturating_add(EXPIRED_HOLD_GRACE_MS);
+        is_told.then(|| found.clone())
     }
 
     /// Tells of `event`, if it changed a held call that `find` knows.
     pub(super) fn tell(&self, event: &StoreEvent, find: impl FnOnce(&Digest) -> Option<Hold>) {
-        if self.0.receiver_count() == 0 {
-            return;
-        }
-        let Some(hold) = changed(event).and_then(find) else {
+        let Some((key, hold)) = changed(event).and_then(|key| Some((*key, find(key)?))) else {
             return;
         };
+        if matches!(hold.phase, HoldPhase::Used { .. }) {
+            let mut used = self.used.lock();
+            if used.len() == MAX_USED_KNOWN {
+                used.pop_front();
+            }
+            used.push_back((key, hold.clone()));
+        }
         // Nobody may look on any more.
-        let _ = self.0.send(HoldNews {
+        let _ = self.news.send(HoldNews {
             id: hold.id,
             tool: hold.question.tool,
             agent: hold.question.agent,

@@ -124,7 +124,8 @@ impl Store for MemoryStore {
     }
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
-        Ok(self.table.lock().find_hold(id))
+        let found = self.table.lock().find_hold(id);
+        Ok(found.or_else(|| self.feed.used(id, self.time.now())))
     }
 
     async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {

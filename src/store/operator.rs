@@ -13,6 +13,7 @@ use crate::mcp::readable::is_misleading;
 use crate::model::counted::counted;
 use crate::model::ids::ActionId;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -84,7 +85,7 @@ pub(crate) enum Unresolved {
 }
 
 /// A call, most often one that has not come to an end, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OpenCall {
     /// The call.
     pub action_id: String,

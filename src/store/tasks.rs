@@ -10,6 +10,7 @@ use super::state::event::TaskAct;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::digest::Digest;
 use crate::model::task::TaskOrigin;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Tasks that are listed at once, at most.
@@ -20,7 +21,7 @@ const TASK_ID_DIGITS: usize = 16;
 const MIN_TASK_ID_DIGITS: usize = 8;
 
 /// A task, as operators read it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct TaskView {
     /// By which it is named here.
     pub id: String,
@@ -62,7 +63,7 @@ pub(crate) struct TaskView {
 }
 
 /// An operator's word on a task, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct TaskStopView {
     /// The operator.
     pub who: String,

@@ -89,9 +89,9 @@ impl Rules {
             "resolve" => self.may("resolve", roles) && name != "Bot",
             "calls" => self.may("resolve", roles) || self.may("audit", roles),
             "disable" | "enable" => self.may("switch", roles),
-            "allow" | "deny" => roles.contains(&"lead") && name != "Bot",
             // What is not for them is not there.
-            "hold" if !self.sees(roles) => return 404,
+            "hold" | "allow" | "deny" if !self.sees(roles) => return 404,
+            "allow" | "deny" => roles.contains(&"lead") && name != "Bot",
             _ => true,
         };
         if may { 200 } else { 403 }

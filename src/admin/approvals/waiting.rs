@@ -8,6 +8,7 @@ use crate::store::approvals::{DecisionError, OpenHold, decided, show};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 pub(crate) const DECISION_WAIT_SECONDS_MAX: u64 = 25;
 
 /// The answer to `GET /api/approvals/{id}/wait`.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ApprovalDecision {
     /// The approval.
     pub id: String,
@@ -35,11 +36,11 @@ pub(crate) struct ApprovalDecision {
 
 impl ApprovalDecision {
     fn of(hold: OpenHold) -> Self {
-        let (is_decided, is_allowed) = match hold.state.as_str() {
-            "allowed" | "used" | "lapsed" => (true, true),
-            "denied" => (true, false),
-            _ => (false, false),
-        };
+        let allowed = u32::try_from(hold.allowed_by.len()).unwrap_or(u32::MAX);
+        let is_denied = hold.decisions.iter().any(|said| !said.allow);
+        // Whatever came of it afterwards, such as that it did not run in time.
+        let is_allowed = !is_denied && allowed >= hold.needed;
+        let is_decided = is_denied || is_allowed;
         let word = if is_allowed { "allow-once" } else { "deny" };
         let said = hold.decisions.into_iter();
         let mut said: Vec<_> = said

@@ -2,17 +2,24 @@
 
 use super::{Args, path};
 use crate::admin::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
+use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator;
 use crate::cli::operator::door::DoorRequest;
+use crate::cli::serve::runtime;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
+use anyhow::Context as _;
 use jiff::SignedDuration;
 use std::time::Duration;
 
 /// The exit code where nobody has decided in time.
 const UNDECIDED_EXIT_CODE: u8 = 3;
+/// The exit code where nothing can be found out.
+const UNASKED_EXIT_CODE: u8 = 2;
+/// After which time one asks again that was not answered.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is waited for, and how long.
 #[derive(Debug, clap::Args)]
@@ -27,43 +34,79 @@ pub(super) struct ApprovalWaitArgs {
     json: bool,
 }
 
-/// Waits; 0 when the call was allowed, 1 when it was denied or may not be asked about, 3 when nobody
-/// has decided in time.
+/// Waits; the code of [`exit_code`], or 2 where nothing can be found out: no such call, no right to ask, or
+/// no toolgate that answers until the time is over.
 pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
+    match runtime()?.block_on(told(args, wait)) {
+        Ok(told) => {
+            let text = if wait.json {
+                json(&serde_json::to_string(&told)?) + "\n"
+            } else {
+                words(&told)
+            };
+            operator::print(&text)?;
+            Ok(exit_code(&told))
+        }
+        Err(why) => {
+            configured::say(&format!("toolgate: {}", plain(&format!("{why:#}"))));
+            Ok(UNASKED_EXIT_CODE)
+        }
+    }
+}
+
+/// What there is to tell once it is decided, or the time is over.
+async fn told(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDecision> {
+    let config = configured::process(args.config.as_deref())?;
     let began = Clock.steady();
-    let most = wait.timeout.map(SignedDuration::unsigned_abs);
+    let most = match wait.timeout {
+        Some(time) => Duration::try_from(time).context("--timeout is a time, such as 90s")?,
+        None => Duration::MAX,
+    };
+    let mut last = None;
     loop {
-        let left = most.map_or(Duration::MAX, |most| {
-            most.saturating_sub(Clock.steady().saturating_sub(began))
-        });
+        let left = most.saturating_sub(Clock.steady().saturating_sub(began));
         let rest = u64::from(left.subsec_nanos() > 0);
         let seconds = left.as_secs().saturating_add(rest);
         let seconds = seconds.min(DECISION_WAIT_SECONDS_MAX);
         let path = format!("{}/wait?timeout={seconds}", path(wait.id));
-        let told: ApprovalDecision = match super::ask(args, DoorRequest::get(path))? {
-            Ok(told) => told.parse()?,
-            Err(why) => return operator::show(Err(why), |()| Ok(String::new())),
-        };
-        let is_open = told.decision.is_none() && told.state == "pending";
-        if is_open && !left.is_zero() {
-            continue;
+        let nobody = format!(
+            "no operators' door answers at {}",
+            args.door.address(&config)
+        );
+        match args
+            .door
+            .asks(&config, DoorRequest::get(path), &nobody)
+            .await
+        {
+            Ok(Ok(told)) => {
+                let told: ApprovalDecision = told.parse()?;
+                let is_open = told.decision.is_none() && told.state == "pending";
+                if !is_open || left.is_zero() {
+                    return Ok(told);
+                }
+                last = Some(told);
+            }
+            // What is too much, or starts anew, can be asked again.
+            Ok(Err(refused)) if refused.is_for_now() && !left.is_zero() => {
+                tokio::time::sleep(RETRY_INTERVAL.min(left)).await;
+            }
+            Ok(Err(refused)) => anyhow::bail!("{refused}"),
+            // One that was seen is waited for: it may start anew.
+            Err(_) if last.is_some() && !left.is_zero() => {
+                tokio::time::sleep(RETRY_INTERVAL.min(left)).await;
+            }
+            Err(error) => return Err(error),
         }
-        let text = if wait.json {
-            json(&serde_json::to_string(&told)?) + "\n"
-        } else {
-            words(&told)
-        };
-        operator::print(&text)?;
-        return Ok(exit_code(&told));
     }
 }
 
-/// 0 when it was allowed, 1 when it was denied, 3 when nobody has decided in time.
+/// 0 when it was allowed and may run or has run, 1 when it was denied, 3 when nobody has decided in time,
+/// or it did not run in time.
 pub(super) fn exit_code(told: &ApprovalDecision) -> u8 {
-    match told.decision.as_deref() {
-        Some("deny") => 1,
-        Some(_) => 0,
-        None => UNDECIDED_EXIT_CODE,
+    match (told.decision.as_deref(), told.state.as_str()) {
+        (Some("deny"), _) => 1,
+        (Some(_), "allowed" | "used") => 0,
+        _ => UNDECIDED_EXIT_CODE,
     }
 }
 
@@ -72,7 +115,10 @@ pub(super) fn words(told: &ApprovalDecision) -> String {
     let why = told.why.as_deref().map(plain).unwrap_or_default();
     match told.decision.as_deref() {
         Some("deny") => format!("denied by {who}: {why}\n"),
-        Some(_) => format!("allowed by {who}: {why}; it is {state}\n"),
+        Some(_) if matches!(told.state.as_str(), "allowed" | "used") => {
+            format!("allowed by {who}: {why}; it is {state}\n")
+        }
+        Some(_) => format!("allowed by {who}: {why}; but it has not run, and is {state}\n"),
         None if told.state == "pending" => {
             format!(
                 "nobody has decided yet; it can be decided until {}\n",

@@ -304,7 +304,8 @@ impl Watching<'_> {
 
     async fn ask(&self, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
         let nobody = "no operators' door answers any more; asking again".to_owned();
-        self.args.door.asks(self.config, request, &nobody).await
+        let answered = self.args.door.asks(self.config, request, &nobody).await?;
+        Ok(answered.map_err(|refused| refused.to_string()))
     }
 }
 

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::json;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -52,7 +53,7 @@ pub(super) async fn ask(
     token: Option<&str>,
     request: DoorRequest,
     nobody: &str,
-) -> anyhow::Result<Result<Text, String>> {
+) -> anyhow::Result<Result<Text, DoorRefusal>> {
     let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange(address, token, request)).await;
     let (status, text) = answered
         .map_err(anyhow::Error::from)
@@ -71,7 +72,32 @@ pub(super) async fn ask(
     let hint = word("hint")
         .map(|hint| format!("; {hint}"))
         .unwrap_or_default();
-    Ok(Err(format!("{error}{hint}")))
+    Ok(Err(DoorRefusal {
+        status,
+        words: format!("{error}{hint}"),
+    }))
+}
+
+/// Why the door refuses.
+pub(in crate::cli) struct DoorRefusal {
+    status: StatusCode,
+    words: String,
+}
+
+impl DoorRefusal {
+    /// Whether it is only that too much is asked, or nothing can be read, at the moment.
+    pub(in crate::cli) fn is_for_now(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+        )
+    }
+}
+
+impl fmt::Display for DoorRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
 }
 
 /// Reads the events of the stream at `path`, and says `()` for each, until it ends, or nobody listens

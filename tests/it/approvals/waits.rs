@@ -95,7 +95,7 @@ async fn a_wait_that_is_over_is_no_decision() {
     )
     .await;
     assert!(
-        unknown.0 == 1 && unknown.1.contains("expired or not found"),
+        unknown.0 == 2 && unknown.1.contains("expired or not found"),
         "{}",
         unknown.1
     );

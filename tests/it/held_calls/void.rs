@@ -72,10 +72,12 @@ async fn an_edit_of_its_contract_voids_a_hold() {
         void["void"].as_str().unwrap().contains("the policy"),
         "{void}"
     );
-    for word in ["allow", "deny"] {
-        let (status, said) = stage.says(ANN, &[word, &id, "--why", "due"]).await;
-        assert!(status == 1 && said.contains("it is void"), "{said}");
-    }
+    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+    assert!(status == 1 && said.contains("it is void"), "{said}");
+    // Then it waits no longer, and takes no room of others.
+    let (status, said) = stage.says(ANN, &["deny", &id, "--why", "old"]).await;
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(shown(&stage, &id).await["state"], "denied");
     let anew = async { call(&bot, "slow", json!({ "n": 1 }), "k").await };
     let allows = async {
         let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();

@@ -1,0 +1,214 @@
+//! The operators' pages as a program finds them, and the events of held calls. A real browser is in
+//! tests/tools/browser/desk.mjs.
+
+use super::{ask, held, says, setup};
+use crate::harness::answer::{Answer, open};
+use crate::harness::gate::Gate;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+const ANN_TOKEN: &str = "token-of-ann-the-operator";
+
+/// A form, with what a browser sends beside it.
+async fn sends(
+    gate: &Gate,
+    path: &str,
+    fields: &[(&str, &str)],
+    headers: &[(&str, &str)],
+) -> Answer {
+    let body: String = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(fields)
+        .finish();
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let headers = [&[kind], headers].concat();
+    gate.asks_operators(("POST", path), &headers, &body).await
+}
+
+/// Signs ann in; the cookie.
+async fn signs_in(gate: &Gate) -> String {
+    let answer = sends(gate, "/login", &[("token", ANN_TOKEN)], &[]).await;
+    assert_eq!(answer.status, 303);
+    let cookie = answer.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Strict", "Max-Age=28800"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+/// What a form of the page has in the field `name`.
+fn field(page: &str, name: &str) -> String {
+    let start = page
+        .split(&format!("name=\"{name}\" value=\""))
+        .nth(1)
+        .unwrap();
+    start.split('"').next().unwrap().to_owned()
+}
+
+/// 001-42, threat-model §3B, §3E: each answer forbids what is not the door's own; a cookie opens pages and
+/// nothing else, a token opens the API and no page; a decision is bound to the card that was shown.
+#[tokio::test]
+async fn pages_are_for_who_has_signed_in() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({ "amount": 1 }))]).await;
+    let gate = setup.begin().await;
+    let page = format!("/approvals/{}", ids[0]);
+    let get = async |path: &str, headers: &[(&str, &str)]| {
+        gate.asks_operators(("GET", path), headers, "").await
+    };
+    let stranger = get(&page, &[("accept", "text/html")]).await;
+    assert_eq!(stranger.status, 303);
+    assert!(
+        stranger
+            .header("location")
+            .unwrap()
+            .starts_with("/login?next=")
+    );
+    let bearer = format!("Bearer {ANN_TOKEN}");
+    assert_eq!(get(&page, &[("authorization", &bearer)]).await.status, 401);
+    let cookie = signs_in(&gate).await;
+    assert_eq!(
+        get("/api/approvals", &[("cookie", &cookie)]).await.status,
+        401
+    );
+    let shown = get(&page, &[("cookie", &cookie)]).await;
+    assert_eq!(shown.status, 200);
+    let policy = shown.header("content-security-policy").unwrap();
+    for part in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    for (name, value) in [
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(shown.header(name), Some(value));
+    }
+    let (secret, digest) = (
+        field(&shown.text(), "form_secret"),
+        field(&shown.text(), "shown"),
+    );
+    let cookie = [("cookie", cookie.as_str())];
+    let word = |shown| {
+        [
+            ("decision", "allow"),
+            ("why", "due"),
+            ("form_secret", secret.as_str()),
+            ("shown", shown),
+        ]
+    };
+    for (fields, more, status) in [
+        (word("sha256:0").to_vec(), None, 409),
+        (word(&digest)[..2].to_vec(), None, 403),
+        (
+            word(&digest).to_vec(),
+            Some(("origin", "http://127.0.0.1:1")),
+            403,
+        ),
+        (
+            word(&digest).to_vec(),
+            Some(("sec-fetch-site", "cross-site")),
+            403,
+        ),
+    ] {
+        let headers: Vec<_> = cookie.into_iter().chain(more).collect();
+        assert_eq!(
+            sends(&gate, &page, &fields, &headers).await.status,
+            status,
+            "{fields:?}"
+        );
+    }
+    let extended = [("decision", "extend"), ("form_secret", secret.as_str())];
+    assert_eq!(sends(&gate, &page, &extended, &cookie).await.status, 200);
+    assert_eq!(
+        sends(&gate, &page, &extended, &cookie).await.status,
+        409,
+        "once"
+    );
+    assert_eq!(
+        sends(&gate, &page, &word(&digest), &cookie).await.status,
+        200
+    );
+    let (_, text) = says(&gate, "eve", &["show", &ids[0], "--json"]).await;
+    let hold: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&hold["state"], &hold["decisions"][0]["surface"]),
+        (&json!("allowed"), &json!("page"))
+    );
+    assert_eq!(hold["extended"], true);
+    let out = sends(&gate, "/logout", &[("form_secret", &secret)], &cookie).await;
+    assert_eq!(out.status, 303);
+    assert_eq!(get(&page, &cookie).await.status, 401, "signed out");
+}
+
+/// 001-51: who looks on is told of what is decided, and not of what is for others.
+#[tokio::test]
+async fn what_happens_is_told_to_who_looks_on() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({})), ask(2, json!({}))]).await;
+    let gate = setup.begin().await;
+    let port = gate.operators.port();
+    let request = format!(
+        "GET /api/approvals/events HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {ANN_TOKEN}\r\n\r\n"
+    );
+    let mut events = open(gate.operators, request.into_bytes()).await.unwrap();
+    let first = async {
+        let mut told = String::new();
+        while !told.contains("event: resolved") {
+            told += &events.line().await.unwrap();
+            told.push('\n');
+        }
+        told
+    };
+    let allows = async {
+        let one = says(&gate, "bob", &["allow", &ids[1], "--why", "first of two"]).await;
+        let two = says(&gate, "bob", &["deny", &ids[0], "--why", "no"]).await;
+        assert_eq!((one.0, two.0), (0, 0), "{one:?} {two:?}");
+    };
+    let (told, ()) = tokio::join!(first, allows);
+    let changed = told.find("event: changed").unwrap();
+    assert!(changed < told.find("event: resolved").unwrap(), "{told}");
+    assert!(told.contains(&ids[1]), "{told}");
+    assert!(!told.contains("first of two"), "{told}");
+}
+
+/// 001-52: at a terminal that nobody types at, what waits is told as lines; `--once` ends with the
+/// decision.
+#[tokio::test]
+async fn a_program_watches() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({ "amount": 7 }))]).await;
+    let gate = setup.begin().await;
+    let door = gate.operators.to_string();
+    let words = ["approvals", "watch", "--once", "--tool", "bank__*"];
+    let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", "bob"];
+    let mut watch = gate.setup.command(&[&words[..], &place].concat());
+    let mut watch = watch.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut told = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        told += &(line.clone() + "\n");
+        // All of the call was shown: a person decides.
+        if line == "}" {
+            let denied = says(&gate, "ann", &["deny", &ids[0], "--why", "too dear"]).await;
+            assert_eq!(denied.0, 0, "{}", denied.1);
+        }
+    }
+    let status = watch.wait().await.unwrap();
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(
+        told.contains(&ids[0]) && told.contains("\"amount\": 7"),
+        "{told}"
+    );
+    assert!(told.contains("denied by ann: too dear"), "{told}");
+    let (code, told) = says(&gate, "bob", &["watch", "--once", "--tool", "["]).await;
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("--tool"), "{told}");
+}
