@@ -40,11 +40,16 @@ impl Bank {
     }
 
     async fn of(contracts: &str, budgets: &str) -> Self {
+        Self::in_mode("enforce", contracts, budgets).await
+    }
+
+    async fn in_mode(mode: &'static str, contracts: &str, budgets: &str) -> Self {
         let tools = ["look", "poll", "note"].map(tool).to_vec();
         let server = ScriptedServer::with(tools).await;
         let setup = Setup::new()
             .server_with("bank", &format!("url: \"{}\"", server.url()))
             .operators(OPERATORS)
+            .mode(mode)
             .policy(&format!("{contracts}{budgets}"));
         let gate = setup.start().await;
         Self { server, gate }

@@ -133,7 +133,7 @@ async fn delivered(
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             sending.charged(rules, &ended);
-            sending.awaits(rules, late.zip(room));
+            sending.awaits(rules, late, room);
             let ended = late::readable(ended, call.origin.era);
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
@@ -251,19 +251,24 @@ impl SendingLog<'_> {
     }
 
     /// What the call cost is told by an answer that may still come: all that is reserved is held until
-    /// then.
+    /// then. Only what changes something has no `room` for it.
     fn awaits(
         &mut self,
         rules: &Arc<ToolRules>,
-        late: Option<(LateExchange, Box<OwnedSemaphorePermit>)>,
+        late: Option<LateExchange>,
+        room: Option<Box<OwnedSemaphorePermit>>,
     ) {
-        if let (Some(reserved), Some((exchange, room))) = (&mut self.taken.reserved, late) {
-            reserved.charge = Charge::Hold;
-            reserved.late = Some(Box::new(LateCost {
-                exchange,
-                rules: rules.clone(),
-                room,
-            }));
+        match (&mut self.taken.reserved, late) {
+            (Some(reserved), Some(exchange)) => {
+                reserved.charge = Charge::Hold;
+                reserved.late = Some(Box::new(LateCost {
+                    exchange,
+                    rules: rules.clone(),
+                    room,
+                }));
+            }
+            (None, Some(exchange)) if room.is_none() => late::finish(exchange),
+            (_, None) | (None, Some(_)) => {}
         }
     }
 

@@ -64,8 +64,9 @@ pub(in crate::gate) struct LateCost {
     pub(in crate::gate) exchange: LateExchange,
     /// Its contract.
     pub(in crate::gate) rules: Arc<ToolRules>,
-    /// Its room among [`MAX_LATE_COSTS`].
-    pub(in crate::gate) room: Box<OwnedSemaphorePermit>,
+    /// Its room among [`MAX_LATE_COSTS`]; none of what changes something, which has all the time that
+    /// a write has.
+    pub(in crate::gate) room: Option<Box<OwnedSemaphorePermit>>,
 }
 
 /// The rest of a call that has become a task of toolgate's own.
@@ -201,7 +202,11 @@ impl LateCost {
     /// Listens on, and replaces what `held` keeps of its task's budget by what the call has cost.
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, held: Spend) {
         tasks::spawn("late cost", async move {
-            let ended = tokio::time::timeout(LATE_COST_TIMEOUT, self.exchange).await;
+            let patience = match self.room {
+                Some(_) => LATE_COST_TIMEOUT,
+                None => LATE_ANSWER_TIMEOUT,
+            };
+            let ended = tokio::time::timeout(patience, self.exchange).await;
             drop(self.room);
             let cost = ended.ok().and_then(|ended| spent(&self.rules, &ended));
             let (Some(cost), Some((reserved, _))) = (cost, held.charge) else {
@@ -222,6 +227,13 @@ impl LateCost {
 }
 
 /// What the agent reads in place of an answer that came and cannot be read. A result, as that was:
+/// Lets a call go on that changes something and has no claim: nobody counts what comes of it, and its
+/// server is not told to stop (guarantees §4).
+pub(in crate::gate) fn finish(exchange: LateExchange) {
+    let ends = tokio::time::timeout(LATE_ANSWER_TIMEOUT, exchange);
+    drop(tasks::spawn("late write", ends));
+}
+
 /// a contract that names errors does not mean this one.
 pub(in crate::gate) fn readable(
     ended: Result<Message, Broken>,

@@ -2,18 +2,20 @@
 
 use super::*;
 
-/// 003-93: an answer that comes after the call was given up says what it cost, too, of a read as of a
-/// write. Until then the most that it can cost is charged.
+/// 003-93, guarantees §4: an answer that comes after the call was given up says what it cost, too, of a
+/// read as of a write, enforced or only observed. Until then the most that it can cost is charged.
 #[tokio::test]
 async fn a_late_answer_says_what_its_call_cost() {
     let budget = "budget: { cost: 8, cost_from: /cost, timeout_ms: 300 }";
     let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
-    for (tool, read) in [
-        ("bank__note", "outcome_unknown"),
-        ("bank__look", "upstream_failed"),
+    for (tool, read, mode) in [
+        ("bank__note", "outcome_unknown", "enforce"),
+        ("bank__look", "upstream_failed", "enforce"),
+        ("bank__note", "outcome_unknown", "observe"),
+        ("bank__look", "upstream_failed", "observe"),
     ] {
         for limits in ["budgets: { global: { max_cost: 10 } }\n", ""] {
-            let bank = Bank::of(&contracts, limits).await;
+            let bank = Bank::in_mode(mode, &contracts, limits).await;
             let (answers, answer) = tokio::sync::oneshot::channel();
             let answer = std::sync::Mutex::new(Some(answer));
             bank.server.answers(move |seen| match seen.method() {
@@ -23,7 +25,7 @@ async fn a_late_answer_says_what_its_call_cost() {
             let given_up = bank.agent().call(tool, json!({ "n": 1 })).await;
             assert_eq!(code(&given_up).as_deref(), Some(read), "{given_up}");
             let task = bank.task().await;
-            assert_eq!(task["cost"], 8.0, "nobody knows yet: {task}");
+            assert_eq!(task["cost"], 8.0, "{mode}: nobody knows yet: {task}");
             let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
             answers.send(Reply::Result(result)).ok().unwrap();
             until("the late answer counts", || async {
@@ -34,7 +36,7 @@ async fn a_late_answer_says_what_its_call_cost() {
             assert_eq!(
                 (&task["failures"], &task["tool_calls"]),
                 (&json!(1), &json!(1)),
-                "{task}"
+                "{mode}: {task}"
             );
         }
     }
