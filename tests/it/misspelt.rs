@@ -113,6 +113,16 @@ fn told(out: &str) -> String {
         .into_owned()
 }
 
+/// What `check --connect` says, of slips that `check` alone does not see.
+async fn told_by_listing(setup: &Setup) -> String {
+    setup.write();
+    let (exit, out, wrong) = run(setup, &["check", "."]).await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{out}");
+    let (exit, out, wrong) = run(setup, &["check", "--connect", "."]).await;
+    assert_eq!((exit, wrong.as_str()), (1, ""), "{out}");
+    told(&out)
+}
+
 /// Issue 15 part 5, 002-11, 003-114: what the pins tell is an error at load, each with its place and
 /// the nearest name; toolgate does not start with it.
 #[tokio::test]
@@ -144,13 +154,8 @@ async fn slips_that_pins_tell_do_not_load() {
 #[tokio::test]
 async fn slips_that_listings_tell_are_errors() {
     let scripted = ScriptedServer::with(tools()).await;
-    let setup = setup(&scripted, &known_later());
-    setup.write();
-    let (exit, out, wrong) = run(&setup, &["check", "."]).await;
-    assert_eq!((exit, wrong.as_str()), (0, ""), "{out}");
-    let (exit, out, wrong) = run(&setup, &["check", "--connect", "."]).await;
-    assert_eq!((exit, wrong.as_str()), (1, ""), "{out}");
-    insta::assert_snapshot!("slips_by_listing", told(&out));
+    let told = told_by_listing(&setup(&scripted, &known_later())).await;
+    insta::assert_snapshot!("slips_by_listing", told);
 }
 
 /// 002-05, 002-11: a tool that lacks an argument which its contract bounds is withheld; one whose

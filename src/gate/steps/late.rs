@@ -32,7 +32,8 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(in crate::gate) const LATE_ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
 /// The same for a read whose answer says what it has cost.
 pub(in crate::gate) const LATE_COST_TIMEOUT: Duration = Duration::from_mins(1);
-/// Such reads that are listened for at once; what is one too many costs what was reserved for it.
+/// Such reads on their way at once, each from when it is sent: the answer to one too many is not
+/// listened for after its deadline, and it costs what was reserved for it.
 pub(in crate::gate) const MAX_LATE_COSTS: usize = 64;
 /// How long between two tries to record it.
 const RECORD_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -226,7 +227,6 @@ impl LateCost {
     }
 }
 
-/// What the agent reads in place of an answer that came and cannot be read. A result, as that was:
 /// Lets a call go on that changes something and has no claim: nobody counts what comes of it, and its
 /// server is not told to stop (guarantees §4).
 pub(in crate::gate) fn finish(exchange: LateExchange) {
@@ -234,6 +234,7 @@ pub(in crate::gate) fn finish(exchange: LateExchange) {
     drop(tasks::spawn("late write", ends));
 }
 
+/// What the agent reads in place of an answer that came and cannot be read. A result, as that was:
 /// a contract that names errors does not mean this one.
 pub(in crate::gate) fn readable(
     ended: Result<Message, Broken>,

@@ -71,20 +71,23 @@ pub(crate) const APPROVAL_LAPSED: RefusalCode = RefusalCode {
     kind: RefusalKind::Other,
 };
 
-/// Milliseconds for which a call that was allowed and did not run says so.
-const LAPSED_RETRY_MS: u64 = 15_000;
+/// Milliseconds for which a held call that nobody decided in time, or that was allowed and did not run
+/// in time, still says so (guarantees §7); then a person is asked anew.
+pub(crate) const EXPIRED_HOLD_GRACE_MS: u64 = 15_000;
 
 pub(super) fn approval_lapsed(id: ActionId, by: &[String], until: &str) -> RefusalFacts {
+    let seconds = EXPIRED_HOLD_GRACE_MS.div_ceil(1000);
     RefusalFacts {
-        retry: Retry::AfterMs(LAPSED_RETRY_MS),
+        retry: Retry::AfterMs(EXPIRED_HOLD_GRACE_MS),
         hold: Some(id),
         ..RefusalFacts::new(
             &APPROVAL_LAPSED,
             format!(
-                "{} had allowed this call until {until}, and it was not sent by then",
+                "{} had allowed this call until {until}, and it was not sent by then; a person can be asked again in {seconds} \
+                 seconds",
                 by.join(" and ")
             ),
-            "To ask once more, send the same call again in 15 seconds.",
+            "To ask once more, send the same call again then.",
         )
     }
 }

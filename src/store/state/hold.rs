@@ -5,13 +5,11 @@ use super::Millis;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Milliseconds for which a hold that nobody decided in time, or that did not run in time, still says
-/// so (guarantees §7).
-pub const EXPIRED_HOLD_GRACE_MS: u64 = 15_000;
 /// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
 /// index (guarantees §8).

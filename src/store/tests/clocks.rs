@@ -3,10 +3,11 @@
 
 use super::TestStore;
 use crate::model::clock::hands::TestClock;
+use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::store::claims::Store;
 use crate::store::state::claim::{ClaimPhase, ClaimStatus, claim_status};
 use crate::store::state::command::{HoldRequest, Intent, Settle, StoreCommand};
-use crate::store::state::hold::{self, EXPIRED_HOLD_GRACE_MS, Undecided};
+use crate::store::state::hold::{self, Undecided};
 use crate::store::state::settlement::Evidence;
 use crate::store::state::tests::{HOUR_MS, ask, intent, named, result, settle, unknown, word};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys};

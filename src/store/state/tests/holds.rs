@@ -2,8 +2,9 @@
 //! in `decisions`, whatever may happen to them in `random`.
 
 use super::super::command::{Decide, HoldBounds, HoldRequest};
-use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
+use super::super::hold::{HoldPhase as Held, hold_status};
 use super::*;
+use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::store::state::event::Carried;
 
 mod decisions;
