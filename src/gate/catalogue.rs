@@ -6,7 +6,7 @@ pub(crate) mod hidden;
 pub mod last_fit;
 pub mod list;
 pub(in crate::gate) mod notes;
-mod own_tools;
+pub(in crate::gate) mod own_tools;
 pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;

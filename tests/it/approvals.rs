@@ -57,6 +57,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             policy: "3f9a1c".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            own_definition: false,
         },
         bounds: HoldBounds {
             all: 256,
@@ -66,8 +67,19 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
     }
 }
 
-/// Holds calls in the data directory of a toolgate that does not run; gives their ids.
-pub async fn held(setup: &Setup, asks: Vec<HoldRequest>) -> Vec<String> {
+/// Holds calls in the data directory of a toolgate that does not run, bound to what its files say now;
+/// gives their ids.
+pub async fn held(setup: &Setup, mut asks: Vec<HoldRequest>) -> Vec<String> {
+    let files = setup.directory().join("toolgate.yaml");
+    let policy = toolgate::config::load(&files).reading.policy.unwrap();
+    for HoldRequest { question, .. } in &mut asks {
+        question.bound_to = Some(policy.bound_to(&question.tool).to_string());
+    }
+    recorded(setup, asks).await
+}
+
+/// The same, as the calls are.
+async fn recorded(setup: &Setup, asks: Vec<HoldRequest>) -> Vec<String> {
     let data = setup.directory().join("data");
     let options = JournalOptions {
         gather: Duration::ZERO,
@@ -175,6 +187,22 @@ async fn operators_decide_on_what_they_see() {
         "nothing reaches the terminal"
     );
     insta::assert_snapshot!(screens);
+}
+
+/// guarantees §7: a call that was held before calls were bound to their tool's contract is found by no
+/// call any more, so that nobody is let allow it.
+#[tokio::test]
+async fn what_was_held_before_an_update_is_void() {
+    let setup = setup();
+    setup.write();
+    let ids = recorded(&setup, vec![ask(1, json!({ "amount": 1 }))]).await;
+    let gate = setup.begin().await;
+    let void = shown(&gate, &ids[0]).await;
+    assert_eq!(void["state"], "void", "{void}");
+    let why = void["void"].as_str().unwrap();
+    assert!(why.contains("toolgate was updated"), "{void}");
+    let (code, said) = says(&gate, "ann", &["allow", &ids[0], "--why", "due"]).await;
+    assert!(code == 1 && said.contains("toolgate was updated"), "{said}");
 }
 
 /// As with `calls`: the command line is read in full, and a toolgate has to run.

@@ -84,6 +84,7 @@ impl ApprovalsFixture {
             policy: "3f9a".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            own_definition: false,
         };
         let ask = HoldRequest {
             key: Digest::of(&amount.to_le_bytes()),

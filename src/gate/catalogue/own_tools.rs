@@ -58,6 +58,17 @@ impl Gate {
     }
 }
 
+/// Whether the agent with these links reads the tool as its own sessions list it.
+pub(in crate::gate) fn is_own(links: &Links, tool: &Tool) -> bool {
+    let name = &tool.server.settings.name;
+    let lists = |own: &OwnCatalog| {
+        let mut listed = own.catalog.tools.iter();
+        own.server == *name && listed.any(|one| one.name == tool.definition.name)
+    };
+    let own = links.own_catalogs();
+    own.is_some_and(|own| own.servers.iter().any(lists))
+}
+
 /// All tools, with those of these servers as one agent's sessions list them. What its sessions do
 /// not list can be called still: its server says whether there is such a tool.
 fn merged(all: &Tools, own: &OwnCatalogs, servers: &Servers) -> Tools {

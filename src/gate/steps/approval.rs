@@ -5,6 +5,7 @@
 use crate::gate::Gate;
 use crate::gate::call::CallOrigin;
 use crate::gate::case::{KeyedCall, Subject};
+use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
 use crate::gate::effects::unavailable;
@@ -221,6 +222,9 @@ const CONTRACT_CHANGED: &str =
     "what the policy says of the tool has changed since a person was asked";
 const TOOL_TAKEN: &str = "the caller may not call the tool any more since a person was asked";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
+/// What a record of before says is bound to a session and a whole policy, as no call is any more.
+const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
+                                decision any more";
 
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
 fn is_still_so(
@@ -246,10 +250,15 @@ impl Gate {
     /// Why an operator's word on what is held with `question` would count for nothing, if it would.
     pub(crate) fn void(&self, question: &HoldQuestion) -> Option<&'static str> {
         let bound = self.policy.current().bound_to(&question.tool);
-        // Records from before holds were bound to it say nothing of the contract.
-        let asked = question.bound_to.as_ref();
-        if asked.is_some_and(|asked| *asked != bound.to_string()) {
+        let Some(asked) = &question.bound_to else {
+            return Some(TOOLGATE_CHANGED);
+        };
+        if *asked != bound.to_string() {
             return Some(CONTRACT_CHANGED);
+        }
+        // What the agent's own sessions list now is looked at when its call comes again.
+        if question.own_definition {
+            return None;
         }
         let tool = self.tool_of(None, &question.tool);
         let has_changed = tool.is_some_and(|now| now.hash != question.schema_hash);
@@ -288,5 +297,6 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         because: None,
         left: None,
         schema_hash: tool.hash.clone(),
+        own_definition: is_own(&call.origin.links, tool),
     }
 }

@@ -115,6 +115,10 @@ pub struct HoldQuestion {
     pub bound_to: Option<String>,
     /// SHA-256 of the tool's definition, in hex.
     pub schema_hash: String,
+    /// Is it the definition that the tool has in the agent's own sessions? There it may be another one
+    /// than toolgate itself is told.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub own_definition: bool,
 }
 
 impl HoldQuestion {

@@ -111,6 +111,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             policy: "3f9a1c".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            own_definition: false,
         },
         bounds: HoldBounds {
             all: 256,

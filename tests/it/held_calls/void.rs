@@ -1,7 +1,9 @@
 //! What makes a held call void, and what does not (guarantees §7).
 
 use super::{ANN, HoldingGate, call, decision, held, policy};
+use crate::harness::agent::Agent;
 use crate::harness::answer::code;
+use crate::harness::scripted_server::{Offers, tool};
 use crate::harness::until;
 use serde_json::{Value, json};
 
@@ -122,6 +124,60 @@ async fn a_hold_survives_the_session_of_a_legacy_agent() {
     assert_eq!(code(&ran), None, "{ran}");
     let again = call(&first, "pay", arguments(), "another key").await;
     assert_ne!(held(&again), id, "it was used up");
+/// Waits until the agent's own session lists the tool with these words.
+async fn lists(agent: &Agent, words: &str) {
+    until("the session lists it", || async {
+        let listed = agent.ask("tools/list", json!({})).await;
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let mut descriptions = tools.iter().map(|tool| &tool["description"]);
+        descriptions.any(|said| said == words).then_some(())
+    })
+    .await;
+}
+
+/// guarantees §7: a tool that its server shows the agent's own session otherwise than toolgate is
+/// allowed as that session lists it; when that changes, what was allowed is not run.
+#[tokio::test]
+async fn a_tool_of_the_agents_own_session_can_be_allowed() {
+    let legacy = Offers {
+        modern: false,
+        ..Offers::default()
+    };
+    let stage = HoldingGate::before(legacy, &policy(""), "enforce").await;
+    let bot = stage.bot().initialized().await;
+    let other = |says: &str| {
+        let mut pay = tool("pay");
+        pay["description"] = json!(says);
+        vec![pay]
+    };
+    stage
+        .scripted
+        .changes_tools_silently(other("pays a friend"));
+    lists(&bot, "pays a friend").await;
+    let pay = async || call(&bot, "pay", json!({ "n": 1 }), "k").await;
+    let id = held(&pay().await);
+    let waits = shown(&stage, &id).await;
+    assert_eq!(
+        (&waits["state"], &waits["void"]),
+        (&json!("pending"), &Value::Null),
+        "{waits}"
+    );
+    stage.allows(&id).await;
+    let ran = pay().await;
+    assert_eq!(code(&ran), None, "{ran}");
+    assert_eq!(stage.scripted.executions(), 1);
+
+    let pay = async || call(&bot, "pay", json!({ "n": 2 }), "k2").await;
+    let id = held(&pay().await);
+    stage.allows(&id).await;
+    stage
+        .scripted
+        .changes_tools_silently(other("pays a stranger"));
+    lists(&bot, "pays a stranger").await;
+    assert_ne!(held(&pay().await), id, "it is asked about as it is now");
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
     assert_eq!(stage.scripted.executions(), 1);
 }
 
