@@ -92,38 +92,38 @@ async fn an_edit_of_its_contract_voids_a_hold() {
     assert_eq!(stage.scripted.executions(), 1);
 }
 
-/// guarantees §7: a caller who may not call the tool any more runs nothing of what was allowed.
+/// guarantees §7: a caller who may not call the tool any more is told so while a person is asked, and
+/// what was allowed before is not run either.
 #[tokio::test]
-async fn what_was_allowed_is_not_run_for_who_may_not_any_more() {
+async fn who_may_not_call_any_more_is_told_while_a_person_is_asked() {
     let stage = HoldingGate::new().await;
-    let pay = async || call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
-    let id = held(&pay().await);
-    stage.allows(&id).await;
-    let denied =
-        |text: &str| format!("{text}layers: {{ agent: {{ bot: {{ deny: [bank__pay] }} }} }}\n");
-    reloads(&stage, denied).await;
-    let refused = pay().await;
+    let bot = stage.bot();
+    let allowed = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
+    stage.allows(&allowed).await;
+    let waits = call(&bot, "slow", json!({ "n": 1 }), "k");
+    let taken = async {
+        stage.holds(1).await;
+        let denies = "layers: { agent: { bot: { deny: [bank__pay, bank__slow] } } }\n";
+        reloads(&stage, |text: &str| format!("{text}{denies}")).await;
+    };
+    let (told, ()) = tokio::join!(waits, taken);
+    assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
+    let words = told["result"]["content"][0]["text"].as_str().unwrap();
     assert!(
-        refused["error"].is_object() || code(&refused).is_some(),
-        "{refused}"
+        words.contains("the caller may not call the tool any more"),
+        "{words}"
     );
+    for tool in ["pay", "slow"] {
+        let refused = call(&bot, tool, json!({ "n": 1 }), "k").await;
+        assert_eq!(
+            code(&refused).as_deref(),
+            Some("tool_not_allowlisted"),
+            "{refused}"
+        );
+    }
     assert_eq!(stage.scripted.executions(), 0);
 }
 
-/// guarantees §7: an agent that lost its session finds what it was held for in the next one, once.
-#[tokio::test]
-async fn a_hold_survives_the_session_of_a_legacy_agent() {
-    let stage = HoldingGate::new().await;
-    let arguments = || json!({ "n": 1 });
-    let first = stage.bot().initialized().await;
-    let id = held(&call(&first, "pay", arguments(), "k").await);
-    stage.allows(&id).await;
-    let second = stage.bot().initialized().await;
-    assert_ne!(first.session, second.session);
-    let ran = call(&second, "pay", arguments(), "k").await;
-    assert_eq!(code(&ran), None, "{ran}");
-    let again = call(&first, "pay", arguments(), "another key").await;
-    assert_ne!(held(&again), id, "it was used up");
 /// Waits until the agent's own session lists the tool with these words.
 async fn lists(agent: &Agent, words: &str) {
     until("the session lists it", || async {
@@ -178,6 +178,20 @@ async fn a_tool_of_the_agents_own_session_can_be_allowed() {
     assert_eq!(stage.scripted.executions(), 1);
 }
 
+/// guarantees §7: an agent that lost its session finds what it was held for in the next one, once.
+#[tokio::test]
+async fn a_hold_survives_the_session_of_a_legacy_agent() {
+    let stage = HoldingGate::new().await;
+    let arguments = || json!({ "n": 1 });
+    let first = stage.bot().initialized().await;
+    let id = held(&call(&first, "pay", arguments(), "k").await);
+    stage.allows(&id).await;
+    let second = stage.bot().initialized().await;
+    assert_ne!(first.session, second.session);
+    let ran = call(&second, "pay", arguments(), "k").await;
+    assert_eq!(code(&ran), None, "{ran}");
+    let again = call(&first, "pay", arguments(), "another key").await;
+    assert_ne!(held(&again), id, "it was used up");
     assert_eq!(stage.scripted.executions(), 1);
 }
 
