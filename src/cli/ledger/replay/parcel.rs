@@ -59,7 +59,7 @@ pub(super) fn parcel(case: &ReplayCase, given: Option<&str>) -> anyhow::Result<S
         );
     }
     let rules = rules(&case.policy, &ToolName::new(&entry.tool), &arguments);
-    let new_keys = with_new_keys(&mut arguments, rules.as_deref());
+    let new_keys = with_new_keys(&mut arguments, rules.as_deref())?;
     Ok(SandboxParcel {
         server: ServerName::new(server),
         tool: tool.to_owned(),
@@ -81,21 +81,28 @@ fn rules(policy: &Policy, tool: &ToolName, arguments: &Value) -> Option<Arc<Tool
 }
 
 /// Puts new keys in place of the idempotency keys among the arguments: a server that knows the call's
-/// own would take this call for it. Names them.
-fn with_new_keys(arguments: &mut Value, rules: Option<&ToolRules>) -> Vec<String> {
+/// own would take this call for it. Names them; an error where one is no text, because nobody knows
+/// what would stand for it.
+fn with_new_keys(arguments: &mut Value, rules: Option<&ToolRules>) -> anyhow::Result<Vec<String>> {
     let rule = rules.and_then(|rules| rules.idempotency.as_ref());
     let named = rule.and_then(|rule| rule.upstream_argument());
     let mut changed = Vec::new();
     for name in [Some(KEY_ARGUMENT_NAME), named].into_iter().flatten() {
-        let key = arguments.get_mut(name).filter(|key| key.is_string());
-        if let Some(key) = key
-            && !changed.iter().any(|known| known == name)
-        {
-            *key = json!(format!("{FRESH_KEY_PREFIX}{}", unguessable()));
-            changed.push(name.to_owned());
+        let key = arguments.get_mut(name).filter(|key| !key.is_null());
+        let Some(key) = key.filter(|_| !changed.iter().any(|known| known == name)) else {
+            continue;
+        };
+        if !key.is_string() {
+            bail!(
+                "its argument `{}` is an idempotency key that is no text, and toolgate makes no other one for it; with this one \
+                 a sandbox could take the call for the first",
+                plain(name)
+            );
         }
+        *key = json!(format!("{FRESH_KEY_PREFIX}{}", unguessable()));
+        changed.push(name.to_owned());
     }
-    changed
+    Ok(changed)
 }
 
 impl SandboxParcel {

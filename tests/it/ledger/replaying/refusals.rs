@@ -197,3 +197,23 @@ async fn keys_among_the_arguments_are_new() {
     let key = sent.arguments["request"].as_str().unwrap();
     assert!(key.starts_with("toolgate-replay-"), "{key}");
 }
+
+/// 004-51: a key that is no text cannot be made anew, so the call is not sent with the one it had.
+#[tokio::test]
+async fn a_key_that_is_no_text_is_not_sent_again() {
+    let own = server(says("paid")).await;
+    let more = ", audit: full, idempotency: { derive: arguments, upstream: { argument: request } }";
+    let setup = Setup::new().server("bank", &own).policy(&policy(more));
+    let arguments = json!({ "amount": 1, "request": 4711 });
+    let made = made_in(setup, own, "bank__pay", arguments).await;
+    assert_eq!(made.own.executions()[0].arguments["request"], 4711);
+    let sandbox = server(says("paid")).await;
+    let words = format!("--sandbox {}", sandbox.url());
+    refused(
+        &made,
+        &words,
+        "its argument `request` is an idempotency key that is no text",
+    )
+    .await;
+    assert_eq!(sandbox.requests(), Vec::<String>::new());
+}
