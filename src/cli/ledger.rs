@@ -49,9 +49,9 @@ enum LedgerVerb {
     /// compare what comes back
     ///
     /// Without a sandbox nothing is executed. With one the call goes to the server that is named, and
-    /// to no other: never to a server of the configuration, unless --same-server says so of a call
-    /// that only reads. Claims, budgets and the ledger hear nothing of it. No idempotency key goes with
-    /// it, no fence and no secret.
+    /// to no other. A server of the configuration is refused, as far as its address or its command
+    /// tells, unless --same-server says so of a call that only reads. Claims, budgets and the ledger
+    /// hear nothing of it. No idempotency key goes with it, no fence and no secret.
     Replay(Box<replay::ReplayArgs>),
     /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged
     /// or forged

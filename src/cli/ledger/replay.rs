@@ -16,6 +16,7 @@ use target::SandboxArgs;
 
 mod difference;
 mod elsewhere;
+mod hosts;
 mod kept;
 mod parcel;
 mod sandbox;

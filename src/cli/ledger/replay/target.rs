@@ -1,6 +1,7 @@
 //! Which server a call is run against once more, as the operator names it.
 
 use super::elsewhere::{self, OwnPlace};
+use super::hosts::HostDirectory;
 use crate::cli::configured;
 use crate::config::{Config, ServerConfig, TransportConfig};
 use crate::model::ids::ServerName;
@@ -68,7 +69,7 @@ impl SandboxArgs {
         may_be_own: bool,
     ) -> anyhow::Result<ServerConfig> {
         let server = self.named(name, config)?;
-        match elsewhere::own(&server.transport, config) {
+        match elsewhere::own(&server.transport, config, &HostDirectory::OF_MACHINE) {
             None => Ok(server),
             Some(OwnPlace::Server(_)) if self.same_server && may_be_own => Ok(server),
             Some(OwnPlace::Door) => bail!(
@@ -79,8 +80,8 @@ impl SandboxArgs {
                  there again, --same-server or not"
             ),
             Some(OwnPlace::Server(own)) => bail!(
-                "the sandbox is the server `{own}` of the configuration: name another one; only a call whose contract \
-                 says `actions: [read]` may be sent there again, with --same-server"
+                "the sandbox is the server `{own}` of the configuration: name another one (another name or query of its \
+                 address is none); only a call whose contract says `actions: [read]` may be sent there again, with --same-server"
             ),
         }
     }
