@@ -112,12 +112,17 @@ impl BudgetDemand {
         now: Millis,
         limits: fn(&Self) -> &BudgetLimits,
     ) -> Result<Remaining, Exceeded> {
-        let left = limits(self).admit(used.task, &self.price, now)?;
+        let of_both = |exceeded| Exceeded {
+            remaining: self.left(used, now),
+            ..exceeded
+        };
+        let left = limits(self).admit(used.task, &self.price, now);
+        let left = left.map_err(of_both)?;
         let Some(account) = &self.account else {
             return Ok(left);
         };
-        let of_user = limits(account).admit(used.account, &account.price, now)?;
-        Ok(left.and(of_user))
+        let of_user = limits(account).admit(used.account, &account.price, now);
+        Ok(left.and(of_user.map_err(of_both)?))
     }
 
     /// What is left of both, whether or not the call fits.
@@ -130,9 +135,7 @@ impl BudgetDemand {
     }
 
     fn left_of_own(&self, used: Option<&TaskUsage>, now: Millis) -> Remaining {
-        let fresh = TaskUsage::new(now);
-        let task = self.limits.current(used, now).unwrap_or(&fresh);
-        self.limits.remaining(task, &self.price.tool, now)
+        self.limits.left(used, &self.price.tool, now)
     }
 
     /// Whether anything limits the call.

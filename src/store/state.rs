@@ -238,17 +238,38 @@ fn admitted(
     view: &StoreView,
     now: Millis,
 ) -> Result<(Option<TaskOrigin>, Option<AccountShare>), CommandRefusal> {
-    let known = fitting(asked.limits, view.task.as_ref(), asked.price, now)?;
+    let of_both = |refusal| of_both(refusal, asked, view, now);
+    let known = fitting(asked.limits, view.task.as_ref(), asked.price, now).map_err(of_both)?;
     let task = begins(known, asked.origin);
     let Some(account) = asked.account else {
         return Ok((task, None));
     };
-    let known = fitting(&account.limits, view.account.as_ref(), asked.price, now)?;
+    let known = fitting(&account.limits, view.account.as_ref(), asked.price, now);
+    let known = known.map_err(of_both)?;
     let share = AccountShare {
         key: account.key,
         begins: begins(known, Some(&account.origin)),
     };
     Ok((task, Some(share)))
+}
+
+/// The same refusal, with what is left of the task and of its user's account: an agent has both.
+fn of_both(
+    refusal: CommandRefusal,
+    asked: &Asked<'_>,
+    view: &StoreView,
+    now: Millis,
+) -> CommandRefusal {
+    match (refusal, asked.account) {
+        (CommandRefusal::Budget(mut exceeded), Some(account)) => {
+            let tool = &asked.price.tool;
+            let of_task = asked.limits.left(view.task.as_ref(), tool, now);
+            let of_user = account.limits.left(view.account.as_ref(), tool, now);
+            exceeded.remaining = of_task.and(of_user);
+            CommandRefusal::Budget(exceeded)
+        }
+        (refusal, _) => refusal,
+    }
 }
 
 /// What a call asks of who pays for it.

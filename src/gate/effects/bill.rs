@@ -16,7 +16,7 @@ use crate::policy::Policy;
 use crate::store::read_counts::Reader;
 use crate::store::state::CommandRefusal;
 use crate::store::state::account::AccountDemand;
-use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, SeenCall, TaskUsage};
+use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
 use crate::store::state::command::{PlanCall, Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use crate::store::state::{Millis, StoreKeys};
@@ -174,10 +174,7 @@ impl Effects {
                         *left = Some(shown(&exceeded.remaining));
                         return Ok(Some(exceeded.dimension));
                     }
-                    Err(firm) => Exceeded {
-                        remaining: exceeded.remaining,
-                        ..firm
-                    },
+                    Err(firm) => firm,
                 };
                 let idle = bill.asked.limits.idle;
                 self.refused(bill.task, &bill.asked.price.tool, idle, used.task)

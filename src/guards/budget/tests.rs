@@ -352,6 +352,58 @@ fn a_layer_limits_a_user() {
     assert!(admits(&of_user(4, 1), true).is_ok());
 }
 
+/// 003-40, 003-87: whichever of a task and its user has no more, the agent reads what is left of both;
+/// also where a person could let it go over the limit of the other.
+#[test]
+fn a_refusal_tells_what_is_left_of_both() {
+    let tasks = tasks(json!({
+        "global": { "max_tool_calls": 5, "max_steps": 9, "on_limit": { "tool_calls": "ask" } },
+        "agent": { "bot": { "per": "user", "max_cost": 2, "max_failures": 3 } },
+    }));
+    let asked = rule(json!({ "cost": 1 })).ask(&tasks, &bot(), &tool(), true);
+    let of = |calls, cost| TaskUsage {
+        calls,
+        cost,
+        ..TaskUsage::new(0)
+    };
+    for (task, account, is_firm, words) in [
+        (
+            of(5, 0),
+            of(0, 1_000_000),
+            false,
+            "the task has reached its limit of tool_calls; left: 9 steps, 1 cost, 3 failures",
+        ),
+        (
+            of(4, 0),
+            of(0, 2_000_000),
+            false,
+            "all that is done for this user has reached its limit of cost; left: 9 steps, 1 tool_calls, 3 failures",
+        ),
+        (
+            of(5, 0),
+            of(0, 2_000_000),
+            true,
+            "all that is done for this user has reached its limit of cost; left: 9 steps, 0 tool_calls, 3 failures",
+        ),
+    ] {
+        let used = UsedBudget {
+            task: Some(&task),
+            account: Some(&account),
+        };
+        let judged = if is_firm {
+            asked.admit_firmly(used, 1000)
+        } else {
+            asked.admit(used, 1000)
+        };
+        let exceeded = judged.unwrap_err();
+        let told = asked.refuse(&exceeded).words();
+        assert!(told.contains(words), "{told}");
+        let left = shown(&exceeded.remaining);
+        assert_eq!(left["cost"], units(2_000_000 - account.cost), "{left}");
+        assert_eq!(left["tool_calls"], 5 - task.calls, "{left}");
+    }
+}
+
 /// What only one of the two can have is an error in the other.
 #[test]
 fn a_span_is_of_users_and_a_duration_of_tasks() {

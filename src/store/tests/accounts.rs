@@ -94,6 +94,35 @@ async fn refused(store: &dyn Store, task: &str, calls: u64) -> Option<(Dimension
     }
 }
 
+/// 003-40: a refusal in the transaction tells what is left of task and account, whichever has no more.
+#[tokio::test]
+async fn a_refusal_tells_what_is_left_of_both() {
+    let store = TestStore::memory(TestClock::new().clock()).open();
+    let limited = |steps| {
+        StoreCommand::Reserve(Reserve {
+            account: Some(account(Some(1))),
+            task: named("one"),
+            limits: BudgetLimits {
+                steps: Some(steps),
+                ..BudgetLimits::default()
+            },
+            price: price(0),
+            origin: None,
+            hold: None,
+        })
+    };
+    run(&*store, limited(5)).await.unwrap();
+    for (steps, is_account) in [(5, true), (1, false)] {
+        let refused = run(&*store, limited(steps)).await;
+        let Err(CommandRefusal::Budget(exceeded)) = refused else {
+            panic!("{refused:?}")
+        };
+        let left = exceeded.remaining;
+        assert_eq!(exceeded.is_account, is_account);
+        assert_eq!((left.steps, left.tool_calls), (Some(steps - 1), Some(0)));
+    }
+}
+
 /// One call of a random task, and whatever became of it.
 async fn random_call(store: &dyn Store, dice: &mut SplitMixRng, number: u64) {
     let task = TASKS[usize::try_from(dice.roll(3)).unwrap()];

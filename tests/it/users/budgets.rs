@@ -134,3 +134,36 @@ async fn a_person_decides_at_the_limit_of_a_user() {
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(server.executions().len(), 2);
 }
+
+/// 003-40, 003-87: who reads that a user has no more cost reads what is left of the task beside it, and
+/// the ledger has the rest of both, also where a person could have let the task go on.
+#[tokio::test]
+async fn a_refusal_for_a_user_tells_of_the_task_too() {
+    let server = orders(Behaviour::Answers).await;
+    let budgets = "global: { max_tool_calls: 2, on_limit: { tool_calls: ask } }, agent: { bot: { per: user, max_cost: 2 } }";
+    let policy = |text: String| text.replace("secrets: []", "secrets: [], budget: { cost: 1 }");
+    let written = format!(
+        "contracts:\n  shop__order: {}\n{}\nbudgets: {{ {budgets} }}\n",
+        policy(contract("shop__order", "write", "")),
+        undo("shop__order")
+    );
+    let gate = limited(&server, budgets).policy(&written).start().await;
+    let ada = Some("ada");
+    for (task, sku) in [("a", 1), ("a", 2)] {
+        assert_eq!(code(&call(&gate, ada, task, sku).await), None);
+    }
+    for (task, calls) in [("a", 0), ("b", 2)] {
+        let refused = call(&gate, ada, task, 3).await;
+        assert_eq!(code(&refused).as_deref(), Some("budget_exceeded"));
+        let words = refused["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(
+            words.contains("for this user has reached its limit of cost; left: ")
+                && words.contains(&format!(" {calls} tool_calls")),
+            "{words}"
+        );
+        let left = &decision(&refused)["budget_remaining"];
+        assert_eq!(left["cost"], 0.0, "{refused}");
+        assert_eq!(left["tool_calls"], calls, "{refused}");
+    }
+    assert_eq!(server.executions().len(), 2);
+}

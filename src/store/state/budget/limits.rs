@@ -99,6 +99,13 @@ impl BudgetLimits {
         }
     }
 
+    /// What is left for a call of `tool`, of the task as it goes on at `now`, or of one that begins.
+    pub fn left(&self, task: Option<&TaskUsage>, tool: &ToolName, now: Millis) -> Remaining {
+        let fresh = TaskUsage::new(now);
+        let task = self.current(task, now).unwrap_or(&fresh);
+        self.remaining(task, tool, now)
+    }
+
     /// What is left of `task` for a call of `tool`.
     pub fn remaining(&self, task: &TaskUsage, tool: &ToolName, now: Millis) -> Remaining {
         let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));

@@ -89,7 +89,7 @@ pub struct Exceeded {
     pub dimension: Dimension,
     /// All parts that are used up besides, in that order; a rate only where nothing else is.
     pub others: Box<[Dimension]>,
-    /// What is left in all parts.
+    /// What is left in all parts; where a task and its user's account both pay, of both.
     pub remaining: Remaining,
     /// In how many milliseconds the call would fit; only a rate and a user's account give way with
     /// time.
