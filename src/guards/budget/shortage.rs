@@ -29,8 +29,8 @@ pub(in crate::guards) fn calls_exceeded(most: u64) -> Refusal {
 
 pub(in crate::guards) const BUDGET_EXCEEDED: RefusalCode = RefusalCode {
     code: "budget_exceeded",
-    meaning: "the task has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
-    remedy: "stop, and report what was done and what is missing; after a rate, send the same call later",
+    meaning: "the task, or all that is done for its user, has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
+    remedy: "stop, and report what was done and what is missing; where a time is given, send the same call after it",
     kind: RefusalKind::Overrun,
 };
 
