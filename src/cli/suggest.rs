@@ -16,6 +16,7 @@ mod observed;
 mod paths;
 mod report;
 mod samples;
+mod searched;
 mod tried;
 mod written;
 

@@ -1,5 +1,6 @@
 //! What the tool servers say of their tools: as it is pinned, or else as they list it now.
 
+use super::searched::NameSearches;
 use crate::cli::listed_tools::listed;
 use crate::cli::serve::runtime;
 use crate::config::{self, Loaded};
@@ -9,8 +10,8 @@ use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::policy::live::LivePolicy;
+use crate::schema::Schema;
 use crate::schema::kinds::ELEMENT_STEP;
-use crate::schema::{PropertyNames, Schema};
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ const MAX_NAME_DEPTH: usize = 8;
 #[derive(Default)]
 pub(super) struct Definitions {
     known: BTreeMap<String, KnownDefinition>,
+    searches: NameSearches,
     /// What is to be said of it.
     pub(super) notes: Vec<String>,
 }
@@ -99,8 +101,18 @@ impl Definitions {
             return true;
         };
         let arguments = Value::Object(arguments.clone());
-        has_all(schema.names(), &mut Vec::new(), &arguments)
+        let excludes = |path: &[String]| {
+            let search = || schema.names().exclude(path);
+            self.searches.excludes(tool, path, search)
+        };
+        has_all(&excludes, &mut Vec::new(), &arguments)
             && arguments::Rule::default().check(schema, &arguments).is_ok()
+    }
+
+    /// How many names were looked for in schemas.
+    #[cfg(test)]
+    pub(super) fn searched(&self) -> usize {
+        self.searches.count()
     }
 
     /// The names of a server's tools that are known.
@@ -112,14 +124,14 @@ impl Definitions {
     }
 }
 
-/// Whether nothing at `path` names what the schema does not have for certain.
-fn has_all(names: &PropertyNames, path: &mut Vec<String>, value: &Value) -> bool {
+/// Whether nothing at `path` names what the schema `excludes`.
+fn has_all(excludes: &dyn Fn(&[String]) -> bool, path: &mut Vec<String>, value: &Value) -> bool {
     if path.len() == MAX_NAME_DEPTH {
         return true;
     }
     let mut is_there = |step: &str, below: &Value, is_name: bool| {
         path.push(step.to_owned());
-        let is_there = !(is_name && names.exclude(path)) && has_all(names, path, below);
+        let is_there = !(is_name && excludes(path)) && has_all(excludes, path, below);
         path.pop();
         is_there
     };

@@ -370,6 +370,42 @@ fn a_file_that_is_not_good_is_mended() {
     );
 }
 
+/// threat-model §13 F3: what a server writes makes `suggest` look for no name twice, however many calls
+/// and elements name it, and for so many at most.
+#[test]
+fn names_are_looked_for_once_and_to_a_bound() {
+    let lead_back = (0..600).map(|at| {
+        let below = json!({ "$ref": "#", "properties": { (format!("q{at}")): {} } });
+        (format!("p{at}"), below)
+    });
+    let members: Map<String, Value> = lead_back.collect();
+    let hostile = json!({ "properties": members, "items": { "$ref": "#" } });
+    let deep = (0..6).fold(json!({ "p1": 1 }), |below, _| json!({ "p1": below }));
+    let element = json!({ "p2": deep });
+    let call = json!({ "p0": vec![element; 200] });
+    let names = 9;
+    let recorded = recorded(&hostile, std::slice::from_ref(&call));
+    let definitions = recorded.definitions();
+    let mut observed = LearnedCalls::default();
+    for seq in 1..=20 {
+        observed.take(seq, &entry(seq, "t", &call), &definitions);
+    }
+    assert!(
+        definitions.searched() <= names,
+        "{}",
+        definitions.searched()
+    );
+
+    let open = json!({ "type": "object", "additionalProperties": true });
+    let definitions = self::recorded(&open, &[]).definitions();
+    for seq in 1..=3 {
+        let member = |at: u64| (format!("n{seq}_{at}"), json!(at));
+        let call = Value::Object((0..5_000).map(member).collect());
+        observed.take(seq, &entry(seq, "t", &call), &definitions);
+    }
+    assert_eq!(definitions.searched(), searched::MAX_NAMES_SEARCHED);
+}
+
 /// Only what was made for the trials goes when they end.
 #[test]
 fn directories_that_were_there_stay() {
