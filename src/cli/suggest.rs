@@ -17,6 +17,7 @@ mod paths;
 mod report;
 mod samples;
 mod searched;
+mod stale;
 mod tried;
 mod written;
 
@@ -34,7 +35,7 @@ use observed::{LearnedCalls, LeftOut};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use written::ServerDraft;
 
 /// What to learn from.
@@ -49,7 +50,7 @@ pub(super) struct Args {
     /// Where the drafts are written
     #[arg(long, value_name = "DIR", default_value = "suggested")]
     out: PathBuf,
-    /// Replace drafts that are there
+    /// Replace drafts that are there; those of the same servers that are not drafted any more are removed
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -149,6 +150,13 @@ fn judged(
         bail!("nothing was written");
     }
     write(&args.out, &texts)?;
+    if args.force {
+        let written: Vec<&Path> = texts.iter().map(|(name, _)| name.as_path()).collect();
+        let servers = files.iter().map(|file| file.server.as_str()).collect();
+        for path in stale::remove(&args.out, &servers, &written)? {
+            writeln!(out, "removed  {}: not drafted any more", path.display())?;
+        }
+    }
     Ok(drafts)
 }
 

@@ -143,7 +143,18 @@ async fn what_was_observed_passes_once_it_is_enforced_and_nothing_else_does() {
         "{wrong}"
     );
     fs::write(setup.directory().join("suggested/files.yaml"), "mine").unwrap();
-    assert_eq!(runs(&setup, "suggest --force").await.0, 0);
+    let older = ["suggested/files.2.yaml", "suggested/tests/files.2.yaml"];
+    let older = older.map(|name| setup.directory().join(name));
+    for path in &older {
+        fs::write(path, &first["files.yaml"]).unwrap();
+    }
+    let (exit, said, wrong) = runs(&setup, "suggest --force").await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+    assert!(older.iter().all(|path| !path.exists()), "{said}");
+    assert!(
+        said.contains("removed  suggested/files.2.yaml: not drafted any more"),
+        "{said}"
+    );
     assert_eq!(
         drafts(&setup, "suggested"),
         first,

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// What each draft begins with.
+pub(super) const DRAFT_MARK: &str = "# Drafted by `toolgate suggest`";
 const CONTRACTS_HEADER: &str = "\
 # Drafted by `toolgate suggest` from recorded calls: each of those that it learned from passes, and what a bound says is refused. Read each
 # contract, and ask of each bound whether it is what you mean. What a server says of its tools is a claim that nobody has checked: correct
@@ -46,7 +48,7 @@ pub(super) struct ServerDraft {
 pub(super) struct DraftedFile<'a> {
     /// Its name without the ending.
     pub(super) name: String,
-    server: String,
+    pub(super) server: String,
     /// A comment on the others.
     uncalled: String,
     pub(super) tools: Vec<DraftedTool<'a>>,
