@@ -3,9 +3,10 @@
 
 use super::state::Millis;
 use super::state::event::StoreEvent;
-use super::state::hold::{EXPIRED_HOLD_GRACE_MS, Hold, HoldPhase};
+use super::state::hold::{Hold, HoldPhase};
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::sync::broadcast;

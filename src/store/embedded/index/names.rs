@@ -8,8 +8,8 @@ use crate::store::state::hold::Hold;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
 pub(super) const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
 pub(super) const HOUR_MS: Millis = 3600 * 1000;
-/// Milliseconds for which a held call that is over can still be shown: one hour.
-pub(super) const ENDED_HOLD_RETENTION_MS: Millis = HOUR_MS;
+/// Milliseconds for which a held call that is over can still be shown: a day.
+pub(super) const ENDED_HOLD_RETENTION_MS: Millis = 24 * HOUR_MS;
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 32;
 pub(super) const CLAIM_PREFIX: u8 = b'c';
