@@ -102,7 +102,7 @@ async fn more_time_is_given_once(stand: &TestStore, hands: &'static TestClock) {
     );
 }
 
-/// SEMANTICS §7: late questions about a decided id are answered for 15 s, also where the same call has
+/// 001-45, 001-49, 001-A4, guarantees §7: late questions about a decided id are answered for 15 s, also where the same call has
 /// asked anew meanwhile; and who looks on is told of each step.
 async fn who_looks_on_is_told_and_what_was_used_is_known_for_a_while(
     stand: &TestStore,

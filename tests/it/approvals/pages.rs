@@ -146,7 +146,7 @@ async fn pages_are_for_who_has_signed_in() {
     assert_eq!(get(&page, &cookie).await.status, 401, "signed out");
 }
 
-/// 001-51: who looks on is told of what is decided, and not of what is for others.
+/// 001-51, 001-55: who looks on is told of what is decided, and not of what is for others.
 #[tokio::test]
 async fn what_happens_is_told_to_who_looks_on() {
     let setup = setup();

@@ -24,6 +24,12 @@ async fn a_late_answer_says_what_its_call_cost() {
             });
             let given_up = bank.agent().call(tool, json!({ "n": 1 })).await;
             assert_eq!(code(&given_up).as_deref(), Some(read), "{given_up}");
+            // What is only observed is counted a moment after its answer.
+            until("the call is counted", || async {
+                let (_, listed) = bank.says(&["tasks", "list", "--json"]).await;
+                (listed.lines().count() == 1).then_some(())
+            })
+            .await;
             let task = bank.task().await;
             assert_eq!(task["cost"], 8.0, "{mode}: nobody knows yet: {task}");
             let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
