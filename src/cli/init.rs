@@ -28,6 +28,7 @@ use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
 use rewrite::AgentRoute;
 use source::{AgentConfig, FoundServers};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -318,7 +319,8 @@ impl DraftFiles {
             draft::sides(&listed.offers),
         ));
         let pins: Pins = listed.pins().collect();
-        files.push((self.place.join(PINS), written(&pins)));
+        let complete = listed.complete(&pins, &BTreeSet::new());
+        files.push((self.place.join(PINS), written(&pins, &complete)));
         files
     }
 

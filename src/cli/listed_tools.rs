@@ -10,13 +10,14 @@ use crate::gate::catalogue::{
 use crate::gate::vault::Vault;
 use crate::guards::pins::{INSTRUCTIONS_PIN_NAME, Instructions, Pin};
 use crate::model::clock::Clock;
-use crate::model::ids::{ServerName, ToolName};
+use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::side::SideDoor;
 use crate::policy::live::LivePolicy;
+use crate::policy::pins::Pins;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -133,6 +134,34 @@ impl ListedTools {
             )
         };
         tools.chain(self.instructions.iter().map(own))
+    }
+}
+
+impl ListedTools {
+    /// The servers all of whose tools are among `pins`; those that do not answer as they were
+    /// `before`.
+    pub(super) fn complete(
+        &self,
+        pins: &Pins,
+        before: &BTreeSet<ServerName>,
+    ) -> BTreeSet<ServerName> {
+        let mut complete: BTreeSet<ServerName> = self
+            .offers
+            .iter()
+            .map(|(server, _)| server.clone())
+            .collect();
+        for name in &self.named {
+            let Some((server, own)) = ids::parts(name.as_str()) else {
+                continue;
+            };
+            let key = (ServerName::new(server), own.to_owned());
+            if !pins.contains_key(&key) {
+                complete.remove(&key.0);
+            }
+        }
+        let is_down = |server: &&ServerName| self.down.iter().any(|(down, _)| down == *server);
+        complete.extend(before.iter().filter(is_down).cloned());
+        complete
     }
 }
 

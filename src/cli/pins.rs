@@ -9,10 +9,12 @@ use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;
 use crate::mcp::pretty::readable;
 use crate::model::counted::counted;
+use crate::model::ids::ServerName;
 use crate::policy::live::LivePolicy;
 use crate::policy::pins::{self, Pins};
 use anyhow::{Context as _, bail};
 use compared::{ComparedTool, PinStatus};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 mod approve;
@@ -56,6 +58,8 @@ struct PinsState {
     pins: Pins,
     /// Its text, to see whether another process writes it.
     text: Option<String>,
+    /// Servers all of whose tools it has, as it says.
+    complete: BTreeSet<ServerName>,
     /// Whether a tool needs a pin.
     require: bool,
     listed: ListedTools,
@@ -84,7 +88,7 @@ impl PinsState {
             );
         };
         let file = source.file.clone();
-        let (pins, text) = if file.symlink_metadata().is_ok() {
+        let (pins, complete, text) = if file.symlink_metadata().is_ok() {
             let servers: Vec<_> = config.servers.keys().cloned().collect();
             let found = pins::read(&file, &servers);
             for diagnostic in &found.diagnostics {
@@ -93,9 +97,9 @@ impl PinsState {
             if found.is_broken() {
                 bail!("{} cannot be used, and is left as it is", file.display());
             }
-            (found.pins, Some(found.text))
+            (found.pins, found.complete, Some(found.text))
         } else {
-            (Pins::new(), None)
+            (Pins::new(), BTreeSet::new(), None)
         };
         let policy = LivePolicy::start(reading, config::reader(path, &config))
             .context("the policy cannot be used")?;
@@ -104,6 +108,7 @@ impl PinsState {
             file,
             pins,
             text,
+            complete,
             require: source.require,
             listed,
         })

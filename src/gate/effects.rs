@@ -2,6 +2,7 @@
 //! first from what is known, so that the earlier step always wins, then once more in one durable
 //! transaction (guarantees §2).
 
+pub(in crate::gate) mod alike;
 pub(in crate::gate) mod bill;
 pub(in crate::gate) mod caller_rows;
 pub(in crate::gate) mod kin;
@@ -16,6 +17,7 @@ pub(in crate::gate) mod taken;
 
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
+use crate::gate::effects::alike::AlikeCalls;
 use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
 use crate::gate::effects::kin::{HeldKeys, KinStand};
@@ -72,6 +74,8 @@ pub struct Effects {
     pub(in crate::gate) progress: Arc<Progress>,
     /// Which keys were held by calls that equal theirs.
     held: HeldKeys,
+    /// What was begun lately, by what makes others much like it.
+    pub(in crate::gate) alike: AlikeCalls,
     /// What was observed where nothing is enforced.
     observed: ObservedCalls,
     /// Equal calls of each caller, whatever tasks it names.
@@ -111,6 +115,7 @@ impl Effects {
             late_costs,
             progress: Arc::default(),
             held,
+            alike: AlikeCalls::default(),
             observed: ObservedCalls::default(),
             caller_rows: CallerRows::default(),
         }
@@ -182,6 +187,7 @@ impl Effects {
             is_only_counted,
             origin: bill::origin(call, task_source),
             over: None,
+            is_alike: false,
         })
     }
 

@@ -315,6 +315,12 @@ impl<'p> World for Live<'p> {
         if !case.is_paid {
             case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
         }
+        let keyed = case.keyed.as_ref().filter(|_| !case.is_paid);
+        if let Some((keyed, likeness)) = keyed.and_then(|keyed| Some((keyed, keyed.likeness()?))) {
+            let (call, now) = (keyed.call_key(), self.gate.clock.steady());
+            let past = self.found.key.past();
+            case.bill.is_alike = effects.alike.has_another(likeness, call, past, now);
+        }
         if case.is_planned {
             return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
                 .await
@@ -405,6 +411,11 @@ impl<'p> World for Live<'p> {
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);
+        if let Some(likeness) = keyed.likeness() {
+            let (action, now) = (case.subject.call.judged.action, self.gate.clock.steady());
+            let alike = &self.gate.effects.alike;
+            alike.begun(likeness, keyed.call_key(), action, now);
+        }
         let cleared = self.taken.hold(claimed, rule, keyed);
         let server = &case.subject.tool.server.settings.name;
         let place = place_at(keyed.place(), server);

@@ -25,6 +25,7 @@ use std::time::Duration;
 mod derive;
 pub(super) mod given;
 mod keyed;
+mod near;
 mod probe;
 mod regime;
 mod seed;
@@ -33,6 +34,7 @@ mod upstream;
 pub(crate) use derive::DeriveSettings as Derive;
 pub(crate) use given::{Given, KEY_ARGUMENT_NAME, KEY_META_NAME};
 pub(crate) use keyed::Keyed;
+pub(crate) use near::{Likeness, NearSettings};
 pub(crate) use probe::{Probe, ProbeSettings, ProbeVerdict};
 pub(crate) use regime::{CallPlace, Regime, RegimeKeys};
 pub(crate) use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSettings};
@@ -77,6 +79,8 @@ pub(crate) struct Settings {
     pub not_executed: Vec<i64>,
     /// A call that changes nothing and finds out whether a call with an unknown outcome was done.
     pub probe: Option<ProbeSettings>,
+    /// Which other calls are so much like one that a person is asked whether both are meant.
+    pub near: Option<NearSettings>,
     /// How often one call may be sent at most, when the attempt before is proven not to have been
     /// done [default: 1].
     pub attempts: Option<u32>,
@@ -95,6 +99,7 @@ pub struct Rule {
     upstream: Option<UpstreamKeyRule>,
     not_executed: Vec<i64>,
     probe: Option<Probe>,
+    near: Option<near::NearRule>,
     attempts: u32,
 }
 
@@ -184,6 +189,7 @@ impl Section for Settings {
             upstream,
             not_executed,
             probe,
+            near,
             attempts,
         } = self;
         let ttl =
@@ -212,6 +218,7 @@ impl Section for Settings {
             judge_errors(&not_executed, problems);
         });
         let probe = probe.map(|probe| problems.under("probe", |problems| probe.compile(problems)));
+        let near = near.map(|near| problems.under("near", |problems| near.compile(problems)));
         let attempts = attempts.unwrap_or(1);
         if !(1..=MAX_SEND_ATTEMPTS).contains(&attempts) {
             let hint = format!("between 1 and {MAX_SEND_ATTEMPTS}");
@@ -230,6 +237,7 @@ impl Section for Settings {
             upstream,
             not_executed,
             probe,
+            near,
             attempts,
         }
     }
@@ -290,6 +298,7 @@ impl Default for Rule {
             upstream: None,
             not_executed: Vec::new(),
             probe: None,
+            near: None,
             attempts: 1,
         }
     }
@@ -313,6 +322,7 @@ impl Rule {
                 window: self.ttl,
                 place: asked.place,
                 seed: None,
+                near: self.likeness(asked),
             });
         }
         let regime = self.regime(asked.hints_idempotent);
@@ -343,6 +353,7 @@ impl Rule {
             window: self.window,
             place: asked.place,
             seed: derived.seed,
+            near: self.likeness(asked),
         })
     }
 

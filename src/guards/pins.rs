@@ -12,7 +12,7 @@ use crate::schema::schema_hash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The pin file's name, if nothing is said.
 pub(crate) const PIN_FILE_NAME: &str = "toolgate.pins.yaml";
@@ -46,6 +46,7 @@ pub(crate) struct PinFileSettings {
 pub struct Rule {
     wanted: PinRequirement,
     pinned: HashMap<ServerName, HashMap<String, Pin>>,
+    complete: BTreeSet<ServerName>,
 }
 
 /// Which tools need a pin.
@@ -155,7 +156,20 @@ impl Rule {
                 PinRequirement::Known
             },
             pinned,
+            complete: BTreeSet::new(),
         }
+    }
+
+    /// The same, where these servers' tools were all approved when their pins were written.
+    #[must_use]
+    pub(crate) fn knowing_all_of(self, complete: BTreeSet<ServerName>) -> Self {
+        Self { complete, ..self }
+    }
+
+    /// Whether a tool of this server without a pin is none that is called: all were approved, and one
+    /// that came since is withheld.
+    pub(crate) fn is_all_of(&self, server: &ServerName) -> bool {
+        self.wanted == PinRequirement::All && self.complete.contains(server)
     }
 
     /// Is the `tool` of `server`, whose definition has this digest, one that was approved?

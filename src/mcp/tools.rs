@@ -25,6 +25,13 @@ pub struct Definition {
     pub header_params: Vec<HeaderParam>,
 }
 
+/// Whether a server says of a tool, by its definition, that a second call with the same arguments
+/// changes nothing.
+pub(crate) fn hints_idempotent(definition: &Text) -> bool {
+    let hint = definition.at(&["annotations", "idempotentHint"]);
+    hint.is_some_and(|hint| hint.is_true())
+}
+
 /// Why a definition cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {

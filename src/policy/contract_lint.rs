@@ -53,6 +53,12 @@ fn judge_named(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
         .unwrap_or_default();
     let derive = ["idempotency", "derive"].map(str::to_owned);
     lost(&derive, &derived, schema, problems);
+    let compared = rules.idempotency.as_ref();
+    let compared = compared
+        .map(idempotency::Rule::compares)
+        .unwrap_or_default();
+    let near = ["idempotency", "near", "by"].map(str::to_owned);
+    lost(&near, &compared, schema, problems);
     let audited: Vec<Vec<String>> = rules
         .audit
         .plain

@@ -39,6 +39,8 @@ enum KnownBy {
 pub(crate) struct KnownTools {
     by: KnownBy,
     servers: BTreeSet<ServerName>,
+    /// Those of which no other tool is there.
+    complete: BTreeSet<ServerName>,
     /// Each with its input schema, as it came.
     tools: BTreeMap<ToolName, Value>,
     /// What those say of their results that do.
@@ -58,11 +60,15 @@ impl KnownTools {
         let mut known = Self {
             by: KnownBy::Pins,
             servers: BTreeSet::new(),
+            complete: BTreeSet::new(),
             tools: BTreeMap::new(),
             results: BTreeMap::new(),
         };
         for (server, tool, pin) in pins.pins() {
             if tool != INSTRUCTIONS_PIN_NAME {
+                if pins.is_all_of(server) {
+                    known.complete.insert(server.clone());
+                }
                 let schema = pin.definition.get("inputSchema");
                 let schema = schema.map_or(Value::Null, |schema| schema.value());
                 known.add(server, tool, schema);
@@ -79,6 +85,7 @@ impl KnownTools {
         Self {
             by: KnownBy::Listing,
             servers: BTreeSet::new(),
+            complete: BTreeSet::new(),
             tools: BTreeMap::new(),
             results: BTreeMap::new(),
         }
@@ -87,6 +94,9 @@ impl KnownTools {
     /// A server that lists its tools, of which there may be none.
     pub(crate) fn add_server(&mut self, server: &ServerName) {
         self.servers.insert(server.clone());
+        if self.by == KnownBy::Listing {
+            self.complete.insert(server.clone());
+        }
     }
 
     /// A tool of `server`, by the server's own name.
@@ -246,20 +256,26 @@ impl KnownTools {
             ),
         };
         Some(Problem {
-            severity: self.severity(),
+            severity: self.severity(server),
             path: vec!["contracts".to_owned(), name.to_string()],
             message,
             hint: Some(hint),
         })
     }
 
-    /// How much it counts that a tool is not known: one that is denied, or that needs no pin, has
-    /// none.
-    fn severity(&self) -> Severity {
-        match self.by {
-            KnownBy::Listing => Severity::Error,
-            KnownBy::Pins => Severity::Warning,
+    /// How much it counts that a tool of this server is not known: one that nobody approved, or that
+    /// needs no pin, may be there all the same.
+    fn severity(&self, server: &str) -> Severity {
+        if self.complete.contains(&ServerName::new(server)) {
+            Severity::Error
+        } else {
+            Severity::Warning
         }
+    }
+
+    /// The same of the server of `tool`.
+    fn severity_of(&self, tool: &ToolName) -> Severity {
+        ids::parts(tool.as_str()).map_or(Severity::Warning, |(server, _)| self.severity(server))
     }
 
     /// What is said of a contract for several tools that is for none of those that are known. The
@@ -282,13 +298,15 @@ impl KnownTools {
         let (severity, message) = match self.by {
             KnownBy::Listing => {
                 let message = format!("`{server}` lists no tool that `{name}` names");
-                let severity = near.as_ref().map_or(Severity::Warning, |_| self.severity());
+                let severity = near
+                    .as_ref()
+                    .map_or(Severity::Warning, |_| self.severity(server));
                 (severity, message)
             }
             KnownBy::Pins => {
                 near.as_ref()?;
                 let message = format!("no pin of `{server}` is of a tool that `{name}` names");
-                (self.severity(), message)
+                (self.severity(server), message)
             }
         };
         Some(Problem {

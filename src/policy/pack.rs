@@ -91,6 +91,8 @@ pub(crate) struct TaskBefore {
     pub failures: u64,
     /// Those since the last that did not fail.
     pub failures_in_a_row: u64,
+    /// Failed calls of the same tool since the last that did not fail.
+    pub tool_failures: u64,
     /// Has it made the draft that the call confirms?
     pub is_drafted: bool,
     /// Has a person allowed the call, if one has to?

@@ -14,7 +14,7 @@ use crate::schema::schema_hash;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a pin file: some thousand definitions.
@@ -44,6 +44,8 @@ pub struct PinSource {
 #[derive(Default)]
 #[schemars(title = "toolgate pins", rename = "PinFile")]
 struct PinFile {
+    /// Servers all of whose tools were approved when the file was written.
+    complete: Vec<String>,
     /// The approved definitions, by server and by the server's own name of the tool.
     pins: BTreeMap<String, BTreeMap<String, WrittenPin>>,
 }
@@ -68,6 +70,8 @@ pub(crate) struct PinFileResult {
     /// The pins that can be used; a command that writes the file again asks first whether there is
     /// an error.
     pub pins: Pins,
+    /// Servers all of whose tools were approved when the file was written.
+    pub complete: BTreeSet<ServerName>,
     /// Everything there is to say.
     pub diagnostics: Vec<Diagnostic>,
     /// The file's text; empty if it cannot be read.
@@ -88,7 +92,7 @@ impl PinFileResult {
         for ((server, tool), pin) in self.pins {
             pinned.entry(server).or_default().insert(tool, pin);
         }
-        Rule::new(require, pinned)
+        Rule::new(require, pinned).knowing_all_of(self.complete)
     }
 }
 
@@ -113,6 +117,8 @@ pub(crate) fn read(path: &Path, servers: &[ServerName]) -> PinFileResult {
     let mut problems = Problems::default();
     let mut pins = BTreeMap::new();
     let read = shape::read::<PinFile>(document.tree().clone(), &mut problems).unwrap_or_default();
+    let complete = read.complete.iter().map(|server| ServerName::new(server));
+    let complete = complete.collect();
     problems.under("pins", |problems| {
         for (server, tools) in read.pins {
             problems.under(server.clone(), |problems| {
@@ -139,6 +145,7 @@ pub(crate) fn read(path: &Path, servers: &[ServerName]) -> PinFileResult {
     diagnostics.extend(locate::too_open(path));
     PinFileResult {
         pins,
+        complete,
         diagnostics,
         text: document.text().to_owned(),
     }
@@ -189,9 +196,20 @@ fn judge(tool: &str, written: &WrittenPin, problems: &mut Problems) -> Option<Pi
     })
 }
 
-/// The text of a pin file that says this: the same pins, the same text.
-pub(crate) fn written(pins: &Pins) -> String {
+/// The text of a pin file that says this: the same pins, the same text. `complete`: servers all of
+/// whose tools are among them.
+pub(crate) fn written(pins: &Pins, complete: &BTreeSet<ServerName>) -> String {
     let mut text = PIN_FILE_HEADER.to_owned();
+    if !complete.is_empty() {
+        let names: Vec<String> = complete
+            .iter()
+            .map(|server| format!("\"{server}\""))
+            .collect();
+        text = text
+            + "complete: ["
+            + &names.join(", ")
+            + "]   # all of their tools, as they listed them then\n";
+    }
     text.push_str(if pins.is_empty() {
         "pins: {}\n"
     } else {

@@ -17,7 +17,7 @@ use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASKED_TASKS};
 use effects::EffectMetrics;
-use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel};
+use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -45,6 +45,7 @@ pub struct Metrics {
     registry: Registry,
     calls: Family<CallLabels, Counter>,
     call_series: AtomicUsize,
+    by_user: Family<LabelPair, Counter>,
     sent: Counter,
     latency: Histogram,
     stages: Stages,
@@ -96,6 +97,7 @@ impl Metrics {
             registry: Registry::default(),
             calls: Family::default(),
             call_series: AtomicUsize::new(0),
+            by_user: Family::default(),
             sent: Counter::default(),
             latency: Histogram::new(buckets::LATENCY_MS.iter().copied()),
             stages: Stages::new(),
@@ -142,6 +144,12 @@ impl Metrics {
         } else {
             self.calls.get_or_create(&labels.folded()).inc();
         }
+    }
+
+    /// A judged call named a user, or none. Whom it named is no label: agents name as many as they
+    /// like.
+    pub fn asked_for(&self, is_named: bool) {
+        self.by_user.get_or_create(&user_label(is_named)).inc();
     }
 
     /// A call left for its tool server.

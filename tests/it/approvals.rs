@@ -1,6 +1,7 @@
 //! Calls that are held, as operators decide on them with `toolgate approvals` (guarantees §7;
 //! 003-46, 003-47).
 
+mod alike;
 mod pages;
 mod waits;
 

@@ -4,6 +4,7 @@
 mod drafts;
 mod probes;
 mod undo;
+mod unkeyed;
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;

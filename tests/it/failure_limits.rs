@@ -1,4 +1,4 @@
-//! Failed calls of a task: in all, and in a row (003-92).
+//! Failed calls of a task: in all, in a row, and of one tool (003-92).
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
@@ -16,6 +16,10 @@ budgets: { global: { max_failures: 4, max_failures_in_a_row: 2 } }
 ";
 
 async fn stage() -> (ScriptedServer, Gate) {
+    staged(POLICY).await
+}
+
+async fn staged(policy: &str) -> (ScriptedServer, Gate) {
     let scripted = ScriptedServer::with(["read", "pay"].map(tool).to_vec()).await;
     scripted.answers(
         |seen| match seen.body["params"]["arguments"]["does"].as_str() {
@@ -31,7 +35,7 @@ async fn stage() -> (ScriptedServer, Gate) {
         servers,
         callers: "",
         more: "",
-        policy: POLICY.to_owned(),
+        policy: policy.to_owned(),
         observe: false,
     })
     .await;
@@ -126,6 +130,64 @@ async fn a_task_stops_after_its_failures() {
                     usize::from(expected.is_none()),
                     "{task}"
                 );
+            }
+        }
+    }
+}
+
+/// 003-92: a tool that failed so often in a row is not called again in its task: nothing is sent, and the
+/// agent reads to go another way, which it can. A success of the tool starts over; other tasks are
+/// not concerned; an operator closes the circuit again.
+#[tokio::test]
+async fn the_circuit_of_a_tool_opens_for_its_task() {
+    let limits = POLICY.split_once("budgets:").unwrap().0;
+    let limits = format!("{limits}budgets: {{ global: {{ max_tool_failures: 2 }} }}\n");
+    let (scripted, gate) = staged(&limits).await;
+    for (wire, agent) in [
+        ("modern", gate.agent()),
+        ("legacy", gate.agent().initialized().await),
+    ] {
+        for name in ["read", "pay"] {
+            let (task, other) = (format!("{wire}-{name}"), format!("{wire}-{name}-2"));
+            let way_out = if name == "read" { "pay" } else { "read" };
+            let calls = [
+                (name, "fails"),
+                (name, "works"),
+                (name, "breaks"),
+                // What another tool does is nothing to this one.
+                (way_out, "works"),
+                (name, "fails"),
+            ];
+            for (number, (tool, does)) in calls.into_iter().enumerate() {
+                let before = scripted.executions();
+                let answer = call(&agent, &task, (tool, does, number)).await;
+                assert_eq!(scripted.executions(), before + 1, "{task}: {answer}");
+            }
+            let before = scripted.executions();
+            let refused = call(&agent, &task, (name, "works", 9)).await;
+            assert_eq!(
+                code(&refused).as_deref(),
+                Some("budget_exceeded"),
+                "{refused}"
+            );
+            let decision = &refused["result"]["_meta"]["dev.toolgate/decision"];
+            assert_eq!(decision["dimension"], "tool_failures", "{refused}");
+            assert_eq!(
+                decision["budget_remaining"]["tool_failures"], 0,
+                "{refused}"
+            );
+            let words = refused["result"]["content"][0]["text"].as_str().unwrap();
+            for said in [
+                "has failed 2 times in a row",
+                "did not run",
+                "Use another tool",
+            ] {
+                assert!(words.contains(said), "{said}: {words}");
+            }
+            assert_eq!(scripted.executions(), before, "{task}");
+            for (task, tool) in [(&task, way_out), (&other, name)] {
+                let answer = call(&agent, task, (tool, "works", 10)).await;
+                assert_eq!(code(&answer), None, "{task} {tool}: {answer}");
             }
         }
     }

@@ -1,13 +1,14 @@
 //! The incident of document 004: a slow network, agents that send an order again 30 to 90 s later,
 //! parallel branches of one session, and a tool whose words ask to "confirm again". One order per
-//! intended order. Nobody waits here: that a call is the same 31, 60 and 89 s later is proven with
+//! intended order, where agents give keys, where the contract says which calls are one, and by
+//! default where a session is about one order alone. Nobody waits here: that a call is the same 31, 60 and 89 s later is proven with
 //! a clock in hand in `src/store/tests/clocks.rs`.
 
 use crate::harness::agent::{Agent, modern};
 use crate::harness::answer::{Answer, exchange};
 use crate::harness::gate::Gate;
 use crate::harness::replay::stored;
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -29,18 +30,22 @@ const BROKEN: u64 = 40;
 /// Where chance begins.
 const SEED: u64 = 20_260_728;
 
-async fn shop() -> (ToolServer, Gate) {
+/// Of its tool's contract: which calls are the same.
+const DECLARED: &str = ", idempotency: { derive: arguments }";
+
+async fn shop(keys: &str) -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
     let server = Script::new()
         .tool("create_order", Behaviour::Says(said))
         .start()
         .await;
-    let gate = Setup::new()
-        .server("oracle", &server)
-        .contracts(&[(ORDER, "write")])
-        .start()
-        .await;
-    (server, gate)
+    let policy = format!(
+        "contracts:\n{}\n  {ORDER}: {}\n",
+        undo(ORDER),
+        contract(ORDER, "write", keys)
+    );
+    let setup = Setup::new().server("oracle", &server).policy(&policy);
+    (server, setup.start().await)
 }
 
 fn order(number: usize) -> Value {
@@ -52,6 +57,18 @@ fn order(number: usize) -> Value {
 struct Way {
     agent: Agent,
     network: SocketAddr,
+    session: String,
+}
+
+impl Way {
+    /// Without a network between.
+    fn direct(gate: &Gate) -> Self {
+        Self {
+            agent: gate.agent(),
+            network: gate.agents,
+            session: "shopping".to_owned(),
+        }
+    }
 }
 
 /// Sends an order under a new request id, as an agent does that heard nothing; in the trace of its
@@ -59,7 +76,7 @@ struct Way {
 async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Option<Answer> {
     let mut message = modern("tools/call", json!({ "name": ORDER, "arguments": order }));
     message["id"] = json!(id);
-    message["params"]["_meta"]["dev.toolgate/session"] = json!("shopping");
+    message["params"]["_meta"]["dev.toolgate/session"] = json!(way.session);
     message["params"]["_meta"]["traceparent"] =
         json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     if let Some(key) = key {
@@ -87,11 +104,11 @@ fn told(answer: &Answer) -> (String, bool) {
 }
 
 /// One branch: sends the order until it hears what became of it, then does as it reads: confirms
-/// again.
-async fn branch(way: Way, order: Value) -> Vec<Answer> {
+/// again, under the same key if it gives one.
+async fn branch(way: Way, order: Value, key: Option<String>) -> Vec<Answer> {
     let mut heard = Vec::new();
     for id in 1..=200 {
-        if let Some(answer) = place(&way, &order, (id, None)).await {
+        if let Some(answer) = place(&way, &order, (id, key.as_deref())).await {
             heard.push(answer);
         }
         if heard.len() == 2 {
@@ -101,25 +118,77 @@ async fn branch(way: Way, order: Value) -> Vec<Answer> {
     panic!("nothing arrives: {heard:?}");
 }
 
+/// What makes calls the same, whether branches give a key, and whether all orders are one session's.
+const REGIMES: [(&str, bool, bool); 3] = [
+    (DECLARED, false, true),
+    (", idempotency: { require: true }", true, true),
+    (", idempotency: { derive: retry }", false, false),
+];
+
 /// 004-01, 004-02, 004-08, 004-12, 004-38, 004-46: one order per intended order, and all branches
 /// read the same of it.
 #[tokio::test]
 async fn every_intended_order_is_placed_once() {
-    let (server, gate) = shop().await;
+    for regime in REGIMES {
+        let (server, gate) = shop(regime.0).await;
+        let placed = orders_placed(&server, &gate, regime).await;
+        let wanted = (0..ORDERS)
+            .map(|number| (order(number).to_string(), 1))
+            .collect();
+        assert_eq!(placed, wanted, "{regime:?}");
+        // 004-06, 004-14: each can be found: who, with what, and what came of it.
+        let ended: Vec<Value> = gate.ledger().await.into_iter().filter(is_sent).collect();
+        let hashes: BTreeSet<&str> = ended
+            .iter()
+            .filter_map(|entry| entry["params_hash"].as_str())
+            .collect();
+        assert_eq!((ended.len(), hashes.len()), (ORDERS, ORDERS), "{ended:?}");
+        let digests: BTreeSet<String> = server.executions().iter().map(Execution::digest).collect();
+        assert_eq!(hashes, digests.iter().map(String::as_str).collect());
+    }
+}
+
+/// 004-01, 004-08: in one session with other orders, an agent that has read of its order and then sends it
+/// again has gone on, as far as anybody can tell, so that by default it may be placed again. None is
+/// lost, and what is in flight or was not heard of is joined.
+#[tokio::test]
+async fn by_default_no_order_is_lost() {
+    let (keys, has_keys, _) = REGIMES[2];
+    let (server, gate) = shop(keys).await;
+    let placed = orders_placed(&server, &gate, (keys, has_keys, true)).await;
+    assert_eq!(placed.len(), ORDERS, "{placed:?}");
+    let ran: usize = placed.values().sum();
+    let asked = gate.ledger().await.len();
+    eprintln!("{ran} of {asked} calls ran, for {ORDERS} orders");
+    assert!(ran < asked, "nothing was joined");
+}
+
+/// All branches place and confirm all orders through a network that breaks; how often each of them
+/// ran.
+async fn orders_placed(
+    server: &ToolServer,
+    gate: &Gate,
+    (keys, has_keys, is_one_session): (&str, bool, bool),
+) -> BTreeMap<String, usize> {
     let seed = seed(SEED);
     let network = Proxy::start(Arc::new(Mutex::new(gate.agents)), Dice::new(seed), BROKEN)
         .await
         .unwrap();
-    let way = Way {
-        agent: gate.agent(),
-        network: network.address,
-    };
-    let branches =
-        (0..ORDERS * BRANCHES).map(|n| tokio::spawn(branch(way.clone(), order(n % ORDERS))));
+    let branches = (0..ORDERS * BRANCHES).map(|n| {
+        let number = n % ORDERS;
+        let session = if is_one_session { 0 } else { number };
+        let way = Way {
+            network: network.address,
+            session: format!("shopping {session}"),
+            ..Way::direct(gate)
+        };
+        let key = has_keys.then(|| format!("order {number}"));
+        tokio::spawn(branch(way, order(number), key))
+    });
     let mut heard = 0;
     for answers in join_all(branches).await {
         for answer in answers.unwrap() {
-            assert_eq!(told(&answer).0, WORDS, "seed {seed}");
+            assert_eq!(told(&answer).0, WORDS, "{keys}, seed {seed}");
             heard += 1;
         }
     }
@@ -132,19 +201,7 @@ async fn every_intended_order_is_placed_once() {
     for execution in server.executions() {
         *placed.entry(execution.arguments.to_string()).or_default() += 1;
     }
-    let wanted = (0..ORDERS)
-        .map(|number| (order(number).to_string(), 1))
-        .collect();
-    assert_eq!(placed, wanted, "seed {seed}");
-    // 004-06, 004-14: each can be found: who, with what, and what came of it.
-    let ended: Vec<Value> = gate.ledger().await.into_iter().filter(is_sent).collect();
-    let hashes: BTreeSet<&str> = ended
-        .iter()
-        .filter_map(|entry| entry["params_hash"].as_str())
-        .collect();
-    assert_eq!((ended.len(), hashes.len()), (ORDERS, ORDERS), "{ended:?}");
-    let digests: BTreeSet<String> = server.executions().iter().map(Execution::digest).collect();
-    assert_eq!(hashes, digests.iter().map(String::as_str).collect());
+    placed
 }
 
 /// The entry of the end of a call that went to the tool server.
@@ -156,14 +213,8 @@ fn is_sent(entry: &Value) -> bool {
 /// in the ledger beside the first.
 #[tokio::test]
 async fn an_intended_repeat_runs_and_is_on_record() {
-    let (server, gate) = shop().await;
-    let (way, order) = (
-        Way {
-            agent: gate.agent(),
-            network: gate.agents,
-        },
-        order(1),
-    );
+    let (server, gate) = shop(DECLARED).await;
+    let (way, order) = (Way::direct(&gate), order(1));
     let mut replayed = Vec::new();
     for key in [None, None, Some("once more"), Some("once more"), None] {
         replayed.push(told(&place(&way, &order, (replayed.len(), key)).await.unwrap()).1);
@@ -187,14 +238,8 @@ async fn an_intended_repeat_runs_and_is_on_record() {
 /// it, is seen at once.
 #[tokio::test]
 async fn what_an_alert_looks_at_is_counted() {
-    let (server, gate) = shop().await;
-    let (way, order) = (
-        Way {
-            agent: gate.agent(),
-            network: gate.agents,
-        },
-        order(1),
-    );
+    let (server, gate) = shop(DECLARED).await;
+    let (way, order) = (Way::direct(&gate), order(1));
     let counted = async || {
         let text = gate.operators("/metrics").await;
         [

@@ -17,6 +17,7 @@ contracts:
   shop__optional: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
   shop__required: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
   shop__hidden: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true, expose: false } }
+  shop__unsaid: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [] }
   shop__declared: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { derive: arguments } }
   shop__own: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { require: true } }
   shop__closed: { purpose: test, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: shop__undo } }, secrets: [], idempotency: { expose: true } }
@@ -32,7 +33,7 @@ fn tools() -> Vec<Value> {
         "name": "closed",
         "inputSchema": { "type": "object", "properties": { "sku": {} }, "required": ["sku"], "additionalProperties": false },
     });
-    let mut tools = ["optional", "required", "hidden", "declared"]
+    let mut tools = ["optional", "required", "hidden", "unsaid", "declared"]
         .map(tool)
         .to_vec();
     tools.extend([own, closed]);
@@ -81,6 +82,8 @@ async fn agents_are_shown_the_argument() {
             ("optional", true, false),
             ("required", true, true),
             ("hidden", false, false),
+            ("unsaid", true, false),
+            ("declared", false, false),
             ("closed", true, false),
         ] {
             let tools = listed["result"]["tools"].as_array().unwrap();
@@ -93,8 +96,13 @@ async fn agents_are_shown_the_argument() {
                 .as_object_mut()
                 .and_then(|properties| properties.remove(KEY));
             assert_eq!(argument.is_some(), shown, "{wire}, {name}: {found}");
+            let says = |argument: &Value| {
+                let words = argument["description"].as_str().unwrap();
+                argument["type"] == "string"
+                    && words.contains("a new value runs an equal call again")
+            };
             assert!(
-                argument.is_none_or(|argument| argument["type"] == "string"),
+                argument.as_ref().is_none_or(says),
                 "{wire}, {name}: {found}"
             );
             let own = tools_schema(name);
@@ -129,7 +137,8 @@ fn tools_schema(name: &str) -> Value {
 }
 
 /// Tool, whether the call has the key, and whether the key reaches the server.
-const ACCEPTED: [(&str, bool, bool); 6] = [
+const ACCEPTED: [(&str, bool, bool); 7] = [
+    ("unsaid", true, false),
     ("optional", true, false),
     ("optional", false, false),
     ("required", true, false),
@@ -190,6 +199,35 @@ async fn the_argument_is_the_key() {
     }
 }
 
+/// 004-43: the ledger says why an answer was given again, and whose it is.
+#[tokio::test]
+async fn the_ledger_says_why_and_whose_answer_it_is() {
+    let (_scripted, gate) = stage().await;
+    let agent = gate.agent();
+    for (number, (name, given, because)) in [
+        ("optional", true, "same_key"),
+        ("required", true, "same_key"),
+        ("declared", false, "declared"),
+        ("optional", false, "within_window"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (tool, keyed, plain) = call("modern", number, name);
+        let arguments = if given { keyed } else { plain };
+        for _ in 0..2 {
+            agent.call(&tool, arguments.clone()).await;
+        }
+        let entries = gate.entries(2 * number + 2).await;
+        let [first, again] = &entries[2 * number..] else {
+            panic!("{entries:?}");
+        };
+        assert_eq!(first["because"], Value::Null, "{name}: {first}");
+        assert_eq!(again["because"], because, "{name}: {again}");
+        assert_eq!(again["same_as"], first["action_id"], "{name}: {again}");
+    }
+}
+
 /// A call without the key that its contract asks for does not run, shown or hidden.
 #[tokio::test]
 async fn without_its_key_a_call_does_not_run() {
@@ -230,6 +268,11 @@ async fn a_made_up_key_makes_no_second_call() {
                 let arguments = json!({ "sku": wire, KEY: made_up });
                 let answer = agent.call("shop__declared", arguments.clone()).await;
                 assert_eq!(code(&answer), None, "{wire}: {answer}");
+                // It is shown no argument, and told of the other place.
+                let words = answer["result"]["content"][0]["text"].as_str().unwrap();
+                let place = "a new value in `_meta` member `dev.toolgate/idempotencyKey`.";
+                let is_told = words.contains("Nothing ran now") && words.ends_with(place);
+                assert_eq!(is_told, !observe && made_up == "b", "{wire}: {words}");
                 let seen = scripted.seen();
                 let sent = &seen.last().unwrap().body["params"]["arguments"];
                 let expected = if observe {

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 
 mod corpus;
 mod observed;
+mod places;
 mod proofs;
 mod random;
 mod unknowns;
@@ -23,6 +24,10 @@ const BOT: &str = "  - { agent: bot, token: token-of-the-bot-that-adds }\n";
 const ADD: &str = "git__git_add";
 const RESET: &str = "git__git_reset";
 const SLOW: &str = "git__git_push";
+/// Its server says that a second one changes nothing.
+const SLOW_HINTED: &str = "git__git_fetch";
+/// What names a place of its own.
+const PLACES: [&str; 2] = ["dev.toolgate/session", "dev.toolgate/task"];
 
 /// A contract of a write that anybody may call.
 fn contract(tool: &str, keys: &str) -> String {
@@ -32,14 +37,15 @@ fn contract(tool: &str, keys: &str) -> String {
     )
 }
 
-/// The oracle with git's tools; `git_push` waits until it is released.
+/// The oracle with git's tools; `git_push` and `git_fetch` wait until they are released.
 async fn git() -> ToolServer {
-    let annotated = json!({ "name": "git_tag", "inputSchema": { "type": "object" }, "annotations": { "idempotentHint": true } });
+    let annotated = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "idempotentHint": true } });
     Script::new()
         .tool("git_add", Behaviour::Answers)
         .tool("git_reset", Behaviour::Answers)
         .tool("git_push", Behaviour::Held)
-        .definition(annotated, Behaviour::Answers)
+        .definition(annotated("git_tag"), Behaviour::Answers)
+        .definition(annotated("git_fetch"), Behaviour::Held)
         .tool("git_status", Behaviour::Answers)
         .start()
         .await
@@ -47,7 +53,7 @@ async fn git() -> ToolServer {
 
 fn policy(keys: &str) -> String {
     let mut yaml = "contracts:\n".to_owned();
-    for tool in [ADD, RESET, SLOW, "git__git_tag"] {
+    for tool in [ADD, RESET, SLOW, SLOW_HINTED, "git__git_tag"] {
         yaml += &contract(tool, keys);
     }
     writeln!(
@@ -91,7 +97,12 @@ fn ran(server: &ToolServer) -> Vec<String> {
 }
 
 fn in_session(agent: &Agent, tool: &str, session: &str) -> Value {
-    let meta = json!({ "dev.toolgate/session": session });
+    in_place(agent, tool, (PLACES[0], session))
+}
+
+/// A call that names the place where it is made.
+fn in_place(agent: &Agent, tool: &str, (member, name): (&str, &str)) -> Value {
+    let meta = json!({ member: name });
     let params = json!({ "name": tool, "arguments": { "path": "b.rs" }, "_meta": meta });
     agent.request("tools/call", params)
 }
@@ -194,35 +205,41 @@ async fn what_is_sent_again_is_answered_as_it_was() {
     assert_eq!(entries[2]["same_as"], entries[2]["claimed_by"]);
 }
 
-/// 004-02, 004-31: equal calls join while one is in flight.
+/// 004-02, 004-31: equal calls join while one is in flight, also of a tool whose calls join then
+/// alone.
 #[tokio::test]
 async fn equal_calls_join_while_one_is_in_flight() {
-    let (server, gate) = stage().await;
-    let agent = bot(&gate);
-    let request = || in_session(&agent, SLOW, "one");
-    // A head comes when a call has waited for a while.
-    let mut first = agent.post(&request()).await;
-    let mut second = agent.post(&request()).await;
-    assert_eq!(server.executions().len(), 1);
-    // Were the second one to run, it would find its release.
-    server.release();
-    server.release();
-    let (first, second) = (first.whole().await, second.whole().await);
-    assert!(!is_replayed(&first) && is_replayed(&second), "{second}");
-    assert_eq!(server.executions().len(), 1);
-    let entries = gate.entries(2).await;
-    assert_eq!(entries[1]["because"], "in_flight");
+    for tool in [SLOW, SLOW_HINTED] {
+        let (server, gate) = stage().await;
+        let agent = bot(&gate);
+        let request = || in_session(&agent, tool, "one");
+        // A head comes when a call has waited for a while.
+        let mut first = agent.post(&request()).await;
+        let mut second = agent.post(&request()).await;
+        assert_eq!(server.executions().len(), 1, "{tool}");
+        // Were the second one to run, it would find its release.
+        server.release();
+        server.release();
+        let (first, second) = (first.whole().await, second.whole().await);
+        assert!(!is_replayed(&first) && is_replayed(&second), "{second}");
+        assert_eq!(server.executions().len(), 1, "{tool}");
+        let entries = gate.entries(2).await;
+        assert_eq!(entries[1]["because"], "in_flight", "{tool}");
+    }
 }
 
 /// 004-27: sessions and tasks have their own calls.
 #[tokio::test]
 async fn sessions_have_their_own_calls() {
-    let (server, gate) = stage().await;
-    let agent = bot(&gate);
-    for session in ["one", "two", "one"] {
-        agent.answered(&in_session(&agent, ADD, session)).await;
+    for member in PLACES {
+        let (server, gate) = stage().await;
+        let agent = bot(&gate);
+        for name in ["one", "two", "one"] {
+            let call = in_place(&agent, ADD, (member, name));
+            agent.answered(&call).await;
+        }
+        assert_eq!(ran(&server).len(), 2, "{member}");
     }
-    assert_eq!(ran(&server).len(), 2);
 }
 
 /// 004-03: one trace joins also what its server calls idempotent, until its agent has gone on;

@@ -4,6 +4,7 @@
 
 mod circles;
 mod costs;
+mod drafted;
 mod operators;
 mod used_up;
 
@@ -326,8 +327,14 @@ async fn a_task_without_a_name_ends_when_it_is_idle() {
     if !has_later() {
         return;
     }
+    for (idle, minutes) in [(", idle: 20m", 20), ("", 60)] {
+        ends_when_idle(idle, minutes).await;
+    }
+}
+
+async fn ends_when_idle(idle: &str, minutes: u64) {
     let server = ScriptedServer::with(["look", "poll", "note"].map(tool).to_vec()).await;
-    let limits = "budgets: { global: { max_tool_calls: 1 }, idle: 20m }\n";
+    let limits = format!("budgets: {{ global: {{ max_tool_calls: 1 }}{idle} }}\n");
     let setup = Setup::new()
         .server_with("bank", &format!("url: \"{}\"", server.url()))
         .policy(&format!("{CONTRACTS}{limits}"));
@@ -344,18 +351,10 @@ async fn a_task_without_a_name_ends_when_it_is_idle() {
     let gate = setup.start().await;
     assert_eq!(calls(&gate, 1).await, ["", ""]);
     assert_eq!(calls(&gate, 2).await, ["budget_exceeded"; 2]);
-    let gate = gate
-        .stop()
-        .await
-        .later(Duration::from_mins(19))
-        .start()
-        .await;
-    assert_eq!(calls(&gate, 3).await, ["budget_exceeded"; 2]);
-    let gate = gate
-        .stop()
-        .await
-        .later(Duration::from_mins(41))
-        .start()
-        .await;
-    assert_eq!(calls(&gate, 4).await, ["", "budget_exceeded"]);
+    let soon = Duration::from_mins(minutes - 1);
+    let gate = gate.stop().await.later(soon).start().await;
+    assert_eq!(calls(&gate, 3).await, ["budget_exceeded"; 2], "{minutes}");
+    let late = Duration::from_mins(2 * minutes + 1);
+    let gate = gate.stop().await.later(late).start().await;
+    assert_eq!(calls(&gate, 4).await, ["", "budget_exceeded"], "{minutes}");
 }

@@ -136,6 +136,10 @@ async fn a_task_is_held_to_what_its_agent_reports() {
                 .map(|field| entry[field].as_str());
             assert_eq!(found, recorded, "{what}: {entry}");
             judge_entry(&entry, wire, expected.is_none());
+            let is_of_state = ["state_out_of_order", "not_planned", "schema_invalid"];
+            if expected.is_some_and(|code| is_of_state.contains(&code)) {
+                assert_eq!(entry["stage"], "repetition", "{what}: {entry}");
+            }
             if recorded[0] == Some("execute") && name == "pay" && expected.is_none() {
                 paid.push(entry["action_id"].clone());
                 assert!(

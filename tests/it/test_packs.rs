@@ -1,6 +1,9 @@
 //! Recorded calls and test packs: a call becomes a sample, and a changed policy is tried on the
 //! calls of the past.
 
+mod anonymous;
+mod explained;
+
 use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Settings;

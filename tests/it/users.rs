@@ -65,7 +65,12 @@ pub fn is_replay(answer: &Value) -> bool {
 
 /// A shop, with more in the contract of its tool.
 pub fn shop(server: &ToolServer, more: &str) -> Setup {
-    let more = format!(", idempotency: {{ derive: [/sku] }}{more}");
+    shop_of(server, "[/sku]", more)
+}
+
+/// The same where other calls are one.
+fn shop_of(server: &ToolServer, derive: &str, more: &str) -> Setup {
+    let more = format!(", idempotency: {{ derive: {derive} }}{more}");
     let order = contract("shop__order", "write", &more);
     let policy = format!(
         "contracts:\n  shop__order: {order}\n{}\n",
@@ -122,6 +127,33 @@ async fn equal_calls_of_two_users_are_two_calls() {
     assert_eq!(server.executions().len(), expected + 2);
     let told = format!("{:?}", server.requests());
     assert!(!told.contains("dev.toolgate/user"), "{told}");
+}
+
+/// 003-94, 004-02, 004-24: where only what is sent again is the same, it is the same for its own user.
+#[tokio::test]
+async fn a_call_that_is_sent_again_is_its_users() {
+    let server = orders(Behaviour::Answers).await;
+    let gate = shop_of(&server, "retry", "").start().await;
+    let (modern, legacy) = (bot(&gate), bot(&gate).initialized().await);
+    let call = || order(json!({ "sku": "a" }), None);
+    for (agent, before) in [(&modern, 0), (&legacy, 4)] {
+        for is_again in [false, true] {
+            for user in ["ada", "bob", "Ada"] {
+                let answer = call_for(agent, user, call()).await;
+                assert_eq!(is_replay(&answer), is_again, "{user}");
+            }
+            let nobodys = agent.ask("tools/call", call()).await;
+            assert_eq!(is_replay(&nobodys), is_again);
+            assert_eq!(server.executions().len(), before + 4);
+        }
+    }
+    for user in ["ada", "bob"] {
+        for is_again in [false, true] {
+            let answer = desk(&gate, user).ask("tools/call", call()).await;
+            assert_eq!(is_replay(&answer), is_again, "{user}");
+        }
+    }
+    assert_eq!(server.executions().len(), 10);
 }
 
 /// 004-24: another person's key is as good as none: it is in conflict with nothing.

@@ -57,7 +57,8 @@ impl Approve {
         }
         ground.notes(out)?;
         let file = ground.file.display();
-        if changes == 0 && ground.text.is_some() {
+        let complete = ground.listed.complete(&pins, &ground.complete);
+        if changes == 0 && complete == ground.complete && ground.text.is_some() {
             writeln!(out, "nothing to approve: {file} is as it was")?;
             return Ok(0);
         }
@@ -66,8 +67,12 @@ impl Approve {
         if now != ground.text {
             bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
         }
-        files::replace(&ground.file, written(&pins).as_bytes(), PIN_FILE_MODE)
-            .context("nothing was approved")?;
+        files::replace(
+            &ground.file,
+            written(&pins, &complete).as_bytes(),
+            PIN_FILE_MODE,
+        )
+        .context("nothing was approved")?;
         writeln!(
             out,
             "wrote    {file}: {} pins, {changes} of them changed",

@@ -298,6 +298,7 @@ fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
             limits.failures_in_a_row,
             "failures_in_a_row",
         ),
+        ("tool_failures", limits.tool_failures, "tool_failures"),
     ];
     for (key, limit, name) in numbers {
         if let Some((limit, left)) = limit.zip(left(name)).filter(|(limit, left)| left < limit) {

@@ -281,7 +281,7 @@ fn the_state_of_the_task_counts() {
 contracts:
   s__undo: { purpose: Takes it back., actions: [write], permission: anyone, secrets: [], side_effect: { writes: test, rollback: { manual: by hand } } }
   s__pay: { purpose: p, actions: [write], permission: anyone, side_effect: { writes: test, rollback: { tool: s__undo } }, secrets: [], idempotency: { require: true }, budget: { max_calls_per_task: 3, cost: 2, rate: { calls: 2, per: 1m } } }
-budgets: { global: { max_steps: 9, max_tool_calls: 8, max_cost: 10, max_duration: 5m, max_failures: 4, max_failures_in_a_row: 2 } }
+budgets: { global: { max_steps: 9, max_tool_calls: 8, max_cost: 10, max_duration: 5m, max_failures: 4, max_failures_in_a_row: 2, max_tool_failures: 3 } }
 repetition: { warn: 2, stop: 3, refusals: 5 }
 ";
     let rows = [
@@ -302,6 +302,8 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
         ("failures: 3", "allow"),
         ("failures: 4", "budget_exceeded"),
         ("failures_in_a_row: 2", "budget_exceeded"),
+        ("tool_failures: 2", "allow"),
+        ("tool_failures: 3", "budget_exceeded"),
     ];
     let mut pack =
         "pack: state\npolicies: [../policy.yaml]\ncallers: { bot: { agent: bot } }\nsamples:\n"

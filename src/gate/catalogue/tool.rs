@@ -6,7 +6,7 @@ use crate::guards::{Mode, ToolRules};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::readable::TextChanges;
-use crate::mcp::tools::Definition;
+use crate::mcp::tools::{Definition, hints_idempotent};
 use crate::model::call::ToolCall;
 use crate::model::ids::{ServerName, ToolName};
 use crate::schema::{Quarantine, Schema};
@@ -41,8 +41,7 @@ pub struct Tool {
 impl Tool {
     /// Whether its server says that a second call with the same arguments changes nothing.
     pub(in crate::gate) fn hints_idempotent(&self) -> bool {
-        let hint = self.definition.text.at(&["annotations", "idempotentHint"]);
-        hint.is_some_and(|hint| hint.is_true())
+        hints_idempotent(&self.definition.text)
     }
 
     /// A tool that no server lists, as observe mode calls it all the same: its server says whether

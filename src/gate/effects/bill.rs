@@ -49,6 +49,8 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) origin: TaskOrigin,
     /// The limit that the call would go over, where a person may let it.
     pub(in crate::gate) over: Option<Dimension>,
+    /// Was another call begun lately that is much like this one? Then a person is asked, too.
+    pub(in crate::gate) is_alike: bool,
 }
 
 /// What was used before a call: by its task, and by all tasks of its user where that is limited.

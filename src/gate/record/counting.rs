@@ -41,6 +41,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     };
     effects(gate, found, counted, ending, timer.now());
     gate.metrics.call(&labels, latency);
+    gate.metrics.asked_for(call.origin.caller.user.is_some());
     mark_span(ending);
     if let Some(sent) = sent(recorded) {
         record_sent(&tracing::Span::current(), &sent);

@@ -36,6 +36,9 @@ const BOUNDS: HoldBounds = HoldBounds {
     caller: 20,
 };
 
+/// What operators read of a call that is held because another one is much like it.
+const ALIKE_WORD: &str = "near_duplicate";
+
 impl Effects {
     /// Step 10. None: the call has waited, and everything from step 8 on has to be looked at again.
     pub(in crate::gate) async fn approve(
@@ -45,7 +48,9 @@ impl Effects {
         case: &KeyedCall<'_>,
         timer: &mut StageTimer,
     ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
-        let (subject, over) = (&case.subject, case.bill.over);
+        let over = case.bill.over.map(word);
+        let over = over.or_else(|| case.bill.is_alike.then_some(ALIKE_WORD));
+        let subject = &case.subject;
         let rule = Rule::of(subject.rules.approval.as_ref(), over.is_some());
         match (Rule::unneeded(rule.as_deref()), rule.as_deref()) {
             (Some(unneeded), _) => Ok(Some((unneeded, None))),
@@ -56,7 +61,7 @@ impl Effects {
                     policy,
                     subject,
                     rule,
-                    over: over.map(word),
+                    over,
                     task: case.bill.task,
                 };
                 Box::pin(question.held(timer)).await
@@ -73,7 +78,8 @@ struct ApprovalAsking<'a> {
     policy: &'a Policy,
     subject: &'a Subject<'a>,
     rule: &'a Rule,
-    /// The limit that it would go over, if it would.
+    /// The limit that it would go over, or that it is much like another one, if a person is asked for
+    /// that.
     over: Option<&'static str>,
     task: Digest,
 }

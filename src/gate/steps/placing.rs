@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// What the model reads about the argument.
 const DESCRIPTION: &str = "A key of your choice for this call: send the same key when you send this very call again, so that it runs once; \
-                           use a new key only for a new call.";
+                           a new value runs an equal call again.";
 
 /// How a call travels otherwise than the agent wrote it.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,6 +9,7 @@ use crate::guards::allowlist::Admitted;
 use crate::guards::secrets::{self, NeededSecrets, Target};
 use crate::mcp::headers::params_of;
 use crate::mcp::json::Text;
+use crate::mcp::tools::hints_idempotent as is_hinted;
 use crate::model::caller::Caller;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::refusal::Refusal;
@@ -74,6 +75,14 @@ pub(crate) fn wanted(
 pub(super) fn split(tool: &ToolName) -> (ServerName, &str) {
     let (server, own) = ids::parts(tool.as_str()).unwrap_or(("", tool.as_str()));
     (ServerName::new(server), own)
+}
+
+/// Whether the tool's server says that a second call with the same arguments changes nothing, as far
+/// as an approved definition tells.
+pub(super) fn hints_idempotent(policy: &Policy, tool: &ToolName) -> bool {
+    let (server, own) = split(tool);
+    let pin = policy.pins.pin(&server, own);
+    pin.is_some_and(|pin| is_hinted(&pin.definition))
 }
 
 /// Is the tool withheld because no operator has approved any definition of it?

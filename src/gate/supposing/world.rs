@@ -1,7 +1,7 @@
 //! The world of a call that nobody makes: only the policy answers the gate, and the task as it is
 //! given.
 
-use super::steps::{split, visible, wanted};
+use super::steps::{hints_idempotent, split, visible, wanted};
 use super::{Made, Passed, Question};
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::Turn;
@@ -286,7 +286,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
                 key: Digest::of(b""),
                 is_named: false,
             },
-            hints_idempotent: false,
+            hints_idempotent: hints_idempotent(self.policy, question.tool),
         };
         let keyed = rule.key(&asked, &case.left);
         let keyed = self.notes.note(Stage::Idempotency, keyed)?;
@@ -393,7 +393,7 @@ fn usage(before: &TaskBefore, tool: &ToolName) -> TaskUsage {
     };
     (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
     let used = task.tools.entry(tool.clone()).or_default();
-    used.calls = before.calls;
+    (used.calls, used.failures_in_a_row) = (before.calls, before.tool_failures);
     if before.calls_now > 0 {
         used.recent = SlidingWindow::full(before.elapsed, before.calls_now);
     }

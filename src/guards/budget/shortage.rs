@@ -29,7 +29,7 @@ pub(in crate::guards) fn calls_exceeded(most: u64) -> Refusal {
 
 pub(in crate::guards) const BUDGET_EXCEEDED: RefusalCode = RefusalCode {
     code: "budget_exceeded",
-    meaning: "the task, or all that is done for its user, has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
+    meaning: "the task, or all that is done for its user, has used up its steps, tool_calls, cost, duration or failures, or the tool its rate or its failures in a row",
     remedy: "stop, and report what was done and what is missing; where a time is given, send the same call after it",
     kind: RefusalKind::Overrun,
 };
@@ -78,6 +78,27 @@ fn reached(whose: &str, used_up: &[&'static str], left: &str, reads_remain: bool
     }
 }
 
+/// 003-92: the tool has failed `most` times in a row, as often as it may in this task.
+pub(in crate::guards) fn tool_failed(most: u64, reads_remain: bool) -> Refusal {
+    let most = counted(most, "time");
+    let alone = if reads_remain {
+        " as long as it changes something"
+    } else {
+        ""
+    };
+    let facts = RefusalFacts {
+        dimension: Some(word(Dimension::ToolFailures)),
+        ..RefusalFacts::new(
+            &BUDGET_EXCEEDED,
+            format!(
+                "the tool has failed {most} in a row, and is not called again for this task{alone}"
+            ),
+            "Use another tool or go about it in another way; else report what was done and what is missing.",
+        )
+    };
+    facts.into()
+}
+
 /// 003-91: the task's time was over before a call that changes nothing was answered.
 pub(crate) fn out_of_time() -> Refusal {
     let facts = RefusalFacts {
@@ -124,6 +145,11 @@ impl BudgetDemand {
             Dimension::CallsPerTool => {
                 calls_exceeded(self.limits.calls_per_tool.unwrap_or_default())
             }
+            Dimension::ToolFailures => {
+                let most = self.limits.tool_failures;
+                let reads_remain = self.reads.tool_failures != most;
+                tool_failed(most.unwrap_or_default(), reads_remain)
+            }
             Dimension::Rate => rate_exceeded(after.unwrap_or_default()),
             Dimension::Steps
             | Dimension::ToolCalls
@@ -132,7 +158,10 @@ impl BudgetDemand {
             | Dimension::Failures
             | Dimension::FailuresInARow => {
                 let others = others.iter().copied();
-                let others = others.filter(|other| *other != Dimension::CallsPerTool);
+                let is_of_task = |other: &Dimension| {
+                    !matches!(other, Dimension::CallsPerTool | Dimension::ToolFailures)
+                };
+                let others = others.filter(is_of_task);
                 let used_up = std::iter::once(*dimension).chain(others);
                 // What leaves tools that change nothing is named after what leaves nothing.
                 let leaves_reads =
@@ -164,6 +193,10 @@ pub(crate) fn shown(remaining: &Remaining) -> Value {
             remaining.failures_in_a_row.map(|left| json!(left)),
         ),
         (
+            "tool_failures",
+            remaining.tool_failures.map(|left| json!(left)),
+        ),
+        (
             "calls_per_task",
             remaining.calls_per_tool.map(|left| json!(left)),
         ),
@@ -192,6 +225,7 @@ pub(crate) fn word(dimension: Dimension) -> &'static str {
         Dimension::Duration => "duration",
         Dimension::Failures => "failures",
         Dimension::FailuresInARow => "failures_in_a_row",
+        Dimension::ToolFailures => "tool_failures",
         Dimension::CallsPerTool => "calls_per_task",
         Dimension::Rate => "rate",
     }
@@ -205,6 +239,7 @@ fn limit(limits: &BudgetLimits, dimension: Dimension) -> Option<u64> {
         Dimension::Duration => limits.duration,
         Dimension::Failures => limits.failures,
         Dimension::FailuresInARow => limits.failures_in_a_row,
+        Dimension::ToolFailures => limits.tool_failures,
         Dimension::CallsPerTool => limits.calls_per_tool,
         Dimension::Rate => limits.rate.map(|rate| rate.calls),
     }

@@ -59,6 +59,9 @@ pub(crate) struct TaskLayerSettings {
     pub max_failures: Option<u64>,
     /// Failed calls in a row at most; one that does not fail starts over.
     pub max_failures_in_a_row: Option<u64>,
+    /// Failed calls of one tool in a row at most: then that tool is not called again in the task,
+    /// and all others are.
+    pub max_tool_failures: Option<u64>,
     /// What happens at a limit, where it is not `stop`.
     pub on_limit: OnLimit,
     /// Whose calls count together: those of one task, or all of one user of an agent, whatever
@@ -98,6 +101,8 @@ pub(crate) struct OnLimit {
     pub failures: LimitAction,
     /// After `max_failures_in_a_row`.
     pub failures_in_a_row: LimitAction,
+    /// After `max_tool_failures`.
+    pub tool_failures: LimitAction,
 }
 
 /// What happens at a limit (003-89, 003-90).
@@ -203,6 +208,7 @@ impl TaskLayerSettings {
             max_duration,
             max_failures,
             max_failures_in_a_row,
+            max_tool_failures,
             on_limit,
             ..
         } = self;
@@ -225,6 +231,11 @@ impl TaskLayerSettings {
                 Dimension::FailuresInARow,
                 max_failures_in_a_row,
                 on_limit.failures_in_a_row,
+            ),
+            (
+                Dimension::ToolFailures,
+                max_tool_failures,
+                on_limit.tool_failures,
             ),
         ];
         let mut limits = Vec::new();
@@ -368,6 +379,7 @@ impl TaskLimits {
                 | Dimension::ToolCalls
                 | Dimension::Failures
                 | Dimension::FailuresInARow
+                | Dimension::ToolFailures
                 | Dimension::CallsPerTool
                 | Dimension::Rate => most.to_string(),
             };
@@ -428,6 +440,7 @@ fn lowest<'a>(
             Dimension::Duration => &mut limits.duration,
             Dimension::Failures => &mut limits.failures,
             Dimension::FailuresInARow => &mut limits.failures_in_a_row,
+            Dimension::ToolFailures => &mut limits.tool_failures,
             Dimension::CallsPerTool | Dimension::Rate => continue,
         };
         *place = Some(place.map_or(*most, |other| other.min(*most)));

@@ -72,6 +72,8 @@ pub(super) enum KeyKind {
     Pointers,
     Seed,
     Retry,
+    /// No key: what makes calls much alike.
+    Near,
 }
 
 // === impl DeriveSettings ===
@@ -103,17 +105,30 @@ impl DeriveSettings {
                     );
                     problems.error("no key can be made of this", hint);
                 }
-                for (index, pointer) in pointers.iter().enumerate() {
-                    problems.under(index.to_string(), |problems| {
-                        judge(pointer, problems);
-                        if pointers[..index].contains(pointer) {
-                            problems.error("is there twice", "take one away");
-                        }
-                    });
-                }
+                judge_each(&pointers, problems);
                 DeriveRule::Pointers(pointers)
             }
         }
+    }
+}
+
+/// Are these 1 to 16 JSON pointers to arguments?
+pub(super) fn judge_all(pointers: &[String], problems: &mut Problems) {
+    if pointers.is_empty() || pointers.len() > MAX_DERIVE_POINTERS {
+        let hint = format!("list 1 to {MAX_DERIVE_POINTERS} pointers");
+        problems.error("nothing can be compared by this", hint);
+    }
+    judge_each(pointers, problems);
+}
+
+fn judge_each(pointers: &[String], problems: &mut Problems) {
+    for (index, pointer) in pointers.iter().enumerate() {
+        problems.under(index.to_string(), |problems| {
+            judge(pointer, problems);
+            if pointers[..index].contains(pointer) {
+                problems.error("is there twice", "take one away");
+            }
+        });
     }
 }
 
@@ -155,35 +170,36 @@ impl DeriveRule {
                     seed: Some(seed),
                 })
             }
-            Self::Pointers(pointers) => {
-                let found: Vec<Option<&Value>> = pointers
-                    .iter()
-                    .map(|pointer| asked.arguments.pointer(pointer))
-                    .collect();
-                if found.iter().all(Option::is_none) {
-                    return None;
-                }
-                // An absent argument is not the same as `null`: no value has the form of nothing.
-                let forms: Vec<Vec<u8>> = found
-                    .into_iter()
-                    .map(|value| value.map(form).unwrap_or_default())
-                    .collect();
-                let named = pointers
-                    .iter()
-                    .zip(&forms)
-                    .flat_map(|(pointer, form)| [pointer.as_bytes(), form]);
-                let parts: Vec<&[u8]> = named.collect();
-                let bytes = Digest::of_parts("toolgate key of arguments", &parts)
-                    .as_bytes()
-                    .to_vec();
-                Some(Derived {
-                    kind: KeyKind::Pointers,
-                    bytes,
-                    seed: None,
-                })
-            }
+            Self::Pointers(pointers) => Some(Derived {
+                kind: KeyKind::Pointers,
+                bytes: of_pointers(pointers, asked.arguments)?,
+                seed: None,
+            }),
         }
     }
+}
+
+/// What stands at `pointers` among the arguments, as bytes; none when nothing does.
+pub(super) fn of_pointers(pointers: &[String], arguments: &Value) -> Option<Vec<u8>> {
+    let found: Vec<Option<&Value>> = pointers
+        .iter()
+        .map(|pointer| arguments.pointer(pointer))
+        .collect();
+    if found.iter().all(Option::is_none) {
+        return None;
+    }
+    // An absent argument is not the same as `null`: no value has the form of nothing.
+    let forms: Vec<Vec<u8>> = found
+        .into_iter()
+        .map(|value| value.map(form).unwrap_or_default())
+        .collect();
+    let named = pointers
+        .iter()
+        .zip(&forms)
+        .flat_map(|(pointer, form)| [pointer.as_bytes(), form]);
+    let parts: Vec<&[u8]> = named.collect();
+    let digest = Digest::of_parts("toolgate key of arguments", &parts);
+    Some(digest.as_bytes().to_vec())
 }
 
 impl DeriveRule {
@@ -228,6 +244,7 @@ pub(super) fn call_key(asked: &KeyRequest<'_>, kind: KeyKind, key: &[u8]) -> Dig
         KeyKind::Pointers => b"pointers",
         KeyKind::Seed => b"seed",
         KeyKind::Retry => b"retry",
+        KeyKind::Near => b"near",
     };
     let KeyRequest {
         caller,

@@ -1,6 +1,6 @@
 //! What a call is known by once it has its key.
 
-use super::{CallPlace, KeySource, Regime, Rule, TOMBSTONE_TTL};
+use super::{CallPlace, KeySource, Likeness, Regime, Rule, TOMBSTONE_TTL};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use std::time::Duration;
@@ -19,6 +19,7 @@ pub struct Keyed {
     pub(super) window: Duration,
     pub(super) place: CallPlace,
     pub(super) seed: Option<String>,
+    pub(super) near: Option<Likeness>,
 }
 
 impl Keyed {
@@ -42,6 +43,11 @@ impl Keyed {
     /// What all calls have in common that equal it, whatever their keys; none where that is its key.
     pub fn kin(&self) -> Option<Digest> {
         self.kin
+    }
+
+    /// What makes it much like others, where the contract says so.
+    pub fn likeness(&self) -> Option<Likeness> {
+        self.near
     }
 
     /// Where it is made.

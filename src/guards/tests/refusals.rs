@@ -133,6 +133,8 @@ fn of_limits() -> Vec<Refusal> {
         used("failures_in_a_row", true),
         shortage::exceeded_of(&["cost", "steps"], left, false),
         shortage::user_exceeded_of(&["cost"], left, false, 3_600_000),
+        shortage::tool_failed(3, false),
+        shortage::tool_failed(1, true),
         shortage::rate_exceeded(60_000),
         rate::rate_exceeded(1_500),
     ]

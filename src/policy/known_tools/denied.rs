@@ -81,7 +81,13 @@ impl KnownTools {
             let hint = format!("did you mean `{near}`? If not, it waits for a tool to come");
             (Severity::Warning, hint)
         } else {
-            (self.severity(), format!("did you mean `{near}`?"))
+            let hint = match self.by {
+                KnownBy::Listing => format!("did you mean `{near}`?"),
+                KnownBy::Pins => format!(
+                    "did you mean `{near}`? If not, approve the tool, so that it is known: `toolgate pins approve`"
+                ),
+            };
+            (self.severity(server), hint)
         };
         Some(Problem {
             severity,

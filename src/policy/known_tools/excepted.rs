@@ -19,7 +19,7 @@ impl KnownTools {
                 }
             };
             Some(Problem {
-                severity: self.severity(),
+                severity: self.severity_of(&near),
                 path: ["repetition", "except", &index.to_string()]
                     .map(str::to_owned)
                     .to_vec(),

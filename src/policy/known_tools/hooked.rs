@@ -56,7 +56,7 @@ impl KnownTools {
                 }
             };
             Some(Diagnostic {
-                severity: self.severity(),
+                severity: self.severity_of(&near),
                 message,
                 hint: Some(format!("did you mean `{near}`?")),
                 ..at.clone()

@@ -319,6 +319,7 @@ fn before(state: PackTaskState, problems: &mut Problems) -> TaskBefore {
         elapsed,
         failures,
         failures_in_a_row,
+        tool_failures,
         drafted,
         approved,
         repeated,
@@ -353,8 +354,11 @@ fn before(state: PackTaskState, problems: &mut Problems) -> TaskBefore {
         calls,
         calls_now: calls_now.min(MAX_TASK_COUNT),
         cost,
-        failures: failures.unwrap_or(failures_in_a_row).min(MAX_TASK_COUNT),
+        failures: failures
+            .unwrap_or(failures_in_a_row.max(tool_failures))
+            .min(MAX_TASK_COUNT),
         failures_in_a_row: failures_in_a_row.min(MAX_TASK_COUNT),
+        tool_failures: tool_failures.min(MAX_TASK_COUNT),
         is_drafted: drafted,
         is_approved: approved,
         repeated,

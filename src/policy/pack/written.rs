@@ -111,6 +111,8 @@ pub(crate) struct PackTaskState {
     pub failures: Option<u64>,
     /// Failed calls since the last that did not fail.
     pub failures_in_a_row: u64,
+    /// Failed calls of the same tool since the last of it that did not fail.
+    pub tool_failures: u64,
     /// It has made the draft that the call confirms.
     pub drafted: bool,
     /// A person has allowed the call, where one has to.

@@ -128,9 +128,10 @@ fn apply_spent(spent: &BudgetSettled, task: &mut Option<TaskUsage>) {
         return;
     }
     // What was never sent has not failed: its agent was told to send it again (003-17).
-    task.note(spent.failed && !is_unsent, spent.seen, spent.at);
+    let has_failed = spent.failed && !is_unsent;
+    task.end(&spent.tool, has_failed, spent.seen, spent.at);
     if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
-        task.succeed();
+        task.succeed_with(&spent.tool);
     }
 }
 
@@ -199,13 +200,14 @@ fn settle_task(settled: &Settled, claim: &Claim, task: &mut TaskUsage) {
         return;
     }
     task.settle(counted, claim.reserved, settled.charge);
-    task.note(settled.failed && !is_unsent, settled.seen, settled.at);
+    let has_failed = settled.failed && !is_unsent;
+    task.end(counted, has_failed, settled.seen, settled.at);
     task.prove(settled.action, &settled.phase);
     // What is found out later, by an operator or a probe, says nothing of how the task fares now.
     let is_done =
         matches!(settled.phase, ClaimPhase::Completed(_)) && settled.evidence == Evidence::Exchange;
     if is_done && !settled.failed {
-        task.succeed();
+        task.succeed_with(counted);
     }
 }
 

@@ -81,6 +81,9 @@ pub struct TaskUsage {
 pub struct ToolUsage {
     /// Calls reserved or sent.
     pub calls: u64,
+    /// Calls that failed since the last that did not: as many as opened its circuit are the last.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub failures_in_a_row: u64,
     /// When the next call would be due, in records from before rates were counted in a window.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub due: Millis,
@@ -210,6 +213,21 @@ impl TaskUsage {
         used.recent.give_back(at, used.per, now);
     }
 
+    /// A call of `tool` has ended.
+    pub(super) fn end(
+        &mut self,
+        tool: &ToolName,
+        failed: bool,
+        seen: Option<SeenCall>,
+        now: Millis,
+    ) {
+        if failed {
+            let used = self.tool(tool.as_str());
+            used.failures_in_a_row = used.failures_in_a_row.saturating_add(1);
+        }
+        self.note(failed, seen, now);
+    }
+
     pub(super) fn note(&mut self, failed: bool, seen: Option<SeenCall>, now: Millis) {
         self.failures += u64::from(failed);
         self.failures_in_a_row += u64::from(failed);
@@ -271,7 +289,14 @@ impl TaskUsage {
     /// What its tools have used of their rates, which outlives it.
     pub(super) fn rates(self) -> BTreeMap<ToolName, ToolUsage> {
         let tools = self.tools.into_iter();
-        let rates = tools.map(|(name, used)| (name, ToolUsage { calls: 0, ..used }));
+        let rates = tools.map(|(name, used)| {
+            let used = ToolUsage {
+                calls: 0,
+                failures_in_a_row: 0,
+                ..used
+            };
+            (name, used)
+        });
         rates
             .filter(|(_, used)| used.due > 0 || !used.recent.is_empty())
             .collect()
@@ -294,6 +319,20 @@ impl TaskUsage {
     /// A call was answered, and well: the failures before it are no row any more (003-92).
     pub(super) fn succeed(&mut self) {
         self.failures_in_a_row = 0;
+    }
+
+    /// The same of a call of `tool`, whose own failures are no row any more either.
+    pub(super) fn succeed_with(&mut self, tool: &ToolName) {
+        self.succeed();
+        let is_counted = self.tools.contains_key(tool);
+        let key = if is_counted {
+            tool.as_str()
+        } else {
+            OTHER_TOOLS_KEY
+        };
+        if let Some(used) = self.tools.get_mut(key) {
+            used.failures_in_a_row = 0;
+        }
     }
 
     /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did

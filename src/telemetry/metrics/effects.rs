@@ -22,13 +22,14 @@ const DUPLICATE_WINDOW: Duration = Duration::from_mins(10);
 /// Side effects that are remembered for that.
 const MAX_RECENT_EFFECTS: usize = 1 << 16;
 /// The parts of a budget that have a label.
-const BUDGET_DIMENSIONS: [&str; 7] = [
+const BUDGET_DIMENSIONS: [&str; 8] = [
     "steps",
     "tool_calls",
     "cost",
     "duration_ms",
     "failures",
     "failures_in_a_row",
+    "tool_failures",
     "calls_per_task",
 ];
 

@@ -53,6 +53,11 @@ impl ReloadLabel {
     }
 }
 
+/// Whether a call names a user.
+pub(super) fn user_label(is_named: bool) -> LabelPair {
+    LabelPair("user", if is_named { "named" } else { "unnamed" })
+}
+
 /// A refusal's code: from the closed set, or one that a contract gives.
 #[derive(Debug, Clone)]
 enum CodeLabel {

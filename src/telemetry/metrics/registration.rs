@@ -1,7 +1,7 @@
 //! What each metric is called in a scrape, and the series that exist from the start.
 
 use super::Metrics;
-use super::labels::{LabelPair, MessageLabels, ReloadLabel};
+use super::labels::{LabelPair, MessageLabels, ReloadLabel, user_label};
 use crate::model::side::SideDoor;
 use prometheus_client::metrics::info::Info;
 
@@ -32,6 +32,9 @@ impl Metrics {
                     .get_or_create_owned(&LabelPair("outcome", outcome)),
             );
         }
+        for is_named in [true, false] {
+            drop(self.by_user.get_or_create_owned(&user_label(is_named)));
+        }
         for door in SideDoor::ALL {
             for outcome in ["passed", "refused"] {
                 drop(
@@ -50,6 +53,11 @@ impl Metrics {
             "toolgate_calls",
             "Judged calls, by how they ended",
             self.calls.clone(),
+        );
+        registry.register(
+            "toolgate_user_calls",
+            "Judged calls, by whether they named a user",
+            self.by_user.clone(),
         );
         registry.register(
             "toolgate_tool_calls",

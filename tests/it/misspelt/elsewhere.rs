@@ -75,7 +75,8 @@ async fn slips_outside_of_arguments_are_told_by_listings() {
     insta::assert_snapshot!("slips_elsewhere_by_listing", told);
 }
 
-/// The same by pins: a `before` hook of none is told at load.
+/// The same by pins: a `before` hook of none is told at load, as an error where all tools of its server
+/// are approved.
 #[tokio::test]
 async fn slips_outside_of_arguments_are_told_by_pins() {
     let scripted = ScriptedServer::with(tools()).await;
@@ -85,8 +86,19 @@ async fn slips_outside_of_arguments_are_told_by_pins() {
     let (exit, out, _) = run(&setup, &["pins", "approve", "--all"]).await;
     assert_eq!(exit, 0, "{out}");
     let (exit, out, _) = run(&setup, &["check", "."]).await;
-    let words = "warning: no pin is of a tool `bank__delete_acount*`, so the hook may never hear of its calls";
-    assert!(exit == 0 && out.contains(words), "{out}");
+    let words =
+        "no pin is of a tool `bank__delete_acount*`, so the hook may never hear of its calls";
+    assert!(
+        exit == 1 && out.contains(&format!("error: {words}")),
+        "{out}"
+    );
+    let setup = setup.instead("pins: toolgate.pins.yaml", "pins: { require: false }");
+    setup.write();
+    let (exit, out, _) = run(&setup, &["check", "."]).await;
+    assert!(
+        exit == 0 && out.contains(&format!("warning: {words}")),
+        "{out}"
+    );
 }
 
 /// Below an `$id` a `$ref` would mean something else than what is judged here.

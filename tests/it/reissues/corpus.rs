@@ -1,6 +1,8 @@
 //! Sequences of calls as agents make them with working copies, files, a memory, a browser and
 //! tickets: what runs is what the corpus says, step by step, where contracts say `derive: retry`.
 
+mod recorded;
+
 use super::{BOT, bot, contract, is_replayed};
 use crate::harness::agent::Agent;
 use crate::harness::gate::Gate;

@@ -1,10 +1,12 @@
 //! What shows that an agent has read an answer and gone on, and what does not.
 
 use super::{
-    ADD, BOT, RESET, SLOW, bot, git, in_session, is_replayed, loses, policy, ran, setup, stage,
-    words,
+    ADD, BOT, PLACES, RESET, SLOW, bot, git, in_place, in_session, is_replayed, loses, policy, ran,
+    setup, stage, words,
 };
 use crate::harness::agent::Agent;
+use crate::harness::replay::untold;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use crate::harness::stdio::Launched;
 use crate::harness::tool_server::{Behaviour, Script};
@@ -15,9 +17,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 /// How three calls go: the first, another one, the first again.
-async fn is_joined(agent: &Agent, session: Option<&str>) -> bool {
-    let request = |tool: &str| match session {
-        Some(session) => in_session(agent, tool, session),
+async fn is_joined(agent: &Agent, place: Option<(&str, &str)>) -> bool {
+    let request = |tool: &str| match place {
+        Some(place) => in_place(agent, tool, place),
         None => agent.request("tools/call", json!({ "name": tool, "arguments": {} })),
     };
     for tool in [ADD, RESET] {
@@ -27,16 +29,17 @@ async fn is_joined(agent: &Agent, session: Option<&str>) -> bool {
     is_replayed(&agent.answered(&request(ADD)).await)
 }
 
-/// Calls in `session` that come later and later, until one of them shows that its agent went on.
-async fn goes_on(agent: &Agent, session: &str) {
+/// Calls in one place that come later and later, until one of them shows that its agent went on.
+async fn goes_on(agent: &Agent, (member, name): (&str, &str)) {
     let tries = Cell::new(0);
     until("the agent has gone on", || async {
         tries.set(tries.get() + 1);
         let arguments = json!({ "path": tries.get().to_string() });
-        let meta = json!({ "dev.toolgate/session": session });
+        let meta = json!({ member: name });
         let other = json!({ "name": RESET, "arguments": arguments, "_meta": meta });
         agent.ask("tools/call", other).await;
-        let again = agent.answered(&in_session(agent, ADD, session)).await;
+        let again = in_place(agent, ADD, (member, name));
+        let again = agent.answered(&again).await;
         (!is_replayed(&again)).then_some(())
     })
     .await;
@@ -112,12 +115,15 @@ async fn a_front_end_reads_for_nobody() {
         bot(&gate).header("Host", "toolgate.example"),
     ];
     for (at, agent) in ways.iter().enumerate() {
-        let session = format!("session {at}");
-        assert!(
-            is_joined(agent, Some(&session)).await,
-            "side by side: {agent:?}"
-        );
-        goes_on(agent, &session).await;
+        for member in PLACES {
+            let name = format!("one {at}");
+            let place = (member, name.as_str());
+            assert!(
+                is_joined(agent, Some(place)).await,
+                "side by side: {place:?} {agent:?}"
+            );
+            goes_on(agent, place).await;
+        }
     }
     let (agent, before) = (&ways[0], ran(&server).len());
     assert!(is_joined(agent, None).await);
@@ -140,7 +146,8 @@ async fn whoever_says_that_it_passes_on_reads_for_nobody() {
         let gate = setup(&server).callers(BOT).more(hosts).start().await;
         let agent = bot(&gate).header(name, value);
         assert!(is_joined(&agent, None).await, "{name}");
-        assert!(is_joined(&agent, Some("one")).await, "{name}");
+        let one = Some((PLACES[0], "one"));
+        assert!(is_joined(&agent, one).await, "{name}");
     }
 }
 
@@ -243,9 +250,16 @@ async fn an_answer_that_nobody_waited_for_outlives_the_window() {
     assert_eq!(ran(&server), ["git_push", "git_add", "git_add"]);
 }
 
-/// What a replay says is in an error, and in a result of structured content alone, too.
+/// What a replay says is in an error, and in a result of structured content alone, too; in either
+/// regime where the agent gave no key.
 #[tokio::test]
 async fn every_replay_says_that_nothing_ran() {
+    for regime in ["retry", "arguments"] {
+        says_that_nothing_ran(&format!(", idempotency: {{ derive: {regime} }}")).await;
+    }
+}
+
+async fn says_that_nothing_ran(keys: &str) {
     let server = Script::new()
         .tool(
             "git_add",
@@ -257,7 +271,8 @@ async fn every_replay_says_that_nothing_ran() {
         .tool("git_status", Behaviour::Answers)
         .start()
         .await;
-    let gate = setup(&server).callers(BOT).start().await;
+    let setup = Setup::new().server("git", &server).policy(&policy(keys));
+    let gate = setup.callers(BOT).start().await;
     let agent = bot(&gate);
     let calls = |tool: &'static str| {
         let agent = agent.clone();
@@ -281,4 +296,39 @@ async fn every_replay_says_that_nothing_ran() {
     assert!(message(&again).ends_with(&message(&first)), "{again}");
     assert_eq!(first["error"]["code"], again["error"]["code"]);
     assert_eq!(ran(&server).len(), 2);
+}
+
+/// 004-07: what a server answered is given again byte for byte, as oddly as it was written, in each
+/// regime; only the words stand before it where the agent gave no key.
+#[tokio::test]
+async fn a_replay_is_the_answer_byte_for_byte() {
+    let odd = r#""structuredContent" : {"z":1.0,  "a":[ 1e2,0.10 ], "\u0061b":"\u00e9\/" },"isError":false, "x-own":{ "b":1 ,"a":2}"#;
+    let scripted = ScriptedServer::with(vec![tool("git_add")]).await;
+    scripted.answers(move |seen| {
+        let id = &seen.body["id"];
+        let content = r#"[ {"text":"a  b","type":"text"} ]"#;
+        let said =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":{content},{odd}}}}}"#);
+        Reply::Said(200, "application/json", said)
+    });
+    for (regime, key) in [("retry", None), ("arguments", None), ("retry", Some("one"))] {
+        let keys = format!(", idempotency: {{ derive: {regime} }}");
+        let setup = Setup::new().server_with("git", &format!("url: \"{}\"", scripted.url()));
+        let contract = format!("contracts:\n{}", super::contract(ADD, &keys));
+        let gate = setup.policy(&contract).callers(BOT).start().await;
+        let agent = bot(&gate);
+        let mut params = json!({ "name": ADD, "arguments": {} });
+        if let Some(key) = key {
+            params["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
+        }
+        let request = agent.request("tools/call", params);
+        let (first, again) = (agent.sends(&request).await, agent.sends(&request).await);
+        assert!(is_replayed(&again.message()), "{regime}: {again:?}");
+        let told = again.text();
+        assert_eq!(told.contains("Nothing ran now"), key.is_none(), "{told}");
+        for text in [first.text(), untold(&told)] {
+            assert!(text.contains(odd), "{regime} {key:?}: {text}");
+            assert!(text.contains(r#"{"text":"a  b","type":"text"}"#), "{text}");
+        }
+    }
 }

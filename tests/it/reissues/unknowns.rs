@@ -104,6 +104,48 @@ async fn an_unknown_outcome_holds_equal_calls() {
             }
         }
         assert_eq!(server.executions().len(), 1, "{keys}");
+        let entries = gate.ledger().await;
+        let held: Vec<_> = entries.iter().skip(1).collect();
+        let is_said = |entry: &&Value| {
+            entry["because"] == "unknown_outcome" && entry["same_as"] == action(&first)
+        };
+        assert!(held.len() > 5 && held.iter().all(is_said), "{entries:?}");
+    }
+}
+
+/// 004-24, 004-36: of one user; equal calls of another, and of nobody, are their own.
+#[tokio::test]
+async fn an_unknown_outcome_holds_no_other_user() {
+    for keys in [
+        "",
+        ", idempotency: { derive: [/to] }",
+        ", idempotency: { require: true }",
+    ] {
+        let (server, gate) = stage(keys).await;
+        let callers = BOT.replace(" }", ", users: meta, needs_user: false }");
+        let gate = gate.stop().await.callers(&callers).start().await;
+        let agent = bot(&gate);
+        let pays = async |user: Option<&str>, session: &str| {
+            let key = keys.contains("require").then_some("1");
+            let mut request = payment(&agent, session, key);
+            if let Some(user) = user {
+                request["params"]["_meta"]["dev.toolgate/user"] = json!(user);
+            }
+            agent.answered(&request).await
+        };
+        let mut first = Vec::new();
+        for (number, user) in [Some("ada"), Some("bob"), None].into_iter().enumerate() {
+            let own = pays(user, "one").await;
+            assert_eq!(code(&own), "outcome_unknown", "{keys} {user:?}: {own}");
+            assert_eq!(server.executions().len(), number + 1, "{keys} {user:?}");
+            first.push(action(&own).to_owned());
+        }
+        for (number, user) in [Some("ada"), Some("bob"), None].into_iter().enumerate() {
+            let held = pays(user, "two").await;
+            let decision = &held["result"]["_meta"]["dev.toolgate/decision"];
+            assert_eq!(decision["claimed_by"], first[number], "{keys}: {held}");
+        }
+        assert_eq!(server.executions().len(), 3, "{keys}");
     }
 }
 

@@ -10,9 +10,15 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Rounds: what a tool asks for is passed through and never replayed as the final answer; each
-/// round is sent once.
+/// round is sent once, whichever calls are the same, and the ledger says why.
 #[tokio::test]
 async fn rounds_are_sent_once_each() {
+    for (regime, because) in [("arguments", "declared"), ("retry", "same_rounds")] {
+        sends_rounds_once(&format!(", idempotency: {{ derive: {regime} }}"), because).await;
+    }
+}
+
+async fn sends_rounds_once(keys: &str, because: &str) {
     let asks = json!({ "resultType": "input_required", "requestState": "one",
         "inputRequests": { "sure": { "method": "elicitation/create",
             "params": { "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } } } });
@@ -24,9 +30,14 @@ async fn rounds_are_sent_once_each() {
         scripted_server::Reply::Result(if done { result } else { asks.clone() })
     });
     let members = format!("url: \"{}\"", scripted.url());
+    let policy = format!(
+        "contracts:\n{}\n  oracle__pay: {}\n",
+        undo("oracle__pay"),
+        contract("oracle__pay", "write", keys)
+    );
     let setup = Setup::new()
         .server_with("oracle", &members)
-        .contracts(&[("oracle__pay", "write")])
+        .policy(&policy)
         .open_sides();
     let gate = setup.start().await;
     let agent = gate.agent();
@@ -53,6 +64,12 @@ async fn rounds_are_sent_once_each() {
     assert_eq!(scripted.executions(), 2);
     assert_eq!(heard(&round(Some(answers), &state).await), "Replayed");
     assert_eq!(scripted.executions(), 2);
+    let entries = gate.ledger().await;
+    let [.., done, again] = entries.as_slice() else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(again["because"], because, "{again}");
+    assert_eq!(again["same_as"], done["action_id"], "{done} {again}");
 }
 
 /// guarantees §4, `input_required`: a retry of an earlier round that comes late is not sent again,

@@ -45,6 +45,12 @@ async fn operators_stop_and_reset_tasks() {
     );
     assert_eq!(shown["stopped"]["why"], "wrong books");
     assert_eq!(bank.server.executions(), 4);
+    let entries = bank.gate.ledger().await;
+    let refused = entries
+        .iter()
+        .filter(|entry| entry["aborted_reason"] == "task_stopped");
+    let stages: Vec<_> = refused.map(|entry| &entry["stage"]).collect();
+    assert_eq!(stages, ["repetition", "repetition"]);
 
     let setup = bank.gate.stop().await;
     names_who_and_why(&setup).await;

@@ -41,6 +41,18 @@ async fn the_ledger_has_the_user() {
     let of_agent = listed(&["--agent", "bot", "--json"]).await;
     assert_eq!(of_agent.lines().count(), 3, "{of_agent}");
     assert_eq!(listed(&["--user", "bot", "--json"]).await, "");
+    // Two that name a user and one that names none; whom, no metric says.
+    let counted = gate.operators("/metrics").await;
+    for line in [
+        r#"toolgate_user_calls_total{user="named"} 2"#,
+        r#"toolgate_user_calls_total{user="unnamed"} 1"#,
+    ] {
+        assert!(counted.lines().any(|said| said == line), "{counted}");
+    }
+    assert!(
+        !counted.contains("ada") && !counted.contains("bob"),
+        "{counted}"
+    );
 }
 
 /// 003-48, 001-46: rules and patterns know the user, and reach nothing for nobody.

@@ -18,6 +18,8 @@ pub struct BudgetLimits {
     pub failures: Option<u64>,
     /// Failed calls since the last that did not fail.
     pub failures_in_a_row: Option<u64>,
+    /// Failed calls of this tool since the last that did not fail.
+    pub tool_failures: Option<u64>,
     /// Calls of this tool.
     pub calls_per_tool: Option<u64>,
     /// How many calls of this tool may be made in a span of time.
@@ -66,6 +68,7 @@ impl BudgetLimits {
                 Dimension::FailuresInARow,
                 short(remaining.failures_in_a_row, 1),
             ),
+            (Dimension::ToolFailures, short(remaining.tool_failures, 1)),
             (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
             (
                 Dimension::Cost,
@@ -109,6 +112,7 @@ impl BudgetLimits {
     /// What is left of `task` for a call of `tool`.
     pub fn remaining(&self, task: &TaskUsage, tool: &ToolName, now: Millis) -> Remaining {
         let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
+        let of_tool = task.used(tool);
         Remaining {
             steps: left(self.steps, task.steps),
             tool_calls: left(self.tool_calls, task.calls),
@@ -116,7 +120,8 @@ impl BudgetLimits {
             duration: left(self.duration, now.saturating_sub(task.began)),
             failures: left(self.failures, task.failures),
             failures_in_a_row: left(self.failures_in_a_row, task.failures_in_a_row),
-            calls_per_tool: left(self.calls_per_tool, task.used(tool).calls),
+            tool_failures: left(self.tool_failures, of_tool.failures_in_a_row),
+            calls_per_tool: left(self.calls_per_tool, of_tool.calls),
         }
     }
 

@@ -18,6 +18,8 @@ pub enum Dimension {
     Failures,
     /// `max_failures_in_a_row`.
     FailuresInARow,
+    /// `max_tool_failures`.
+    ToolFailures,
     /// `max_calls_per_task`.
     CallsPerTool,
     /// `max_cost`.
@@ -47,6 +49,9 @@ pub struct Remaining {
     /// Failures in a row.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failures_in_a_row: Option<u64>,
+    /// Failures in a row of this tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool_failures: Option<u64>,
     /// Calls of this tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls_per_tool: Option<u64>,
@@ -64,6 +69,7 @@ impl Remaining {
             duration: lower(self.duration, other.duration),
             failures: lower(self.failures, other.failures),
             failures_in_a_row: lower(self.failures_in_a_row, other.failures_in_a_row),
+            tool_failures: lower(self.tool_failures, other.tool_failures),
             calls_per_tool: lower(self.calls_per_tool, other.calls_per_tool),
         }
     }

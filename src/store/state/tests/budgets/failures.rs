@@ -91,6 +91,70 @@ fn a_call_that_was_answered_ends_a_row_of_failures() {
     }
 }
 
+/// 003-92: failures of one tool in a row are its own: they are counted anew after a call of it that
+/// succeeded, whatever other tools do, and no other tool is refused for them.
+#[test]
+fn the_failures_of_a_tool_are_its_own() {
+    let limits = BudgetLimits {
+        tool_failures: Some(2),
+        ..BudgetLimits::default()
+    };
+    let of = |tool: &str, failed: bool| match spent(failed, None) {
+        StoreCommand::Spend(spend) => StoreCommand::Spend(Spend {
+            tool: ToolName::new(tool),
+            ..spend
+        }),
+        other => other,
+    };
+    let asked = |view: &StoreView, tool: &str| {
+        let price = Price {
+            tool: ToolName::new(tool),
+            cost: 0,
+        };
+        let admitted = limits.admit(view.task.as_ref(), &price, START_MS);
+        admitted.err().map(|exceeded| exceeded.dimension)
+    };
+    let open = Some(Dimension::ToolFailures);
+    for (calls, one, other) in [
+        (&[("bank__one", true)][..], None, None),
+        (&[("bank__one", true), ("bank__other", true)], None, None),
+        (
+            &[
+                ("bank__one", true),
+                ("bank__other", false),
+                ("bank__one", true),
+            ],
+            open,
+            None,
+        ),
+        (
+            &[
+                ("bank__one", true),
+                ("bank__one", false),
+                ("bank__one", true),
+            ],
+            None,
+            None,
+        ),
+        (
+            &[
+                ("bank__one", true),
+                ("bank__one", true),
+                ("bank__one", false),
+            ],
+            None,
+            None,
+        ),
+    ] {
+        let mut view = StoreView::default();
+        for (tool, failed) in calls {
+            run(&mut view, &of(tool, *failed), START_MS).unwrap();
+        }
+        let found = (asked(&view, "bank__one"), asked(&view, "bank__other"));
+        assert_eq!(found, (one, other), "{calls:?}");
+    }
+}
+
 /// A late answer to what was unknown says nothing of now.
 #[test]
 fn a_late_answer_ends_no_row_of_failures() {
