@@ -63,7 +63,7 @@ impl Backoff {
 }
 
 /// Between half of `wait` and all of it, so that many do not come back at once.
-pub(super) fn jittered(wait: Duration) -> Duration {
+pub(crate) fn jittered(wait: Duration) -> Duration {
     let mut byte = [0_u8; 1];
     let random = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
     wait / 2 + wait * random / 512

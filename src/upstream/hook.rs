@@ -198,8 +198,7 @@ impl Hook {
     ) -> Result<(StatusCode, Bytes), HookError> {
         let exchange = async {
             let _room = self.room.acquire().await;
-            let headers = self
-                .headers(id, &body)
+            let headers = signed_headers(&self.key, id, &body)
                 .ok_or_else(|| HookError::Unreachable("its headers".to_owned()))?;
             let response = connections
                 .post(self.uri.clone(), headers, body)
@@ -214,21 +213,23 @@ impl Hook {
             .await
             .unwrap_or(Err(HookError::Late(self.timeout)))
     }
+}
 
-    fn headers(&self, id: &str, body: &[u8]) -> Option<HeaderMap> {
-        let timestamp = Clock.wall().as_second().to_string();
-        let signature = sign(&key_of(&self.key)?, id, &timestamp, body)?;
-        let mut headers = HeaderMap::with_capacity(8);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in [
-            (WEBHOOK_ID, id),
-            (WEBHOOK_TIMESTAMP, &timestamp),
-            (WEBHOOK_SIGNATURE, &signature),
-        ] {
-            headers.insert(name, HeaderValue::from_str(value).ok()?);
-        }
-        Some(headers)
+/// The headers of `body` as JSON, which a program that has the key knows by `id` and the signature;
+/// none for a secret without a key or an id that no header can carry.
+pub(crate) fn signed_headers(key: &Secret, id: &str, body: &[u8]) -> Option<HeaderMap> {
+    let timestamp = Clock.wall().as_second().to_string();
+    let signature = sign(&key_of(key)?, id, &timestamp, body)?;
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in [
+        (WEBHOOK_ID, id),
+        (WEBHOOK_TIMESTAMP, &timestamp),
+        (WEBHOOK_SIGNATURE, &signature),
+    ] {
+        headers.insert(name, HeaderValue::from_str(value).ok()?);
     }
+    Some(headers)
 }
 
 /// `v1,` and HMAC-SHA256 over id, timestamp and body, with full stops between them, in base64.
