@@ -45,8 +45,10 @@ use tokio_util::task::TaskTracker;
 mod background;
 mod head_export;
 pub(crate) mod ledger;
+mod notices;
 mod operator_view;
 mod reach;
+mod unattended;
 
 /// How long calls in flight may take to end when the process is asked to.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
@@ -100,6 +102,8 @@ impl App {
         keeping: Option<SegmentRetention>,
     ) -> anyhow::Result<Self> {
         let (data, journal) = (&config.data, Arc::new(ledger.journal));
+        // Who only looks tells nobody.
+        let is_serving = keeping.is_some();
         let leftovers = leftovers(data)?;
         let apply = policy.clone();
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
@@ -135,6 +139,9 @@ impl App {
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
         });
+        if is_serving {
+            notices::start(config, &gate, &stop)?;
+        }
         let changed = background::list_changes(&tools, policy, &stop);
         background::note(&gate, &servers, &changed, &stop);
         let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));

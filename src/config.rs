@@ -8,6 +8,7 @@ use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ServerName;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
+use crate::notify::NoticeReceiver;
 use crate::policy::compile::{self, CompileInput, CompileResult};
 use crate::policy::live::LoadResult;
 use crate::policy::locate::{self, YamlDocument};
@@ -21,11 +22,13 @@ mod build;
 mod doors;
 mod exposed;
 mod ledger;
+mod notify;
 mod operators;
 mod secrets;
 mod servers;
 mod settings;
 mod variables;
+mod written_notify;
 
 use build::CheckedConfig;
 pub(crate) use build::without_file;
@@ -55,6 +58,8 @@ pub struct Config {
     pub pins: Option<PinSource>,
     /// How the record of calls is kept.
     pub ledger: Ledger,
+    /// Who is told elsewhere that calls wait.
+    pub(crate) notify: Vec<NoticeReceiver>,
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
@@ -112,6 +117,7 @@ const RESTART_KEYS: &[&str] = &[
     "allowed_hosts",
     "allowed_origins",
     "ledger",
+    "notify",
 ];
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then

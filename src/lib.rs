@@ -10,7 +10,7 @@
 //! 2. [`guards`]: one guard, one file
 //! 3. [`policy`], then [`side`]: what the files say, and messages beside calls
 //! 4. [`gate`], `relay`: the pipeline, and every message that is not a governed call
-//! 5. `downstream`, `admin`: the doors
+//! 5. `downstream`, `admin`: the doors; `notify`: telling people elsewhere
 //! 6. [`config`], `app`, [`cli`]: the process
 
 /// What is used and given back for long stays in few pieces: with the C library's allocator,
@@ -41,6 +41,7 @@ mod relay;
 
 mod admin;
 mod downstream;
+mod notify;
 
 mod app;
 pub mod cli;

@@ -10,6 +10,7 @@
 //! <data>/index/     what the journal says, to be looked up; can be made again from it; beside it, as `index.aside`, one that broke
 //! <data>/index.mark how the index stands, under which boot of the machine, and what time it was
 //! <data>/sent       which calls may have left
+//! <data>/outbox     what is still to be told, and to whom (`src/notify.rs`)
 //! <data>/round-key  what `requestState` is sealed with
 //! ```
 
@@ -22,6 +23,7 @@ pub mod hold_news;
 pub mod journal;
 pub mod memory;
 pub(crate) mod operator;
+pub(crate) mod outbox_file;
 pub(crate) mod read_counts;
 mod results;
 pub(crate) mod round_key;

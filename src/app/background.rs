@@ -1,5 +1,6 @@
 //! What goes on beside the calls: notes, counts, sweeps.
 
+use super::unattended::UnattendedHolds;
 use crate::downstream::Door;
 use crate::gate::Gate;
 use crate::gate::catalogue::toolbox::Toolbox;
@@ -73,6 +74,7 @@ async fn learn_secrets(gate: &Gate) {
 /// Keeps counting the calls of which nobody knows whether they ran, and those that wait for
 /// operators; at once when `recount` says that an operator has ended one.
 pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
+    let mut unattended = UnattendedHolds::default();
     loop {
         let store = &gate.effects.store;
         if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
@@ -89,6 +91,7 @@ pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
         }
         if let Ok(holds) = store.holds(MAX_CLAIMS_LISTED).await {
             let now = store.now();
+            gate.metrics.set_oldest_wait(unattended.look(&holds, now));
             gate.metrics.set_held_calls(
                 holds
                     .iter()

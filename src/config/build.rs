@@ -4,7 +4,7 @@
 use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
 use super::{
-    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, operators, secrets, servers,
+    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, notify, operators, secrets, servers,
     variables,
 };
 use crate::guards::Section;
@@ -45,6 +45,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         allowed_origins: Vec::new(),
         pins: None,
         ledger: Ledger::default(),
+        notify: Vec::new(),
         startup: BTreeMap::new(),
     };
     let CompileResult {
@@ -164,9 +165,12 @@ pub(super) fn judge(
             let data = &data;
             ledger::compile(ledger, LedgerRoots { data, directory }, problems)
         });
+        let notify = std::mem::take(&mut settings.notify);
+        let notify = problems.under("notify", |problems| notify::compile(notify, problems));
         let mut judged = build(settings, named, directory, &mut problems);
         judged.config = judged.config.map(|config| Config {
             ledger,
+            notify,
             startup,
             ..config
         });
@@ -252,6 +256,7 @@ fn build(
         allowed_origins: settings.allowed_origins,
         pins,
         ledger: Ledger::default(),
+        notify: Vec::new(),
         startup: BTreeMap::new(),
     });
     CheckedConfig { config, basis }

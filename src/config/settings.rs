@@ -1,5 +1,6 @@
 //! `toolgate.yaml` as written (design §2).
 
+use super::written_notify::NotifySettings;
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
 use crate::guards::{Mode, pins};
@@ -74,6 +75,8 @@ pub(crate) struct ConfigSettings {
     pub pins: Option<pins::Settings>,
     /// The record of what was called.
     pub ledger: LedgerSettings,
+    /// Who is told elsewhere that a call waits for a person.
+    pub notify: NotifySettings,
 }
 
 /// The operators' door.
@@ -444,6 +447,7 @@ impl Default for ConfigSettings {
             meta_max_bytes: policy::META_MAX_BYTES,
             pins: None,
             ledger: LedgerSettings::default(),
+            notify: NotifySettings::default(),
         }
     }
 }

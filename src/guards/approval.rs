@@ -13,6 +13,7 @@ use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName, UserId};
+use crate::model::pointer::is_pointer;
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
@@ -43,6 +44,8 @@ const HOLD_TIMEOUT_BOUNDS: RangeInclusive<Duration> = Duration::ZERO..=Duration:
 const APPROVALS_NEEDED_BOUNDS: RangeInclusive<u32> = 1..=5;
 /// Roles of which one is needed.
 const MAX_APPROVER_ROLES: usize = 16;
+/// Arguments that people are told of elsewhere.
+const MAX_TOLD_ARGUMENTS: usize = 8;
 
 /// When a person has to allow a call, and who may.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -66,6 +69,11 @@ pub(crate) struct Settings {
     /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m
     /// [default: 45s].
     pub hold: Option<String>,
+    /// JSON pointers to arguments that receivers of `notify` in toolgate.yaml are told, such as `/amount`; at
+    /// most 8 [default: none].
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    pub notify: Vec<String>,
 }
 
 /// Which calls are asked for.
@@ -96,6 +104,8 @@ pub struct Rule {
     pub execute_for: Duration,
     /// How long a call waits for the decision.
     pub hold: Duration,
+    /// JSON pointers to arguments that people are told of elsewhere, too.
+    pub notify: Vec<String>,
 }
 
 /// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).
@@ -139,6 +149,7 @@ impl Section for Settings {
             approve_by,
             execute_by,
             hold,
+            notify,
         } = self;
         let roles = approvers.unwrap_or_else(|| vec![DEFAULT_APPROVER_ROLE.to_owned()]);
         let is_blank = roles.iter().any(|role| role.trim().is_empty());
@@ -175,6 +186,7 @@ impl Section for Settings {
         .unwrap_or(DEFAULT_EXECUTE_TIMEOUT);
         let hold = between("hold", hold.as_deref(), HOLD_TIMEOUT_BOUNDS, problems)
             .unwrap_or(DEFAULT_HOLD_TIMEOUT);
+        judge_told(&notify, problems);
         (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
@@ -182,8 +194,24 @@ impl Section for Settings {
             approve_for,
             execute_for,
             hold,
+            notify,
         })
     }
+}
+
+fn judge_told(notify: &[String], problems: &mut Problems) {
+    problems.under("notify", |problems| {
+        if notify.len() > MAX_TOLD_ARGUMENTS {
+            let hint = "the page of the approval shows all of them";
+            problems.error(format!("more than {MAX_TOLD_ARGUMENTS} arguments"), hint);
+        }
+        for (index, _) in notify.iter().enumerate().filter(|(_, pointer)| !is_pointer(pointer)) {
+            let hint = "write `/` and the argument's name, such as `/amount`";
+            problems.under(index.to_string(), |problems| {
+                problems.error("not a JSON pointer to an argument", hint);
+            });
+        }
+    });
 }
 
 /// The rule of a contract with these `actions`: as `written`, and what is dear is asked for where
@@ -245,6 +273,7 @@ impl Rule {
             approve_for: DEFAULT_APPROVE_TIMEOUT,
             execute_for: DEFAULT_EXECUTE_TIMEOUT,
             hold: DEFAULT_HOLD_TIMEOUT,
+            notify: Vec::new(),
         };
         let written = written.map(Cow::Borrowed);
         written.or_else(|| is_over.then(|| Cow::Owned(usual())))

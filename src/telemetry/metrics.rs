@@ -1,6 +1,7 @@
 //! Every metric with its name, labels and help text. Names are promises: dashboards and alerts are
 //! built on them.
 
+mod approvals;
 mod buckets;
 mod effects;
 mod labels;
@@ -16,6 +17,7 @@ use super::tasks::heavy;
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASKED_TASKS};
+use approvals::ApprovalMetrics;
 use effects::EffectMetrics;
 use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
@@ -71,6 +73,7 @@ pub struct Metrics {
     heavy: Family<LabelPair, Counter>,
     sessions: Gauge,
     effects: EffectMetrics,
+    approvals: ApprovalMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -123,12 +126,14 @@ impl Metrics {
             heavy: Family::default(),
             sessions: Gauge::default(),
             effects: EffectMetrics::new(),
+            approvals: ApprovalMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
         metrics.register_rest();
         metrics.register_records();
         metrics.effects.register(&mut metrics.registry);
+        metrics.approvals.register(&mut metrics.registry);
         metrics
     }
 
@@ -315,6 +320,17 @@ impl Metrics {
     /// So many calls are held until operators decide.
     pub fn set_held_calls(&self, count: usize) {
         self.effects.set_held_calls(count);
+    }
+
+    /// The oldest of them has waited for so long.
+    pub fn set_oldest_wait(&self, oldest: Duration) {
+        self.approvals.set_oldest_wait(oldest);
+    }
+
+    /// A receiver that the configuration names was to be told of something: `delivered`, `failed`, `dropped`
+    /// or `quiet`.
+    pub fn noticed(&self, receiver: &str, outcome: &'static str) {
+        self.approvals.noticed(receiver, outcome);
     }
 
     /// Operators have decided, `allow` or `deny`, so long after the first call.

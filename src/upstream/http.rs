@@ -22,7 +22,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValu
 use http::{Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use pool::ConnectionPool;
@@ -59,10 +59,29 @@ pub struct Connections {
 
 /// Makes the connections that all endpoints share.
 pub fn connections() -> Result<Connections, Fault> {
-    let mut connector = HttpConnector::new();
+    let connector = patient(HttpConnector::new());
+    Ok(Connections {
+        tls: tls_clients(connector.clone())?,
+        plain: connector,
+        lanes: Arc::default(),
+    })
+}
+
+/// What connects, with the time it may take for that.
+pub(super) fn patient<R>(mut connector: HttpConnector<R>) -> HttpConnector<R> {
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.enforce_http(false);
+    connector
+}
+
+/// What sends over TLS or without, on connections that `connector` makes.
+pub(super) fn tls_clients<R>(
+    connector: HttpConnector<R>,
+) -> Result<Client<HttpsConnector<HttpConnector<R>>, Payload>, Fault>
+where
+    HttpsConnector<HttpConnector<R>>: Connect + Clone,
+{
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_platform_verifier(provider)
@@ -71,17 +90,18 @@ pub fn connections() -> Result<Connections, Fault> {
         .https_or_http()
         .enable_http1()
         .enable_http2()
-        .wrap_connector(connector.clone());
+        .wrap_connector(connector);
     let mut client = Client::builder(TokioExecutor::new());
     client
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
         .pool_idle_timeout(pool::IDLE_CONNECTION_TIMEOUT);
-    Ok(Connections {
-        tls: client.build(tls),
-        plain: connector,
-        lanes: Arc::default(),
-    })
+    Ok(client.build(tls))
+}
+
+/// The body that consists of `bytes`, of what is no message of MCP.
+pub(super) fn bytes_payload(bytes: Bytes) -> Payload {
+    payload(bytes, None)
 }
 
 impl Connections {

@@ -47,6 +47,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             over: None,
             because: None,
             left: None,
+            notify: Vec::new(),
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["policy"],
     &["side"],
     &["gate", "relay"],
-    &["downstream", "admin"],
+    &["downstream", "admin", "notify"],
     // The process: these three put the others together, and may know each other.
     &["config", "app", "cli"],
 ];

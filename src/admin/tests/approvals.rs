@@ -73,6 +73,7 @@ impl ApprovalsFixture {
             over: None,
             because: None,
             left: None,
+            notify: Vec::new(),
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

@@ -173,6 +173,7 @@ impl ApprovalAsking<'_> {
             self_approval: rule.self_approval,
             question: HoldQuestion {
                 over: self.over.map(str::to_owned),
+                notify: rule.notify.clone(),
                 ..question(self.policy, self.subject)
             },
             bounds: BOUNDS,
@@ -289,6 +290,7 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         arguments: judged.arguments.clone(),
         answers: call.answers(),
         beside: call.beside(),
+        notify: Vec::new(),
         actions: rules.actions.clone(),
         irreversible: rules.undo.is_irreversible(),
         undo: rules.undo.words(),

@@ -76,6 +76,9 @@ pub struct HoldQuestion {
     /// counted likewise.
     #[serde(skip)]
     pub beside: Option<Value>,
+    /// JSON pointers to arguments that people may be told of elsewhere.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub notify: Vec<String>,
     /// The actions that the contract declares.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub actions: Vec<String>,

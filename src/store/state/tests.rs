@@ -100,6 +100,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             over: None,
             because: None,
             left: None,
+            notify: Vec::new(),
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),

@@ -205,6 +205,17 @@ impl EncodeLabelSet for MessageLabels {
     }
 }
 
+/// A receiver of notices, by its name in the configuration, and what became of a notice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct NoticeLabels(pub(super) String, pub(super) &'static str);
+
+impl EncodeLabelSet for NoticeLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("receiver", self.0.as_str()).encode(encoder.encode_label())?;
+        ("outcome", self.1).encode(encoder.encode_label())
+    }
+}
+
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct LabelPair(pub(super) &'static str, pub(super) &'static str);

@@ -1,0 +1,287 @@
+//! What is told follows from the journal, whenever toolgate ends; nobody is told what they need not
+//! hear.
+
+use super::followed::FollowedCall;
+use super::{MAX_WAITING_OF_RECEIVER, NoticeOutcome, Outbox, TELL_MILLIS_MAX};
+use crate::notify::notice::Notice;
+use crate::notify::receiver::{EscalationStep, NoticeReceiver, QuietHours};
+use crate::notify::tests::{MIDNIGHT, action, decided, held, receiver};
+use crate::store::state::Millis;
+use crate::store::state::event::StoreEvent;
+use crate::store::tests::same::SplitMixRng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Takes an event in, and queues what it says.
+fn take(outbox: &mut Outbox, event: &StoreEvent, receivers: &[NoticeReceiver], now: Millis) {
+    if let Some(notice) = outbox.take(event) {
+        outbox.tell(&notice, receivers, now);
+    }
+}
+
+/// What a receiver is told, if it takes everything at once.
+fn all(outbox: &mut Outbox, receiver: &str, now: Millis) -> Vec<Notice> {
+    let mut told = Vec::new();
+    while let Ok((notice, _)) = outbox.next_for(receiver, now) {
+        outbox.delivered(&notice.id, receiver);
+        told.push(notice);
+    }
+    told
+}
+
+fn states(told: &[Notice]) -> Vec<String> {
+    let one = |notice: &Notice| format!("{} {}", notice.kind.word(), notice.state);
+    told.iter().map(one).collect()
+}
+
+/// Ten held calls, decided one way or the other: what the journal says of them.
+fn journal() -> Vec<StoreEvent> {
+    let asked = (0..10).map(|number| held(number, MIDNIGHT + u64::from(number)));
+    let said = (0..10).map(|number| decided(number, MIDNIGHT + 1_000, number % 2 == 0));
+    asked.chain(said).collect()
+}
+
+/// Receivers that lose three of ten things they are told, a process that is killed at any moment
+/// and starts again from what it had kept, at any moment, too: each receiver hears of everything at least
+/// once, under the same ids.
+#[test]
+fn everything_is_told_whenever_toolgate_is_killed() {
+    let receivers = [receiver("one"), receiver("two")];
+    let journal = journal();
+    for seed in 0..200 {
+        let mut dice = SplitMixRng::new(seed);
+        let mut kept = serde_json::to_string(&Outbox::starting(0)).unwrap();
+        let mut outbox = Outbox::starting(0);
+        let mut heard: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        let mut now = MIDNIGHT + 2_000;
+        for _ in 0..2_000 {
+            now += 1_000;
+            match dice.roll(10) {
+                0 => outbox = serde_json::from_str(&kept).unwrap(),
+                1 | 2 => kept = serde_json::to_string(&outbox).unwrap(),
+                3..=5 => {
+                    let next = usize::try_from(outbox.after).unwrap();
+                    if let Some(event) = journal.get(next) {
+                        take(&mut outbox, event, &receivers, now);
+                        outbox.after += 1;
+                    }
+                }
+                _ => {
+                    let to = ["one", "two"][usize::try_from(dice.roll(2)).unwrap()];
+                    let Ok((notice, _)) = outbox.next_for(to, now) else {
+                        continue;
+                    };
+                    if dice.roll(10) < 3 {
+                        outbox.failed(&notice.id, to, now, Duration::from_secs(1));
+                    } else {
+                        heard.entry(to).or_default().insert(notice.id.clone());
+                        outbox.delivered(&notice.id, to);
+                    }
+                }
+            }
+        }
+        let expected: BTreeSet<String> = (0..10)
+            .flat_map(|number| {
+                ["requested", "decided"].map(|kind| format!("{}.{kind}", action(number)))
+            })
+            .collect();
+        for to in ["one", "two"] {
+            assert_eq!(heard[to], expected, "seed {seed}, {to}");
+        }
+    }
+}
+
+/// Of a held call that time ends, or that was allowed and did not run.
+#[test]
+fn time_tells_of_what_nobody_decided_and_of_what_did_not_run() {
+    let receivers = [receiver("ops")];
+    let mut outbox = Outbox::starting(0);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    take(&mut outbox, &held(2, MIDNIGHT), &receivers, MIDNIGHT);
+    take(
+        &mut outbox,
+        &decided(2, MIDNIGHT + 5_000, true),
+        &receivers,
+        MIDNIGHT + 5_000,
+    );
+    assert!(outbox.overdue(MIDNIGHT + 64_999).is_empty());
+    assert_eq!(outbox.overdue(MIDNIGHT + 65_000), [action(2)]);
+    let lapsed = outbox.over(action(2)).unwrap();
+    assert_eq!(
+        (lapsed.state.as_str(), lapsed.at),
+        ("lapsed", MIDNIGHT + 65_000)
+    );
+    // It was given more time.
+    outbox.goes_on(action(1), MIDNIGHT + 900_000);
+    assert!(outbox.overdue(MIDNIGHT + 600_000).is_empty());
+    assert_eq!(outbox.overdue(MIDNIGHT + 900_000), [action(1)]);
+    let expired = outbox.over(action(1)).unwrap();
+    assert_eq!(
+        (expired.state.as_str(), expired.at),
+        ("expired", MIDNIGHT + 900_000)
+    );
+    assert!(outbox.followed.is_empty());
+    assert_eq!(
+        states(&all(&mut outbox, "ops", MIDNIGHT + 900_000)),
+        ["requested pending", "requested pending", "decided allowed"]
+    );
+}
+
+/// A call is told of once, however often the journal says that it is held.
+#[test]
+fn what_is_followed_is_not_asked_again() {
+    let receivers = [receiver("ops")];
+    let mut outbox = Outbox::starting(0);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    assert_eq!(all(&mut outbox, "ops", MIDNIGHT).len(), 1);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    assert!(all(&mut outbox, "ops", MIDNIGHT).is_empty());
+}
+
+/// What happens in quiet hours is not told then, and not later; a dear effect is told all the same.
+/// Roles narrow who is told.
+#[test]
+fn quiet_hours_suppress_and_roles_narrow() {
+    let quiet = Some(QuietHours {
+        from: 22 * 60,
+        to: 7 * 60,
+        ahead: 0,
+    });
+    let asleep = NoticeReceiver {
+        quiet,
+        ..receiver("asleep")
+    };
+    let pierce = vec!["pay".to_owned()];
+    let pierced = NoticeReceiver {
+        quiet,
+        pierce,
+        ..receiver("pierced")
+    };
+    let other = NoticeReceiver {
+        roles: vec!["sre".to_owned()],
+        ..receiver("other")
+    };
+    let theirs = NoticeReceiver {
+        roles: vec!["sre".to_owned(), "finance".to_owned()],
+        ..receiver("theirs")
+    };
+    let receivers = [asleep, pierced, other, theirs];
+    let mut outbox = Outbox::starting(0);
+    let notice = outbox.take(&held(1, MIDNIGHT)).unwrap();
+    let told = outbox.tell(&notice, &receivers, MIDNIGHT);
+    assert_eq!(told, [("asleep".to_owned(), NoticeOutcome::Quiet)]);
+    let morning = MIDNIGHT + 8 * 3_600_000;
+    for (name, heard) in [("asleep", 0), ("pierced", 1), ("other", 0), ("theirs", 1)] {
+        assert_eq!(all(&mut outbox, name, morning).len(), heard, "{name}");
+    }
+}
+
+/// While nobody decides, others are told, once for each step; not of what is decided.
+#[test]
+fn what_nobody_decides_is_told_to_others() {
+    let step = |minutes, to: &str| EscalationStep {
+        after: Duration::from_secs(60 * minutes),
+        to: vec![to.to_owned()],
+    };
+    let first = NoticeReceiver {
+        escalate: vec![step(2, "lead"), step(5, "chief")],
+        ..receiver("ops")
+    };
+    let silent = |name| NoticeReceiver {
+        events: Vec::new(),
+        ..receiver(name)
+    };
+    let receivers = [first, silent("lead"), silent("chief")];
+    let mut outbox = Outbox::starting(0);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    take(&mut outbox, &held(2, MIDNIGHT), &receivers, MIDNIGHT);
+    assert_eq!(outbox.escalate(&receivers, MIDNIGHT + 119_999), None);
+    assert_eq!(
+        outbox.escalate(&receivers, MIDNIGHT + 120_000),
+        Some(Vec::new())
+    );
+    // A restart between two steps tells nobody again.
+    let kept = serde_json::to_string(&outbox).unwrap();
+    let mut outbox: Outbox = serde_json::from_str(&kept).unwrap();
+    assert_eq!(outbox.escalate(&receivers, MIDNIGHT + 150_000), None);
+    take(
+        &mut outbox,
+        &decided(2, MIDNIGHT + 200_000, false),
+        &receivers,
+        MIDNIGHT + 200_000,
+    );
+    assert_eq!(
+        outbox.escalate(&receivers, MIDNIGHT + 300_000),
+        Some(Vec::new())
+    );
+    let now = MIDNIGHT + 300_000;
+    let lead = all(&mut outbox, "lead", now);
+    let ids: BTreeSet<&str> = lead.iter().map(|notice| notice.id.as_str()).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(
+        ids.contains(format!("{}.escalated.120", action(1)).as_str()),
+        "{ids:?}"
+    );
+    let chief = all(&mut outbox, "chief", now);
+    assert_eq!(chief.len(), 1);
+    assert_eq!(chief[0].id, format!("{}.escalated.300", action(1)));
+    assert_eq!(outbox.escalate(&receivers, MIDNIGHT + 700_000), None);
+}
+
+/// A receiver that takes nothing is tried for a day, and has room for so much; another one is told
+/// meanwhile.
+#[test]
+fn what_nobody_takes_has_bounds() {
+    let receivers = [receiver("dead"), receiver("alive")];
+    let mut outbox = Outbox::starting(0);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    let (notice, tries) = outbox.next_for("dead", MIDNIGHT).unwrap();
+    assert_eq!(tries, 0);
+    let pause = Duration::from_secs(3_600);
+    let failed = |outbox: &mut Outbox, now| outbox.failed(&notice.id, "dead", now, pause);
+    assert_eq!(failed(&mut outbox, MIDNIGHT), NoticeOutcome::Failed);
+    assert_eq!(
+        outbox.next_for("dead", MIDNIGHT),
+        Err(Some(MIDNIGHT + 3_600_000))
+    );
+    assert_eq!(all(&mut outbox, "alive", MIDNIGHT).len(), 1);
+    let late = MIDNIGHT + TELL_MILLIS_MAX;
+    assert_eq!(failed(&mut outbox, late), NoticeOutcome::Dropped);
+    assert_eq!(outbox.next_for("dead", late + 3_600_000), Err(None));
+    for number in 0..=u64::try_from(MAX_WAITING_OF_RECEIVER).unwrap() {
+        let one = Notice {
+            id: number.to_string(),
+            ..notice.clone()
+        };
+        let told = outbox.tell(&one, &receivers[..1], MIDNIGHT);
+        let is_full = number == u64::try_from(MAX_WAITING_OF_RECEIVER).unwrap();
+        assert_eq!(told.is_empty(), !is_full, "{number}");
+    }
+    // What happened more than a day ago is not told any more.
+    let mut outbox = Outbox::starting(0);
+    take(
+        &mut outbox,
+        &held(1, MIDNIGHT),
+        &receivers,
+        MIDNIGHT + TELL_MILLIS_MAX,
+    );
+    assert_eq!(outbox.next_for("dead", MIDNIGHT), Err(None));
+}
+
+/// Nothing of what the call says is kept, but for what its contract marks.
+#[test]
+fn no_argument_is_kept_unless_it_is_marked() {
+    let receivers = [receiver("ops")];
+    let mut outbox = Outbox::starting(0);
+    take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
+    let followed: Vec<&FollowedCall> = outbox.followed.values().collect();
+    assert_eq!(
+        followed[0].about.marked,
+        [["/amount".to_owned(), "12500".to_owned()]]
+    );
+    let kept = serde_json::to_string(&outbox).unwrap();
+    assert!(
+        !kept.contains("the-secret-argument") && !kept.contains("DE89"),
+        "{kept}"
+    );
+}
