@@ -11,7 +11,7 @@ use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions}
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
-    effects::slots::Slots, record::hook_events::Hooks, vault::Vault,
+    effects::slots::Slots, held_tasks::HeldTasks, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
@@ -133,11 +133,13 @@ impl App {
             rows: Rows::default(),
             hooks: Hooks::new(connections().map_err(anyhow::Error::msg)?),
             approvers: config.admin.approvers(),
+            public_url: config.admin.public_url.clone(),
             sums,
             seal: seal.clone(),
             content_keys: ledger.content_keys,
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
+            held_tasks: HeldTasks::default(),
         });
         if is_serving {
             notices::start(config, &gate, &stop)?;

@@ -12,6 +12,7 @@ mod checks;
 pub(crate) mod connection_limit;
 mod handshake;
 mod head_guard;
+mod held_tasks;
 pub(crate) mod http;
 mod legacy;
 mod modern;

@@ -7,6 +7,7 @@ mod case;
 pub mod catalogue;
 pub mod effects;
 mod ending;
+pub mod held_tasks;
 mod live;
 mod observing;
 pub mod pipeline;
@@ -31,6 +32,7 @@ use catalogue::toolbox::Toolbox;
 use catalogue::unlisted;
 use effects::Effects;
 use effects::slots::{Slot, Slots};
+use held_tasks::HeldTasks;
 use record::hook_events::Hooks;
 use std::sync::Arc;
 
@@ -61,6 +63,8 @@ pub struct Gate {
     pub hooks: Hooks,
     /// Who may decide about calls that are held.
     pub approvers: Approvers,
+    /// Where these people reach the operators' door, without a slash at the end; none: nobody said.
+    pub public_url: Option<String>,
     /// Calls of tasks that were refused last.
     pub rows: effects::refusal_streaks::Rows,
     /// What makes no promise, on its way into the ledger.
@@ -73,6 +77,8 @@ pub struct Gate {
     pub seal: Arc<RoundSeal>,
     /// Room for calls.
     pub slots: Slots,
+    /// Held calls that are their agents' tasks.
+    pub held_tasks: HeldTasks,
 }
 
 impl Gate {

@@ -20,7 +20,5 @@ pub(crate) mod tests;
 mod visible;
 
 pub(crate) use notice::NoticeKind;
-pub(crate) use receiver::{
-    EscalationStep, NoticeReceiver, NoticeTemplate, QuietHours, is_effect,
-};
+pub(crate) use receiver::{EscalationStep, NoticeReceiver, NoticeTemplate, QuietHours, is_effect};
 pub(crate) use running::{Notifier, NotifierParts};

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use toolgate::config;
 use toolgate::gate::Gate;
-use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin};
+use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin, TaskTerms};
 use toolgate::gate::catalogue::last_fit::LastFit;
 use toolgate::gate::catalogue::list::Listings;
 use toolgate::gate::catalogue::tool::Tool;
@@ -16,6 +17,7 @@ use toolgate::gate::catalogue::toolbox::Toolbox;
 use toolgate::gate::catalogue::variants::Variants;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::effects::slots::Slots;
+use toolgate::gate::held_tasks::HeldTasks;
 use toolgate::gate::record::hook_events::Hooks;
 use toolgate::mcp::json::Text;
 use toolgate::mcp::message::Message;
@@ -132,6 +134,8 @@ impl Stand {
             approvers: Approvers::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
+            held_tasks: HeldTasks::default(),
+            public_url: None,
         });
         let links = Arc::new(Links::shared(servers));
         Self {
@@ -181,6 +185,8 @@ impl Stand {
                 waiting,
                 arrived: Duration::ZERO,
                 is_relayed: false,
+                task: TaskTerms::Unknown,
+                waited: AtomicU64::default(),
             }),
         }
     }

@@ -4,8 +4,8 @@
 use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
 use super::{
-    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, notify, operators, secrets, servers,
-    variables,
+    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, notify, operators, secrets,
+    servers, variables,
 };
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
@@ -38,6 +38,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             public_url: None,
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
+            public_url: None,
         },
         data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
         servers,

@@ -2,6 +2,7 @@
 
 mod begun_request;
 mod call_params;
+mod held_task;
 mod passed_headers;
 
 use super::request_origin::RequestOrigin;
@@ -17,7 +18,7 @@ use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
 use crate::model::call::ToolCall;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ServerName};
 use crate::model::scope::Scope;
 use crate::model::work;
 use crate::outlet::{Inlet, Outlet, way_back};
@@ -28,10 +29,12 @@ use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
 pub(super) use begun_request::BegunRequest;
-use call_params::{CallParams, MetaMembers};
+use call_params::{CallParams, MetaMembers, length, shown_id};
+use held_task::task_terms;
 use http::HeaderMap;
 use passed_headers::passed;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tracing::Instrument;
 
 /// Turns on the pool that one list may take, each about 1 s.
@@ -61,25 +64,10 @@ pub(super) struct CallHeaders {
     passed: Vec<(String, String)>,
 }
 
-/// Bytes of what a message says.
-fn length(message: &Message) -> usize {
-    message
-        .body
-        .as_ref()
-        .map_or(0, |body| body.as_bytes().len())
-}
-
 /// Where the answer to a request goes, and its place among those that wait.
 struct AnswerPath {
     outlet: Outlet,
     waiting: WaitingRequest,
-}
-
-/// The id of a request, as the ledger shows it.
-fn shown_id(request: &Message) -> String {
-    let id = request.id.as_ref();
-    id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
-        .unwrap_or_default()
 }
 
 impl Door {
@@ -142,6 +130,10 @@ impl Door {
                 return self.begun(inlet, None);
             }
         };
+        if let Some(id) = self.held_task(&arrived) {
+            let work = self.begin_held_task(arrived, id, AnswerPath { outlet, waiting });
+            return self.begun(inlet, Some(work));
+        }
         let work = match treatment(&arrived.message.method, era) {
             Treatment::Call => match self.lacking(&arrived) {
                 Some(server) => Some(self.begin_call_after_listing(
@@ -372,8 +364,13 @@ impl Door {
         outlet.answer(listed.unwrap_or_else(busy));
     }
 
+    fn fits(&self, arrived: &Arrived, server: Option<&ServerName>) -> Result<(), Message> {
+        let (limits, mode) = (self.servers.limits(server), arrived.known.policy.mode);
+        fits(&arrived.message, MessageReading { mode, limits })
+    }
+
     /// Reads a call from a closed list of fields; nothing else of it can travel.
-    fn call(
+    pub(super) fn call(
         &self,
         arrived: Arrived,
         outlet: Outlet,
@@ -390,14 +387,12 @@ impl Door {
             links: Some(&arrived.links),
         };
         let (tool, server, own_name) = self.gate.named(asked, &name);
-        let limits = self.servers.limits(server.as_ref());
-        let mode = arrived.known.policy.mode;
-        fits(&arrived.message, MessageReading { mode, limits })?;
+        self.fits(&arrived, server.as_ref())?;
         let (request_id, meta) = (shown_id(&arrived.message), MetaMembers::of(&arrived));
-        let mut trace = meta.trace();
-        let known = self.gate.tool_of(Some(&arrived.links), &tool).is_some();
+        let (mut trace, task) = (meta.trace(), task_terms(&arrived));
+        let known = self.gate.tool_of(Some(&arrived.links), &tool);
         let start = CallStart {
-            tool: known.then(|| tool.as_str()),
+            tool: known.is_some().then(|| tool.as_str()),
             revision: arrived.revision.as_str(),
             request_id: &request_id,
         };
@@ -419,8 +414,7 @@ impl Door {
             arrived: self.clock.steady(),
             said,
         };
-        let (era, Authenticated { caller, policy, .. }, links) =
-            (arrived.revision.era(), arrived.known, arrived.links);
+        let (Authenticated { caller, policy, .. }, links) = (arrived.known, arrived.links);
         Ok((
             span,
             Call {
@@ -430,12 +424,14 @@ impl Door {
                 origin: Arc::new(CallOrigin {
                     caller,
                     policy,
-                    era,
+                    era: arrived.revision.era(),
                     links,
                     outlet,
                     waiting,
                     arrived: arrived.origin.arrived,
                     is_relayed: arrived.origin.is_relayed,
+                    task,
+                    waited: AtomicU64::default(),
                 }),
             },
         ))

@@ -12,6 +12,7 @@ use crate::mcp::revision::Era;
 use crate::model::call::{Rewritten, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::digest::Digest;
+use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::outlet::Outlet;
 use crate::outlet::receipt::Receipt;
@@ -20,6 +21,7 @@ use crate::upstream::links::{Links, WaitingRequest};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
@@ -95,6 +97,21 @@ pub struct CallOrigin {
     pub arrived: Duration,
     /// Something stands between agent and toolgate, and reads for it.
     pub is_relayed: bool,
+    /// Whether it can wait for a person as a task.
+    pub task: TaskTerms,
+    /// The seconds that its agent was told as progress while it waited for a person.
+    pub waited: AtomicU64,
+}
+
+/// What a call has to do with tasks of toolgate's own.
+#[derive(Debug, Clone)]
+pub enum TaskTerms {
+    /// Nothing: its agent knows no tasks.
+    Unknown,
+    /// Its agent knows tasks: it may become one, with these parameters.
+    Possible(Text),
+    /// toolgate sends it for the task of this hold, and nobody else waits for it.
+    Of(ActionId),
 }
 
 impl CallOrigin {
@@ -256,7 +273,7 @@ impl Call {
 
 /// Does this member of `_meta` change from request to request, or say what the agent is, and has it
 /// the form that such a member has to have? One of another form can carry what the call does.
-fn is_of_one_request(key: &str, value: &Text) -> bool {
+pub(in crate::gate) fn is_of_one_request(key: &str, value: &Text) -> bool {
     let bytes = value.as_bytes();
     if OF_THE_AGENT.contains(&key) {
         return value.is_object() && bytes.len() <= OF_THE_AGENT_BYTES;

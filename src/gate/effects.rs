@@ -5,11 +5,13 @@
 pub(in crate::gate) mod alike;
 pub(in crate::gate) mod bill;
 pub(in crate::gate) mod caller_rows;
+pub(in crate::gate) mod client_limits;
 pub(in crate::gate) mod kin;
 pub(in crate::gate) mod looks;
 pub(in crate::gate) mod observed;
 pub(in crate::gate) mod progress;
 pub mod refusal_streaks;
+pub(in crate::gate) mod repeated_asks;
 pub(in crate::gate) mod replays;
 pub mod slots;
 pub(in crate::gate) mod standing;
@@ -20,9 +22,11 @@ use crate::gate::case::Subject;
 use crate::gate::effects::alike::AlikeCalls;
 use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
+use crate::gate::effects::client_limits::ClientLimits;
 use crate::gate::effects::kin::{HeldKeys, KinStand};
 use crate::gate::effects::observed::ObservedCalls;
 use crate::gate::effects::progress::Progress;
+use crate::gate::effects::repeated_asks::RepeatedAsks;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
@@ -80,6 +84,10 @@ pub struct Effects {
     observed: ObservedCalls,
     /// Equal calls of each caller, whatever tasks it names.
     pub(in crate::gate) caller_rows: CallerRows,
+    /// Which agents' programs hang up on held calls, and when.
+    pub(in crate::gate) client_limits: ClientLimits,
+    /// How often held calls are sent again.
+    pub(in crate::gate) repeats: RepeatedAsks,
 }
 
 /// What step 12 writes, as the steps before have found it.
@@ -118,6 +126,8 @@ impl Effects {
             alike: AlikeCalls::default(),
             observed: ObservedCalls::default(),
             caller_rows: CallerRows::default(),
+            client_limits: ClientLimits::default(),
+            repeats: RepeatedAsks::default(),
         }
     }
 
@@ -283,7 +293,7 @@ impl Effects {
     pub(in crate::gate) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
         let lease = tokio::select! {
             biased;
-            () = call.origin.gone() => return Err(Refusal::Cancelled),
+            () = call.origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
             lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {

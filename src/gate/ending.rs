@@ -4,7 +4,7 @@
 use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::ArgumentOrigin;
-use crate::gate::call::Call;
+use crate::gate::call::{Call, TaskTerms};
 use crate::gate::case::{Case, Stop};
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::caller_rows::EndedStep;
@@ -56,6 +56,8 @@ impl Gate {
     pub fn call_tool(self: Arc<Self>, call: Call) -> impl Future<Output = ()> + Send {
         let policy = call.origin.policy.clone();
         let asked = call.message.body.clone();
+        let may_wait = matches!(call.origin.task, TaskTerms::Possible(_));
+        let made = may_wait.then(|| Box::new(call.clone()));
         let case = prepared(&self, &policy, call);
         let tool = case.tool.clone();
         async move {
@@ -69,8 +71,17 @@ impl Gate {
             };
             let ending = ran(&mut live, case).await;
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
-            ended.answer(asked.as_ref());
+            let task = match made {
+                Some(made) => Box::pin(self.begin_task(&ended.ending, made)).await,
+                None => None,
+            };
+            let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));
+            ended.answer(asked.as_ref(), handle);
             ended.tell();
+            // When toolgate ends it waits for this call as for any other.
+            if let Some(run) = run {
+                run.await;
+            }
         }
     }
 }
@@ -155,14 +166,15 @@ impl<'a> EndedCall<'a> {
         }
     }
 
-    /// Answers the agent, whose request had these parameters.
-    fn answer(&self, asked: Option<&Text>) {
+    /// Answers the agent, whose request had these parameters; `task`: that its call has become one.
+    fn answer(&self, asked: Option<&Text>, task: Option<Text>) {
         let origin = &self.recorded.call.origin;
         // A modern agent that cancelled wants to hear no more of the call (protocol §1.7).
-        if origin.era == Era::Modern && matches!(self.ending, Err(Refusal::Cancelled)) {
+        let cancelled = self.ending.as_ref().is_err_and(Refusal::is_cancelled);
+        if origin.era == Era::Modern && cancelled {
             return;
         }
-        let answer = answer(self);
+        let answer = answer(self, task);
         let answer = sealed(
             &self.recorded.gate.seal,
             self.recorded.tool,
@@ -263,7 +275,7 @@ fn unrecorded(call: &Call, ending: Ending, error: &StoreError) -> (Ending, Optio
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
-fn answer(ended: &EndedCall<'_>) -> Message {
+fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
     let RecordedCall {
         call, found, timer, ..
     } = ended.recorded;
@@ -284,6 +296,10 @@ fn answer(ended: &EndedCall<'_>) -> Message {
         evidence: &found.state.evidence,
         sent: sent(&ended.recorded),
     };
+    if let Some(task) = task {
+        let task = with_decision(&task, &decision);
+        return Message::response(call.message.id.clone(), task, false);
+    }
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone().brief(),
         Ok(reply) => Message {

@@ -89,6 +89,8 @@ pub(in crate::gate) fn outcome_of(ending: &Ending, found: &Findings) -> CallOutc
         Err(Refusal::Planned) => CallOutcome::Planned,
         Err(Refusal::OutcomeUnknown) => CallOutcome::Unknown,
         Err(Refusal::Cancelled | Refusal::UpstreamFailed) => CallOutcome::Failed,
+        // Nothing of it was tried, whatever else is written of it.
+        Err(Refusal::CancelledUnsent { .. }) => CallOutcome::Refused,
         Err(_) if found.dispatch.fault.is_some() => CallOutcome::Failed,
         Err(_) => CallOutcome::Refused,
     }

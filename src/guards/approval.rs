@@ -14,7 +14,8 @@ use crate::model::diagnostic::Problems;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName, UserId};
 use crate::model::pointer::is_pointer;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::people::PENDING_RETRY_MS;
+use crate::model::refusal::{PendingHold, Refusal};
 use crate::model::times::between;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
@@ -67,7 +68,7 @@ pub(crate) struct Settings {
     /// How long after the decision the call may run: 1s to 1h [default: 60s].
     pub execute_by: Option<String>,
     /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m
-    /// [default: 45s].
+    /// [default: 45s]. One that hears of progress waits up to 30m, unless this is 0s.
     pub hold: Option<String>,
     /// JSON pointers to arguments that receivers of `notify` in toolgate.yaml are told, such as `/amount`; at
     /// most 8 [default: none].
@@ -205,7 +206,11 @@ fn judge_told(notify: &[String], problems: &mut Problems) {
             let hint = "the page of the approval shows all of them";
             problems.error(format!("more than {MAX_TOLD_ARGUMENTS} arguments"), hint);
         }
-        for (index, _) in notify.iter().enumerate().filter(|(_, pointer)| !is_pointer(pointer)) {
+        for (index, _) in notify
+            .iter()
+            .enumerate()
+            .filter(|(_, pointer)| !is_pointer(pointer))
+        {
             let hint = "write `/` and the argument's name, such as `/amount`";
             problems.under(index.to_string(), |problems| {
                 problems.error("not a JSON pointer to an argument", hint);
@@ -368,7 +373,12 @@ impl Rule {
         match stand {
             HoldStatus::Absent => Ok(None),
             HoldStatus::Allowed => Ok(Some(Approved(Some(key)))),
-            HoldStatus::Pending => Err(self.pending(Some((id, until.to_owned())))),
+            HoldStatus::Pending => Err(self.pending(Some(PendingHold {
+                id,
+                until: until.to_owned(),
+                page: None,
+                after_ms: PENDING_RETRY_MS,
+            }))),
             HoldStatus::Denied { why, .. } => Err(Refusal::ApprovalDenied {
                 id,
                 why: why.clone(),
@@ -385,8 +395,8 @@ impl Rule {
         }
     }
 
-    /// The refusal of a call that is asked for, with its hold and until when, if it is held.
-    pub fn pending(&self, hold: Option<(ActionId, String)>) -> Refusal {
+    /// The refusal of a call that is asked for, with its hold, if it is held.
+    pub fn pending(&self, hold: Option<PendingHold>) -> Refusal {
         Refusal::ApprovalPending {
             roles: self.roles.clone(),
             hold,

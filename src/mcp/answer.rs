@@ -118,7 +118,7 @@ impl DecisionMeta<'_> {
                 Text::bool(retry.is_none_or(|retry| retry == Retry::Never)),
             ),
         ];
-        if let Some(Retry::AfterMs(after_ms)) = retry {
+        if let Some(after_ms) = retry.and_then(Retry::after_ms) {
             decision.push(("retry_after", Text::of(&json!(after_ms.div_ceil(1000)))));
         }
         if let Some(refusal) = self.refusal {
@@ -126,8 +126,10 @@ impl DecisionMeta<'_> {
             if let Some(pointer) = refusal.pointer() {
                 decision.push(("pointer", Text::string(pointer)));
             }
-            if let Some(hold) = refusal.hold() {
-                decision.push(("approval_id", Text::string(&hold.to_string())));
+            let hold = refusal.hold().map(|hold| hold.to_string());
+            let page = refusal.page().map(str::to_owned);
+            for (name, said) in [("approval_id", hold), ("approval_url", page)] {
+                decision.extend(said.map(|said| (name, Text::string(&said))));
             }
             if let Some(dimension) = refusal.dimension() {
                 decision.push(("dimension", Text::string(dimension)));
@@ -195,7 +197,7 @@ pub(crate) fn refused(
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
         return invalid(id, decision, refusal);
     }
-    if matches!(refusal, Refusal::Cancelled) {
+    if refusal.is_cancelled() {
         return Message::error(id, REQUEST_CANCELLED, &refusal.words(), None);
     }
     let words = words(decision, refusal);

@@ -24,9 +24,9 @@ pub(crate) use requests::{
     LegacyIntroduction, as_round, own_params, to_legacy_server, to_modern_server,
 };
 pub(crate) use tasks::{
-    TaskStatus, TaskSupport, as_legacy_task, knows_tasks, legacy_task_of, makes_legacy_tasks,
-    makes_tasks, modern_task_of, related_to, status_of, status_to_modern, task_named_by,
-    task_to_legacy, task_to_modern, with_ending,
+    TASKS_EXTENSION_KEY, TaskStatus, TaskSupport, as_legacy_task, knows_tasks, legacy_task_of,
+    makes_legacy_tasks, makes_tasks, modern_task_of, related_to, status_of, status_to_modern,
+    task_named_by, task_to_legacy, task_to_modern, with_ending, without_tasks,
 };
 
 use super::json::Text;

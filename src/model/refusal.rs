@@ -14,6 +14,7 @@ pub(crate) mod task;
 
 pub(crate) use facts::{Ran, RefusalKind};
 pub use facts::{RefusalCode, RefusalFacts, Retry};
+pub use people::PendingHold;
 
 /// Why a call was not answered by the tool. Never holds a value of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +92,8 @@ pub enum Refusal {
     ApprovalPending {
         /// A person with one of these roles may decide.
         roles: Vec<String>,
-        /// The hold, by the call that asked first, and until when, RFC 3339 in UTC; none for a
-        /// call that nobody makes.
-        hold: Option<(ActionId, String)>,
+        /// The hold; none for a call that nobody makes.
+        hold: Option<PendingHold>,
     },
     /// A person has said no.
     ApprovalDenied {
@@ -147,6 +147,11 @@ pub enum Refusal {
     UpstreamFailed,
     /// The agent cancelled the call or went away.
     Cancelled,
+    /// The same, before anything was sent.
+    CancelledUnsent {
+        /// The hold in which the call waited for a person, if it did.
+        hold: Option<ActionId>,
+    },
     /// Too many calls at once.
     Overloaded,
     /// The ledger cannot be written.
@@ -190,6 +195,7 @@ impl Refusal {
             Self::ExecutedButNotRecorded => sending::executed_but_not_recorded(),
             Self::UpstreamFailed => sending::upstream_failed(),
             Self::Cancelled => sending::cancelled(),
+            Self::CancelledUnsent { hold } => sending::cancelled_unsent(*hold),
             Self::Overloaded => sending::overloaded(),
             Self::StoreUnavailable => sending::store_unavailable(),
             Self::InternalError => sending::internal_error(),
@@ -234,6 +240,23 @@ impl Refusal {
         self.facts().hold
     }
 
+    /// Where a person reads of what is held, where that is known.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other refusal has a page of its own"
+    )]
+    pub fn page(&self) -> Option<&str> {
+        match self {
+            Self::ApprovalPending { hold, .. } => hold.as_ref()?.page.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Does nobody wait for the call any more?
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::CancelledUnsent { .. })
+    }
+
     /// What was used up, as budgets name it.
     pub fn dimension(&self) -> Option<&'static str> {
         self.facts().dimension
@@ -261,7 +284,7 @@ impl Refusal {
         let (code, facts) = (self.code(), self.facts());
         // The words of others may end with a stop already.
         let what = facts.what.trim_end_matches('.');
-        let (ran, next) = (facts.ran.words(), facts.next);
+        let (ran, next) = (facts.ran.words(), &facts.next);
         match self.pointer().filter(|pointer| !pointer.is_empty()) {
             Some(pointer) => format!("{code} at {pointer}: {what}. {ran} {next}"),
             None => format!("{code}: {what}. {ran} {next}"),

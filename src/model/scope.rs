@@ -48,6 +48,19 @@ impl Scope {
         }
     }
 
+    /// Whether a tool is reached here.
+    pub fn holds_tool(&self, tool: &ToolName) -> bool {
+        ids::parts(tool.as_str()).is_some_and(|(server, _)| self.holds(&ServerName::new(server)))
+    }
+
+    /// The name of a tool here.
+    pub fn name_of<'a>(&self, tool: &'a ToolName) -> &'a str {
+        match (self, ids::parts(tool.as_str())) {
+            (Self::One(_), Some((_, own))) => own,
+            (Self::All | Self::One(_), _) => tool.as_str(),
+        }
+    }
+
     /// The name here of something that `server` calls `name`.
     pub fn name(&self, server: &ServerName, name: &str) -> String {
         match self {

@@ -2,13 +2,16 @@
 //! the servers said of themselves, with the revisions that toolgate serves here.
 
 use super::{Relay, RelayFailure};
-use crate::mcp::bridge::{SERVER_META_KEY, unknown_server};
+use crate::guards::Mode;
+use crate::mcp::bridge::{SERVER_META_KEY, TASKS_EXTENSION_KEY, unknown_server};
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
 use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
+use crate::model::ids::ToolName;
 use crate::model::scope::Scope;
+use crate::policy::Policy;
 use crate::side::capabilities::introduced;
 use serde_json::{Map, Value, json};
 
@@ -41,12 +44,37 @@ impl Relay {
             }
             (Scope::All, said) => together(said),
         };
+        if holds_calls(&policy, caller, scope) {
+            offer_tasks(&mut result);
+        }
         let versions = Revision::ALL.map(Revision::as_str);
         result.set("supportedVersions", Text::of(&json!(versions)));
         result.set("resultType", Text::string("complete"));
         result.set("ttlMs", Text::of(&0.into()));
         result.set("cacheScope", Text::string("private"));
         Ok(result.text())
+    }
+}
+
+/// Whether a person has to allow calls of a tool that the caller may call here: to an agent that
+/// knows tasks such a call is one of toolgate's own.
+fn holds_calls(policy: &Policy, caller: &Caller, scope: &Scope) -> bool {
+    let is_held = |tool: &&ToolName| {
+        let admitted = policy.allowlist.admit(caller, tool);
+        admitted.is_ok_and(|admitted| admitted.rules().approval.is_some())
+    };
+    let mut tools = policy.allowlist.contracts();
+    policy.mode == Mode::Enforce && tools.any(|tool| scope.holds_tool(tool) && is_held(&tool))
+}
+
+fn offer_tasks(result: &mut Object) {
+    let part = |of: Option<&Text>| of.and_then(Text::object).unwrap_or_default();
+    let mut capabilities = part(result.get("capabilities"));
+    let mut extensions = part(capabilities.get("extensions"));
+    if extensions.get(TASKS_EXTENSION_KEY).is_none() {
+        extensions.set(TASKS_EXTENSION_KEY, Object::new().text());
+        capabilities.set("extensions", extensions.text());
+        result.set("capabilities", capabilities.text());
     }
 }
 

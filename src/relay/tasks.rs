@@ -34,11 +34,7 @@ impl Relay {
     pub(super) async fn of_task(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         let message = &request.message;
         if !declared_tasks(request) {
-            let data = Text::of(
-                &json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }),
-            );
-            let words = "declare the tasks extension in the request's capabilities";
-            return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
+            return Ok(undeclared());
         }
         let id = message
             .body
@@ -251,6 +247,14 @@ fn declared_tasks(request: &RelayRequest) -> bool {
         .as_ref()
         .and_then(|params| params.get("_meta"));
     request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
+}
+
+/// The answer to who asks about a task and has not declared on the request that it knows any.
+pub(crate) fn undeclared() -> Message {
+    let data =
+        Text::of(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }));
+    let words = "declare the tasks extension in the request's capabilities";
+    Message::error(None, MISSING_CAPABILITY, words, Some(data))
 }
 
 fn no_such_task() -> RelayFailure {

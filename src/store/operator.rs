@@ -143,9 +143,10 @@ impl OpenCall {
                 let missing = u64::from(hold.needed).saturating_sub(allowed as u64);
                 (hold.approve_by, counted(missing, "operator"))
             }
-            HoldPhase::Allowed | HoldPhase::Denied | HoldPhase::Used { .. } => {
-                (hold.ends(), "the agent to send it again".to_owned())
-            }
+            HoldPhase::Allowed
+            | HoldPhase::Denied
+            | HoldPhase::Withdrawn
+            | HoldPhase::Used { .. } => (hold.ends(), "the agent to send it again".to_owned()),
         };
         Self {
             action_id: hold.id.to_string(),

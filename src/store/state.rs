@@ -163,6 +163,9 @@ pub fn decide(
         StoreCommand::Extend(extend) => holding::extended(extend, view.hold.as_ref(), now)
             .map(StoreEvent::Extended)
             .map_err(CommandRefusal::Undecided),
+        StoreCommand::Withdraw(withdraw) => holding::withdrawn(withdraw, view.hold.as_ref(), now)
+            .map(StoreEvent::Decided)
+            .map_err(CommandRefusal::Undecided),
         StoreCommand::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(StoreEvent::Fenced {

@@ -104,6 +104,11 @@ impl Links {
         }
     }
 
+    /// What the agent said of its program when it opened its session, if it has one.
+    pub(crate) fn program(&self) -> Option<Text> {
+        self.session.as_ref()?.initialize.get("clientInfo")
+    }
+
     /// The links of a legacy session that an agent opened with these parameters of `initialize`.
     /// What servers say outside requests goes to `unsolicited`.
     pub fn session(

@@ -60,6 +60,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             bound_to: None,
             schema_hash: "a".repeat(64),
             own_definition: false,
+            request: None,
         },
         bounds: HoldBounds {
             all: 256,

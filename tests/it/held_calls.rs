@@ -4,7 +4,9 @@
 mod bound_call;
 mod deciders;
 mod listed;
+mod news;
 mod restarts;
+mod tasks;
 mod void;
 
 use crate::harness::agent::Agent;

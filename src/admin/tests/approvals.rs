@@ -86,6 +86,7 @@ impl ApprovalsFixture {
             bound_to: None,
             schema_hash: "a".repeat(64),
             own_definition: false,
+            request: None,
         };
         let ask = HoldRequest {
             key: Digest::of(&amount.to_le_bytes()),

@@ -232,6 +232,10 @@ impl EndedCalls {
         let (id, by) = (*id, format!("by the operator {}: {}", said.who, said.why));
         match decided.phase {
             HoldPhase::Denied => self.end(id, said.at, "denied", Some(by)),
+            HoldPhase::Withdrawn => {
+                let why = format!("by the agent {}", said.who);
+                self.end(id, said.at, "cancelled", Some(why));
+            }
             HoldPhase::Allowed => {
                 let why = format!("allowed {by}; not sent again in time");
                 self.end(

@@ -248,6 +248,9 @@ fn said(decided: &HoldDecided) -> String {
     let OperatorDecision {
         who, allow, why, ..
     } = &decided.decision;
+    if decided.phase == hold::HoldPhase::Withdrawn {
+        return format!("cancelled by the agent {who}");
+    }
     let word = if *allow { "allowed" } else { "denied" };
     let more = if decided.phase == hold::HoldPhase::Pending {
         "; more operators have to allow it"

@@ -28,6 +28,21 @@ const CALL_FIELDS: &[&str] = &[
 /// Where a call's arguments stand in the message.
 const ARGUMENTS_POINTER: &str = "/params/arguments";
 
+/// Bytes of what a message says.
+pub(super) fn length(message: &Message) -> usize {
+    message
+        .body
+        .as_ref()
+        .map_or(0, |body| body.as_bytes().len())
+}
+
+/// The id of a request, as the ledger shows it.
+pub(super) fn shown_id(request: &Message) -> String {
+    let id = request.id.as_ref();
+    id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
+        .unwrap_or_default()
+}
+
 /// What a call says that concerns the gate.
 pub(super) struct CallParams {
     pub(super) name: String,

@@ -3,38 +3,35 @@
 //! again.
 
 use crate::gate::Gate;
-use crate::gate::call::CallOrigin;
+use crate::gate::call::{CallOrigin, TaskTerms};
 use crate::gate::case::{KeyedCall, Subject};
 use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
+use crate::gate::effects::client_limits::ClientProgram;
 use crate::gate::effects::unavailable;
+use crate::gate::held_tasks::{KeptRequest, TASK_OVER};
 use crate::gate::record;
 use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
+use crate::gate::steps::hold_room::{HOLD_BOUNDS, full};
+use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::budget::word;
 use crate::model::digest::Digest;
-use crate::model::refusal::Refusal;
+use crate::model::ids::ActionId;
+use crate::model::refusal::{PendingHold, Refusal};
 use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::operator::time;
-use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
-use crate::store::state::hold::{Hold, HoldBound, HoldQuestion, HoldStatus, hold_status};
+use crate::store::state::command::{HoldRequest, StoreCommand};
+use crate::store::state::hold::{Hold, HoldPhase, HoldQuestion, HoldStatus, hold_status};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// Calls that may be held (threat-model §8): people behind one agent are bounded together, too, since
-/// users are names that the agent says.
-const BOUNDS: HoldBounds = HoldBounds {
-    all: 256,
-    agent: 128,
-    caller: 20,
-};
 
 /// What operators read of a call that is held because another one is much like it.
 const ALIKE_WORD: &str = "near_duplicate";
@@ -93,22 +90,20 @@ impl ApprovalAsking<'_> {
         let Subject { call, tool, .. } = self.subject;
         let beside = call.beside();
         let more = [call.answers(), beside.clone()];
-        rule.reach(
-            &gate.approvers,
-            &call.origin.caller,
-            &call.judged.arguments,
-            &more,
-        )?;
+        let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
+        rule.reach(&gate.approvers, caller, arguments, &more)?;
         let key = self.key(beside.as_ref());
-        let hold = effects
-            .look(StoreKeys {
-                hold: Some(key),
-                ..StoreKeys::default()
-            })
-            .await?
-            .hold;
+        let place = StoreKeys {
+            hold: Some(key),
+            ..StoreKeys::default()
+        };
+        let hold = effects.look(place).await?.hold;
         let now = effects.store.now();
         let stands = hold_status(hold.as_ref(), now);
+        if let TaskTerms::Of(id) = call.origin.task {
+            is_of_task(id, hold.as_ref(), &stands)?;
+        }
+        let kept = hold.as_ref().and_then(|hold| hold.question.request.clone());
         let (id, until) = hold.as_ref().map_or((call.judged.action, 0), |hold| {
             (hold.id, deadline(hold, &stands))
         });
@@ -130,12 +125,19 @@ impl ApprovalAsking<'_> {
             Ok(None) => self.ask(key).await.map(|()| None),
             Err(pending @ Refusal::ApprovalPending { .. }) => {
                 is_bound()?;
-                let patience = rule.hold.saturating_sub(timer.held_for());
-                if patience.is_zero() || effects.ending.is_cancelled() {
-                    return Err(pending);
-                }
                 let left = Duration::from_millis(until.saturating_sub(now));
-                let waited = self.wait(key, patience.min(left), changes).await;
+                let hold = AwaitedHold {
+                    id,
+                    roles: &rule.roles,
+                    before: timer.held_for(),
+                    left,
+                };
+                let patience = self.patience(key, &hold);
+                let is_over = patience.is_zero() || effects.ending.is_cancelled();
+                if is_over || self.becomes_task(kept.as_ref()) {
+                    return Err(self.told(pending, key));
+                }
+                let waited = self.wait(key, &hold, patience.min(left), changes).await;
                 timer.held();
                 waited?;
                 Ok(None)
@@ -163,7 +165,7 @@ impl ApprovalAsking<'_> {
     /// Holds the call, durably, unless another call has just held the same.
     async fn ask(&self, key: Digest) -> Result<(), Refusal> {
         let rule = self.rule;
-        let ask = HoldRequest {
+        let mut ask = HoldRequest {
             key,
             id: self.subject.call.judged.action,
             approve_for: millis(rule.approve_for),
@@ -174,26 +176,75 @@ impl ApprovalAsking<'_> {
             question: HoldQuestion {
                 over: self.over.map(str::to_owned),
                 notify: rule.notify.clone(),
+                request: KeptRequest::value_of(&self.subject.call),
                 ..question(self.policy, self.subject)
             },
-            bounds: BOUNDS,
+            bounds: HOLD_BOUNDS,
         };
-        match self
-            .effects
-            .store
-            .run(StoreCommand::Hold(Box::new(ask)), None)
-            .await
-            .map_err(unavailable)?
-        {
+        let mut asked = self.asked(ask.clone()).await?;
+        if let Err(CommandRefusal::TooManyHolds(_)) = asked {
+            ask.bounds = self.gate.bounds_beside_void(&ask.question).await?;
+            asked = self.asked(ask).await?;
+        }
+        match asked {
             Ok(_) | Err(CommandRefusal::Held(_)) => Ok(()),
-            Err(CommandRefusal::TooManyHolds(bound)) => Err(Refusal::ApprovalQueueFull {
-                waiting: match bound {
-                    HoldBound::All => format!("{} calls", BOUNDS.all),
-                    HoldBound::Agent => format!("{} calls of this agent", BOUNDS.agent),
-                    HoldBound::Caller => format!("{} calls of this user", BOUNDS.caller),
-                },
-            }),
+            Err(CommandRefusal::TooManyHolds(bound)) => Err(full(bound)),
             Err(_) => Err(Refusal::InternalError),
+        }
+    }
+
+    async fn asked(&self, ask: HoldRequest) -> Result<Result<(), CommandRefusal>, Refusal> {
+        let store = &self.effects.store;
+        let asked = store.run(StoreCommand::Hold(Box::new(ask)), None).await;
+        Ok(asked.map_err(unavailable)?.map(drop))
+    }
+
+    /// Whether its agent reads a task at once: one that knows tasks, of the request that is `kept` with
+    /// the hold.
+    fn becomes_task(&self, kept: Option<&Value>) -> bool {
+        kept.is_some() && kept == KeptRequest::value_of(&self.subject.call).as_ref()
+    }
+
+    /// How long the call waits from now on: as the contract says; longer where its agent hears that it
+    /// waits, unless the contract has it answered at once, or where it asks too often; and never until
+    /// its agent's program hangs up.
+    fn patience(&self, key: Digest, hold: &AwaitedHold<'_>) -> Duration {
+        let (effects, call, rule) = (self.effects, &self.subject.call, self.rule);
+        let now = self.gate.clock.steady();
+        if matches!(call.origin.task, TaskTerms::Of(_)) {
+            return Duration::MAX;
+        }
+        if hold.before.is_zero() {
+            effects.repeats.ask(key, now);
+        }
+        let is_told = !rule.hold.is_zero() && progress_token(call).is_some();
+        let most = if is_told { MAX_TOLD_WAIT } else { rule.hold };
+        let most = most.max(effects.repeats.slowed(key, now).pause);
+        let patience = most.saturating_sub(hold.before);
+        let program = ClientProgram::of(call);
+        let longest = program.and_then(|program| effects.client_limits.longest(program, now));
+        let since = now.saturating_sub(call.judged.arrived);
+        longest.map_or(patience, |most| patience.min(most.saturating_sub(since)))
+    }
+
+    /// The refusal of a call that has waited long enough: where a person reads of it, and when it may
+    /// come again.
+    fn told(&self, pending: Refusal, key: Digest) -> Refusal {
+        let now = self.gate.clock.steady();
+        let after_ms = self.effects.repeats.slowed(key, now).after_ms;
+        match pending {
+            Refusal::ApprovalPending {
+                roles,
+                hold: Some(hold),
+            } => Refusal::ApprovalPending {
+                roles,
+                hold: Some(PendingHold {
+                    page: self.gate.page_of(hold.id),
+                    after_ms,
+                    ..hold
+                }),
+            },
+            other => other,
         }
     }
 
@@ -202,16 +253,33 @@ impl ApprovalAsking<'_> {
     async fn wait(
         &self,
         key: Digest,
+        hold: &AwaitedHold<'_>,
         most: Duration,
         mut changes: watch::Receiver<Arc<Policy>>,
     ) -> Result<(), Refusal> {
+        let call = &self.subject.call;
+        let news = HeldNews::of(self.gate, call, hold);
         tokio::select! {
             biased;
-            () = self.subject.call.origin.gone() => Err(Refusal::Cancelled),
+            () = call.origin.gone() => {
+                self.hung_up();
+                Err(Refusal::CancelledUnsent { hold: Some(hold.id) })
+            }
             () = self.effects.ending.cancelled() => Ok(()),
             () = self.effects.store.decided(key) => Ok(()),
             _ = changes.changed() => Ok(()),
             () = tokio::time::sleep(most) => Ok(()),
+            never = news.tell() => match never {},
+        }
+    }
+
+    /// The next call of the agent's program is answered before it hangs up.
+    fn hung_up(&self) {
+        let (call, now) = (&self.subject.call, self.gate.clock.steady());
+        let after = now.saturating_sub(call.judged.arrived);
+        if let Some(program) = ClientProgram::of(call) {
+            let limits = &self.effects.client_limits;
+            limits.hung_up(program, after, now);
         }
     }
 }
@@ -306,5 +374,18 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         left: None,
         schema_hash: tool.hash.clone(),
         own_definition: is_own(&call.origin.links, tool),
+        request: None,
     }
+}
+
+/// The call of a task uses the hold of that, and no other: it asks nobody anew.
+fn is_of_task(id: ActionId, hold: Option<&Hold>, stands: &HoldStatus) -> Result<(), Refusal> {
+    let own = hold.filter(|hold| hold.id == id);
+    if own.is_some_and(|hold| hold.phase == HoldPhase::Withdrawn) {
+        return Err(Refusal::CancelledUnsent { hold: Some(id) });
+    }
+    if own.is_none() || *stands == HoldStatus::Absent {
+        return Err(Refusal::ApprovalTimeout { id, why: TASK_OVER });
+    }
+    Ok(())
 }

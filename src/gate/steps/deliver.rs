@@ -65,6 +65,7 @@ impl Delivery<'_> {
             caller: origin.caller.clone(),
             revision: judged.revision,
             keeper: origin.links.servers().keeper().clone(),
+            waited: origin.waited.load(Ordering::Relaxed),
         }
     }
 

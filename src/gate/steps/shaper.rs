@@ -3,6 +3,7 @@
 
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::proof::Broken;
+use crate::gate::steps::raised_progress::raised;
 use crate::guards::{Mode, ToolRules, results};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -33,6 +34,8 @@ pub(in crate::gate) struct Shaper {
     pub(in crate::gate) caller: Arc<Caller>,
     pub(in crate::gate) revision: &'static str,
     pub(in crate::gate) keeper: Arc<dyn ServerMessagePolicy>,
+    /// The seconds that its agent was told as progress before it was sent.
+    pub(in crate::gate) waited: u64,
 }
 
 impl Shaper {
@@ -122,7 +125,8 @@ impl Shaping for Shaper {
     }
 
     fn remark(&self, said: Message) -> Option<Message> {
-        self.rules.results.remark(said)
+        let said = self.rules.results.remark(said)?;
+        Some(raised(said, self.waited))
     }
 
     fn too_costly(&self, said: Message) -> Message {

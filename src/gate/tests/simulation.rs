@@ -37,6 +37,7 @@ mod lossy;
 mod process;
 mod scenes;
 mod schedule;
+mod waits;
 
 /// Seeds that are run when nothing else is asked for.
 const SEEDS: u64 = 1000;
@@ -78,6 +79,8 @@ struct SimulatedWorld {
     /// What happens to the next calls, before the dice decide.
     script: RefCell<VecDeque<Fate>>,
     is_told: bool,
+    /// Whether the gate sends calls of its own, for tasks.
+    sends_tasks: Cell<bool>,
 }
 
 /// What the store is built on.
@@ -139,6 +142,7 @@ impl SimulatedWorld {
             busy: Cell::new(TASKS * DEEDS * AGENTS),
             script: RefCell::default(),
             is_told: number("TOOLGATE_SEEDS") == Some(1),
+            sends_tasks: Cell::default(),
         })
     }
 

@@ -4,7 +4,7 @@ use crate::guards::budget::shortage;
 use crate::guards::idempotency::given::key_required;
 use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate, task};
 use crate::model::ids::{ActionId, ToolName};
-use crate::model::refusal::{Refusal, RefusalKind};
+use crate::model::refusal::{PendingHold, Refusal, RefusalKind};
 use crate::model::task::{TaskState, TaskStopped};
 use std::fmt::Write as _;
 
@@ -97,7 +97,12 @@ fn of_approvals() -> Vec<Refusal> {
         },
         Refusal::ApprovalPending {
             roles: vec!["finance".to_owned()],
-            hold: Some((ActionId::generate(), "2026-11-21T10:00:00Z".to_owned())),
+            hold: Some(PendingHold {
+                id: ActionId::generate(),
+                until: "2026-11-21T10:00:00Z".to_owned(),
+                page: Some("https://gate.example/approvals/0198f1a2".to_owned()),
+                after_ms: 10_000,
+            }),
         },
         Refusal::ApprovalDenied {
             id: ActionId::generate(),
@@ -152,6 +157,10 @@ fn of_sending() -> Vec<Refusal> {
         Refusal::OutcomeUnknown,
         Refusal::UpstreamFailed,
         Refusal::Cancelled,
+        Refusal::CancelledUnsent { hold: None },
+        Refusal::CancelledUnsent {
+            hold: Some(ActionId::generate()),
+        },
         Refusal::Overloaded,
         Refusal::StoreUnavailable,
         Refusal::InternalError,

@@ -244,6 +244,19 @@ pub(crate) fn knows_tasks(meta: &Text) -> bool {
     meta.at(&path).is_some()
 }
 
+/// This `_meta` of a request whose sender knows no tasks.
+pub(crate) fn without_tasks(mut meta: Object) -> Object {
+    let Some(mut declared) = meta.get(CAPABILITIES_META_KEY).and_then(Text::object) else {
+        return meta;
+    };
+    if let Some(mut extensions) = declared.get("extensions").and_then(Text::object) {
+        extensions.remove(TASKS_EXTENSION_KEY);
+        declared.set("extensions", extensions.text());
+        meta.set(CAPABILITIES_META_KEY, declared.text());
+    }
+    meta
+}
+
 /// Whether a legacy server with these capabilities makes tasks of calls.
 pub(crate) fn makes_legacy_tasks(capabilities: Option<&Text>) -> bool {
     let path = ["tasks", "requests", "tools", "call"];

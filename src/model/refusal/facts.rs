@@ -14,8 +14,9 @@ pub enum Retry {
     SameKey,
     /// Only with a key that was not used before, and only if a second execution is meant.
     NewKey,
-    /// The same call, once a person has allowed it; sent before, it waits for that.
-    WhenApproved,
+    /// The same call, once a person has allowed it; sent before, it waits for that. To be sent again
+    /// after this many milliseconds.
+    WhenApproved(u64),
     /// Again after this many milliseconds.
     AfterMs(u64),
 }
@@ -27,8 +28,16 @@ impl Retry {
             Self::Never => "never".to_owned(),
             Self::SameKey => "same_key".to_owned(),
             Self::NewKey => "new_key".to_owned(),
-            Self::WhenApproved => "when_approved".to_owned(),
+            Self::WhenApproved(_) => "when_approved".to_owned(),
             Self::AfterMs(ms) => format!("after_ms:{ms}"),
+        }
+    }
+
+    /// After how many milliseconds the same call may be sent again, where that is said.
+    pub fn after_ms(self) -> Option<u64> {
+        match self {
+            Self::WhenApproved(ms) | Self::AfterMs(ms) => Some(ms),
+            Self::Never | Self::SameKey | Self::NewKey => None,
         }
     }
 }
@@ -94,7 +103,7 @@ pub struct RefusalFacts {
     /// What is wrong, for the model; part of a sentence.
     pub(crate) what: Cow<'static, str>,
     /// What to do, for the model; whole sentences.
-    pub(crate) next: &'static str,
+    pub(crate) next: Cow<'static, str>,
     /// Whether and how to try again.
     pub(crate) retry: Retry,
     /// Whether the tool has run.
@@ -114,12 +123,12 @@ impl RefusalFacts {
     pub(crate) fn new(
         code: impl Into<Option<&'static RefusalCode>>,
         what: impl Into<Cow<'static, str>>,
-        next: &'static str,
+        next: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self {
             code: code.into(),
             what: what.into(),
-            next,
+            next: next.into(),
             retry: Retry::Never,
             ran: Ran::No,
             is_of_policy: true,

@@ -10,19 +10,42 @@ pub(crate) const APPROVAL_PENDING: RefusalCode = RefusalCode {
     kind: RefusalKind::Other,
 };
 
-pub(super) fn approval_pending(
-    roles: &[String],
-    hold: Option<&(ActionId, String)>,
-) -> RefusalFacts {
-    let until = hold.map_or_else(String::new, |(_, until)| format!(", and can until {until}"));
+/// Milliseconds after which a call that is held is sent again.
+pub(crate) const PENDING_RETRY_MS: u64 = 5_000;
+
+/// A held call, as its agent reads of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingHold {
+    /// The call that asked first.
+    pub id: ActionId,
+    /// Until when it can be decided, RFC 3339 in UTC.
+    pub until: String,
+    /// Where a person reads of it, and decides after a login; none where the configuration names no
+    /// address.
+    pub page: Option<String>,
+    /// When the same call may be sent again, in milliseconds.
+    pub after_ms: u64,
+}
+
+pub(super) fn approval_pending(roles: &[String], hold: Option<&PendingHold>) -> RefusalFacts {
+    let until = hold.map_or_else(String::new, |hold| {
+        let page = hold.page.as_ref();
+        let page = page.map_or_else(String::new, |page| format!(", at {page}"));
+        format!(", and can until {}{page}", hold.until)
+    });
+    let after_ms = hold.map_or(PENDING_RETRY_MS, |hold| hold.after_ms);
     let roles = roles.join(" or ");
     RefusalFacts {
-        retry: Retry::WhenApproved,
-        hold: hold.map(|(id, _)| *id),
+        retry: Retry::WhenApproved(after_ms),
+        hold: hold.map(|hold| hold.id),
         ..RefusalFacts::new(
             &APPROVAL_PENDING,
             format!("a person with the role {roles} has to allow this call{until}"),
-            "Send the same call with the same arguments again: it waits for the decision.",
+            format!(
+                "Send the same call with the same arguments again in {} seconds: it waits for the decision, and runs once. With \
+                 another idempotency key or other arguments it is a second call, about which a person is asked anew.",
+                after_ms.div_ceil(1000)
+            ),
         )
     }
 }

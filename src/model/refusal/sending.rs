@@ -1,6 +1,7 @@
 //! Refusals of what became of a call that was to be sent, or was; and of toolgate itself.
 
 use super::facts::{Ran, RefusalCode, RefusalFacts, RefusalKind, Retry};
+use crate::model::ids::ActionId;
 
 pub(crate) const EXECUTED_BUT_NOT_RECORDED: RefusalCode = RefusalCode {
     code: "executed_but_not_recorded",
@@ -104,6 +105,24 @@ pub(super) fn cancelled() -> RefusalFacts {
             "the call was cancelled",
             "Call again if the answer is still wanted.",
         )
+    }
+}
+
+pub(super) fn cancelled_unsent(hold: Option<ActionId>) -> RefusalFacts {
+    let (what, next) = match hold {
+        Some(_) => (
+            "the call was cancelled while it waited for a person; what was asked stays open",
+            "Send the same call again if the answer is still wanted: it waits for the same decision.",
+        ),
+        None => (
+            "the call was cancelled before it was sent",
+            "Call again if the answer is still wanted.",
+        ),
+    };
+    RefusalFacts {
+        retry: Retry::SameKey,
+        hold,
+        ..RefusalFacts::new(&CANCELLED, what, next)
     }
 }
 

@@ -40,6 +40,8 @@ pub enum StoreCommand {
     Decide(Decide),
     /// An operator gives a held call more time.
     Extend(ExtendHold),
+    /// The agent cancels a held call.
+    Withdraw(Withdraw),
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -268,6 +270,17 @@ pub struct ExtendHold {
     pub roles: Vec<String>,
 }
 
+/// The agent wants a held call no more.
+#[derive(Debug, Clone)]
+pub struct Withdraw {
+    /// The key under which it is held.
+    pub key: Digest,
+    /// The hold that is meant.
+    pub id: ActionId,
+    /// The agent.
+    pub who: String,
+}
+
 impl Spend {
     /// A call of `tool` that takes nothing of `task`.
     pub fn nothing(task: Digest, tool: ToolName) -> Self {
@@ -326,7 +339,9 @@ impl StoreCommand {
                 hold: Some(ask.key),
                 ..StoreKeys::default()
             },
-            Self::Decide(Decide { key, .. }) | Self::Extend(ExtendHold { key, .. }) => StoreKeys {
+            Self::Decide(Decide { key, .. })
+            | Self::Extend(ExtendHold { key, .. })
+            | Self::Withdraw(Withdraw { key, .. }) => StoreKeys {
                 hold: Some(*key),
                 ..StoreKeys::default()
             },

@@ -122,6 +122,10 @@ pub struct HoldQuestion {
     /// than toolgate itself is told.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub own_definition: bool,
+    /// The request as its agent sent it, where toolgate sends it again for a task of the agent's.
+    /// Kept as the arguments are.
+    #[serde(skip)]
+    pub request: Option<Value>,
 }
 
 impl HoldQuestion {
@@ -158,6 +162,8 @@ pub enum HoldPhase {
     Allowed,
     /// The call may not run.
     Denied,
+    /// The agent wants it no more: it may not run, and who asks again asks anew.
+    Withdrawn,
     /// A call has begun with it.
     Used {
         /// The call, which need not be the one that asked.
@@ -239,6 +245,7 @@ impl HoldPhase {
             Self::Pending => "pending",
             Self::Allowed => "allowed",
             Self::Denied => "denied",
+            Self::Withdrawn => "cancelled",
             Self::Used { .. } => "used",
         }
     }
@@ -248,6 +255,9 @@ impl HoldQuestion {
     /// The arguments as they stand behind a record; with more, and so that a list is nothing else,
     /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
+        if let Some(request) = &self.request {
+            return serde_json::to_vec(&(&self.arguments, &self.answers, &self.beside, request));
+        }
         match (&self.answers, &self.beside) {
             (None, None) if !self.arguments.is_array() => serde_json::to_vec(&self.arguments),
             (answers, None) => serde_json::to_vec(&(&self.arguments, answers)),
@@ -259,12 +269,17 @@ impl HoldQuestion {
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
         let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
         let body = body.value();
-        // Records of before have no third part.
+        // Records of before have no third part, and most no fourth.
         (self.arguments, self.answers, self.beside) = match body.as_array().map(Vec::len) {
             None => (body, None, None),
             Some(2) => {
                 let (arguments, answers) = serde_json::from_value(body)?;
                 (arguments, answers, None)
+            }
+            Some(4) => {
+                let (arguments, answers, beside, request) = serde_json::from_value(body)?;
+                self.request = request;
+                (arguments, answers, beside)
             }
             Some(_) => serde_json::from_value(body)?,
         };
@@ -287,6 +302,7 @@ impl Hold {
             HoldPhase::Denied => self
                 .decided()
                 .saturating_add(self.approve_by.saturating_sub(self.asked)),
+            HoldPhase::Withdrawn => self.decided(),
             HoldPhase::Used { at, .. } => *at,
         }
     }
@@ -361,6 +377,6 @@ pub fn hold_status(hold: Option<&Hold>, now: Millis) -> HoldStatus {
             HoldStatus::Denied { who, why }
         }
         // Each execution is asked for on its own.
-        HoldPhase::Used { .. } => HoldStatus::Absent,
+        HoldPhase::Withdrawn | HoldPhase::Used { .. } => HoldStatus::Absent,
     }
 }

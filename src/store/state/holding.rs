@@ -1,6 +1,6 @@
 //! What a question and an operator's word make of a held call (guarantees §7).
 
-use super::command::{Decide, ExtendHold, HoldBounds, HoldRequest};
+use super::command::{Decide, ExtendHold, HoldBounds, HoldRequest, Withdraw};
 use super::event::{CallHeld, HoldDecided, HoldExtended};
 use super::hold::{
     Hold, HoldBound, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
@@ -42,6 +42,34 @@ pub(super) fn open_hold(
         phase: HoldPhase::Pending,
     };
     Ok(CallHeld { key: ask.key, hold })
+}
+
+/// The agent has cancelled `hold`: what was allowed and has not begun does not run, either.
+pub(super) fn withdrawn(
+    withdraw: &Withdraw,
+    hold: Option<&Hold>,
+    now: Millis,
+) -> Result<HoldDecided, Undecided> {
+    let hold = hold.filter(|hold| hold.id == withdraw.id);
+    match hold_status(hold, now) {
+        HoldStatus::Pending | HoldStatus::Allowed => {}
+        HoldStatus::Absent
+        | HoldStatus::Denied { .. }
+        | HoldStatus::TimedOut
+        | HoldStatus::Lapsed { .. } => return Err(Undecided::Gone),
+    }
+    let Withdraw { key, id, who } = withdraw.clone();
+    Ok(HoldDecided {
+        key,
+        id,
+        decision: OperatorDecision {
+            who,
+            allow: false,
+            why: "cancelled by the agent that asked".to_owned(),
+            at: now,
+        },
+        phase: HoldPhase::Withdrawn,
+    })
 }
 
 /// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators

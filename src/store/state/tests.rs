@@ -113,6 +113,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             bound_to: None,
             schema_hash: "a".repeat(64),
             own_definition: false,
+            request: None,
         },
         bounds: HoldBounds {
             all: 256,

@@ -8,7 +8,7 @@ use crate::harness::until;
 use serde_json::{Value, json};
 
 /// Writes another policy and waits until it is in force.
-async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
+pub(super) async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
     let version = async || stage.gate.readiness().await["policy"]["version"].clone();
     let before = version().await;
     let path = stage.gate.path("policy.yaml");

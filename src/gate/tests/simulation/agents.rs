@@ -3,10 +3,11 @@
 use super::bank::BROKEN;
 use super::process::{TOOLS, bank};
 use super::{AGENTS, DEEDS, OUTSIDE, SimulatedWorld, TASKS};
-use crate::gate::call::{ArgumentOrigin, Call, CallOrigin};
+use crate::gate::call::{ArgumentOrigin, Call, CallOrigin, TaskTerms};
 use crate::guards::idempotency::KEY_META_NAME;
 use crate::guards::task::{Belonging, SESSION_META};
 use crate::mcp::answer::DECISION_META_KEY;
+use crate::mcp::bridge::knows_tasks;
 use crate::mcp::headers::arguments_of;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -19,6 +20,7 @@ use crate::upstream::links::Links;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -272,6 +274,8 @@ impl SimulatedWorld {
         }
         let (era, reading) = (Era::Modern, ArgumentOrigin::default());
         let policy = process.gate.policy.current();
+        let params = message.body.clone().filter(|_| wanted_task(&message));
+        let task = params.map_or(TaskTerms::Unknown, TaskTerms::Possible);
         let call = Call {
             judged,
             reading,
@@ -285,6 +289,8 @@ impl SimulatedWorld {
                 waiting,
                 arrived,
                 is_relayed: false,
+                task,
+                waited: AtomicU64::default(),
             }),
         };
         let running = process.gate.clone().call_tool(call);
@@ -405,6 +411,12 @@ impl SimulatedWorld {
             replayed: decision["replayed"] == Value::Bool(true),
         }
     }
+}
+
+/// Whether its agent declares that it knows tasks.
+fn wanted_task(message: &Message) -> bool {
+    let meta = message.body.as_ref().and_then(|params| params.get("_meta"));
+    meta.as_ref().is_some_and(knows_tasks)
 }
 
 /// The tool that a deed is done with: two of five pay, two transfer.

@@ -152,6 +152,9 @@ impl SimulatedWorld {
             key: params["_meta"]["bank/key"].as_str().map(str::to_owned),
             is_answer: params.get("inputResponses").is_some(),
         };
+        if self.sends_tasks.get() {
+            self.book.borrow_mut().actions.entry(action).or_insert(deed);
+        }
         // 004-12: the calls of a session leave one after the other, each under a newer token.
         let (session, token) = (
             fence["session"].as_str().unwrap().to_owned(),

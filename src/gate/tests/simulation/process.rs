@@ -12,12 +12,13 @@ use crate::gate::catalogue::variants::Variants;
 use crate::gate::effects::Effects;
 use crate::gate::effects::refusal_streaks::Rows;
 use crate::gate::effects::slots::Slots;
+use crate::gate::held_tasks::HeldTasks;
 use crate::gate::record::hook_events::Hooks;
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
 use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use crate::mcp::tools::Definition;
-use crate::model::approvers::Approvers;
+use crate::model::approvers::{Approver, Approvers};
 use crate::model::caller::Caller;
 use crate::model::content::ContentForm;
 use crate::model::digest::sha256;
@@ -93,6 +94,18 @@ budgets: { global: { max_steps: 100000 } }
 ";
 pub(super) const LOSSY_TOOLS: [&str; 3] = ["give", "book", "note"];
 
+/// What people decide on: `give` waits for them, `now` is answered at once.
+const HELD_POLICY: &str = "\
+contracts:
+  bank__give:
+    { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false, ttl: 24h },
+      approval: { approvers: [finance], approve_by: 1h } }
+  bank__now:
+    { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false, ttl: 24h },
+      approval: { approvers: [finance], approve_by: 1h, hold: 0s } }
+";
+const HELD_TOOLS: [&str; 2] = ["give", "now"];
+
 /// What stands in files, and what no process changes.
 pub(super) struct Ground {
     policy: Arc<LivePolicy>,
@@ -102,6 +115,7 @@ pub(super) struct Ground {
     pub(super) servers: Arc<Servers>,
     connections: Connections,
     pub(super) caller: Arc<Caller>,
+    approvers: Approvers,
     _directory: TempDir,
 }
 
@@ -116,6 +130,18 @@ pub(super) struct Process {
 impl Ground {
     pub(super) fn new() -> Self {
         Self::of(POLICY, &TOOLS)
+    }
+
+    /// A bank whose tools people decide on.
+    pub(super) fn held_for_people() -> Self {
+        let ann = Approver {
+            name: "ann".to_owned(),
+            roles: vec!["finance".to_owned()],
+        };
+        Self {
+            approvers: Approvers(vec![ann]),
+            ..Self::of(HELD_POLICY, &HELD_TOOLS)
+        }
     }
 
     /// A bank with these tools.
@@ -145,6 +171,7 @@ impl Ground {
             servers,
             connections,
             caller,
+            approvers: Approvers::default(),
             _directory: directory,
         }
     }
@@ -238,11 +265,13 @@ impl SimulatedWorld {
             vault: Vault::default(),
             rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
-            approvers: Approvers::default(),
+            approvers: self.ground.approvers.clone(),
+            public_url: Some("https://gate.example".to_owned()),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             content_keys: Arc::default(),
             observed_contents: ContentForm::default(),
             slots: Slots::default(),
+            held_tasks: HeldTasks::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();

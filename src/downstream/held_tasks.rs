@@ -1,0 +1,138 @@
+//! What an agent of 2026-07-28 asks of a task that is a held call of its own (protocol §6.4).
+
+use super::Door;
+use super::route::{Arrived, CallHeaders};
+use crate::gate::call::{Call, TaskTerms};
+use crate::gate::held_tasks::{HeldTaskId, KeptRequest, TaskLook};
+use crate::mcp::bridge::{knows_tasks, without_tasks};
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::ids::unguessable;
+use crate::outlet::way_back;
+use crate::relay::tasks::undeclared;
+use crate::telemetry::tasks;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Said of one that is not known any more, or whose tool is not open to its caller any more.
+const NO_SUCH_TASK: &str = "there is no such task, or not any more";
+/// Why answers go nowhere.
+const NOTHING_ASKED: &str =
+    "a person is asked about this task, and its agent nothing; ask how it stands (tasks/get)";
+/// Said where the store cannot be read.
+const UNREADABLE: &str = "toolgate cannot look for the task now; ask again later";
+
+impl Door {
+    /// The task of a held call that the request asks about, if it does.
+    pub(super) fn held_task(&self, arrived: &Arrived) -> Option<HeldTaskId> {
+        let is_asked =
+            arrived.revision.era() == Era::Modern && arrived.message.method.starts_with("tasks/");
+        let params = arrived.message.body.as_ref().filter(|_| is_asked)?;
+        let id = self
+            .gate
+            .held_task_id(&arrived.known.caller, &params.get("taskId")?)?;
+        arrived.scope.holds_tool(&id.tool).then_some(id)
+    }
+
+    /// The answer to it.
+    pub(super) async fn of_held_task(&self, arrived: Arrived, id: HeldTaskId) -> Message {
+        let request = arrived.message.id.clone();
+        let meta = arrived
+            .message
+            .body
+            .as_ref()
+            .and_then(|params| params.get("_meta"));
+        let answer = if meta.as_ref().is_some_and(knows_tasks) {
+            self.told_of_task(arrived, &id).await
+        } else {
+            undeclared()
+        };
+        Message {
+            id: request,
+            ..answer
+        }
+    }
+
+    async fn told_of_task(&self, arrived: Arrived, id: &HeldTaskId) -> Message {
+        let refuse = |code, words: &str| Message::error(None, code, words, None);
+        let caller = arrived.known.caller.clone();
+        match arrived.message.method.as_str() {
+            "tasks/cancel" => {
+                self.gate.cancel_task(id, &caller).await;
+                let result = Text::of(&json!({ "resultType": "complete" }));
+                return Message::response(None, result, false);
+            }
+            "tasks/get" => {}
+            _ => return refuse(INVALID_PARAMS, NOTHING_ASKED),
+        }
+        let policy = &arrived.known.policy;
+        if policy.allowlist.admit(&caller, &id.tool).is_err() {
+            return refuse(INVALID_PARAMS, NO_SUCH_TASK);
+        }
+        match self.gate.look_at_task(id).await {
+            Ok(TaskLook::Told(told)) => return told,
+            Ok(TaskLook::Unsent(kept)) => self.resume(arrived, id, kept),
+            Ok(TaskLook::Unknown) => return refuse(INVALID_PARAMS, NO_SUCH_TASK),
+            Err(_) => return refuse(INTERNAL_ERROR, UNREADABLE),
+        }
+        match self.gate.look_at_task(id).await {
+            Ok(TaskLook::Told(told)) => told,
+            Ok(TaskLook::Unsent(_) | TaskLook::Unknown) | Err(_) => {
+                refuse(INTERNAL_ERROR, UNREADABLE)
+            }
+        }
+    }
+
+    /// Goes on with a task of before a restart: its call is sent again in the place of its agent, who
+    /// has just said by its request who it is.
+    fn resume(&self, arrived: Arrived, id: &HeldTaskId, kept: KeptRequest) {
+        let Some(call) = self.kept_call(arrived, id, kept) else {
+            return;
+        };
+        if let Some(work) = self.gate.resume_task(id, call) {
+            tasks::spawn("held task", self.running.track_future(work));
+        }
+    }
+
+    fn kept_call(&self, arrived: Arrived, id: &HeldTaskId, kept: KeptRequest) -> Option<Call> {
+        let (outlet, _) = way_back();
+        let own = Text::string(&unguessable());
+        let waiting = arrived.links.wait(&own).ok()?;
+        let name = arrived.scope.name_of(&id.tool);
+        let params = enveloped(&kept.params, name, &arrived.message)?;
+        let message = Message {
+            id: Some(own),
+            ..Message::request(0, "tools/call", Some(params))
+        };
+        let heads = CallHeaders::kept(kept.key, kept.session);
+        let again = Arrived {
+            message,
+            heads,
+            ..arrived
+        };
+        let (_, mut call) = self.call(again, outlet, waiting).ok()?;
+        let origin = Arc::get_mut(&mut call.origin)?;
+        origin.task = TaskTerms::Of(id.hold);
+        Some(call)
+    }
+}
+
+/// The parameters that were kept, with the name that the tool has here and what the agent says of itself in this request.
+fn enveloped(kept: &Text, name: &str, request: &Message) -> Option<Text> {
+    let said = request.body.as_ref()?.get("_meta")?.object()?;
+    let mut meta = kept
+        .get("_meta")
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let mine = |name: &str| name.starts_with("io.modelcontextprotocol/");
+    for (name, value) in without_tasks(said).iter().filter(|(name, _)| mine(name)) {
+        meta.set(name, value.clone());
+    }
+    let mut params: Object = kept.object()?;
+    params.set("name", Text::string(name));
+    params.set("_meta", meta.text());
+    Some(params.text())
+}
