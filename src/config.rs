@@ -74,8 +74,6 @@ pub struct Admin {
     pub tokens: Vec<Operator>,
     /// For what.
     pub verbs: OperatorVerbs,
-    /// Where they reach it, without a slash at the end.
-    pub public_url: Option<String>,
 }
 
 impl Admin {

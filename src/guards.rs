@@ -171,6 +171,8 @@ impl Welcome {
 pub struct ToolRules {
     /// SHA-256 over the contract as it is written, in canonical JSON; none without one.
     pub written: Option<Digest>,
+    /// The file and line on which it begins; blank without one.
+    pub place: Box<str>,
     /// What the tool is for, in its contract's words.
     pub purpose: String,
     /// What it is not for, in its contract's words.

@@ -205,6 +205,14 @@ fn whole(hold: &OpenHold) -> String {
             "arguments       shown to operators who may decide about the call or have a role of `admin.verbs.audit`\n",
         ),
     }
+    if let Some(original) = &hold.original {
+        let by = plain(&hold.changed_by.join(", "));
+        let _ = writeln!(
+            out,
+            "as the agent sent them, before {by}\n{}",
+            pretty(original)
+        );
+    }
     if let Some(answers) = &hold.answers {
         let _ = writeln!(
             out,

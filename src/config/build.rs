@@ -38,7 +38,6 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             public_url: None,
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
-            public_url: None,
         },
         data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
         servers,

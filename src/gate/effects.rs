@@ -202,7 +202,11 @@ impl Effects {
     }
 
     /// What the payers have used; of a read that `is_only_counted` mostly without asking the store.
-    async fn known(&self, payers: StoreKeys, is_only_counted: bool) -> Result<UsedBefore, Refusal> {
+    pub(in crate::gate) async fn known(
+        &self,
+        payers: StoreKeys,
+        is_only_counted: bool,
+    ) -> Result<UsedBefore, Refusal> {
         if let Some(task) = payers.task.filter(|_| is_only_counted) {
             let task = self.reads.usage(task).await.map_err(unavailable)?;
             return Ok(UsedBefore {

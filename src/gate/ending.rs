@@ -71,16 +71,9 @@ impl Gate {
             };
             let ending = ran(&mut live, case).await;
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
-            let task = match made {
-                Some(made) => Box::pin(self.begin_task(&ended.ending, made)).await,
-                None => None,
-            };
-            let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));
-            ended.answer(asked.as_ref(), handle);
-            ended.tell();
-            // When toolgate ends it waits for this call as for any other.
-            if let Some(run) = run {
-                run.await;
+            match made {
+                Some(made) => Box::pin(ended.as_task(self.clone(), asked, made)).await,
+                None => ended.conclude(asked.as_ref(), None),
             }
         }
     }
@@ -164,6 +157,22 @@ impl<'a> EndedCall<'a> {
             ending,
             unrecorded,
         }
+    }
+
+    /// Ends a call that may have become a task; `made`: as its agent made it.
+    async fn as_task(self, gate: Arc<Gate>, asked: Option<Text>, made: Box<Call>) {
+        let task = gate.begin_task(&self.ending, made).await;
+        let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));
+        self.conclude(asked.as_ref(), handle);
+        // When toolgate ends it waits for this call as for any other.
+        if let Some(run) = run {
+            run.await;
+        }
+    }
+
+    fn conclude(&self, asked: Option<&Text>, task: Option<Text>) {
+        self.answer(asked, task);
+        self.tell();
     }
 
     /// Answers the agent, whose request had these parameters; `task`: that its call has become one.

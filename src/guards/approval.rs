@@ -16,6 +16,7 @@ use crate::model::ids::{ActionId, ToolName, UserId};
 use crate::model::pointer::is_pointer;
 use crate::model::refusal::people::PENDING_RETRY_MS;
 use crate::model::refusal::{PendingHold, Refusal};
+use crate::model::shown_argument::ShownArgument;
 use crate::model::times::between;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
@@ -75,6 +76,11 @@ pub(crate) struct Settings {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub notify: Vec<String>,
+    /// The arguments that matter first to who decides, as JSON pointers, or `{ pointer: /amount_cents, unit:
+    /// cents, currency: /currency }`; at most 8 [default: none].
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    pub show: Vec<ShownArgument>,
 }
 
 /// Which calls are asked for.
@@ -107,6 +113,8 @@ pub struct Rule {
     pub hold: Duration,
     /// JSON pointers to arguments that people are told of elsewhere, too.
     pub notify: Vec<String>,
+    /// The arguments that matter first to who decides.
+    pub(crate) show: Vec<ShownArgument>,
 }
 
 /// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).
@@ -151,6 +159,7 @@ impl Section for Settings {
             execute_by,
             hold,
             notify,
+            show,
         } = self;
         let roles = approvers.unwrap_or_else(|| vec![DEFAULT_APPROVER_ROLE.to_owned()]);
         let is_blank = roles.iter().any(|role| role.trim().is_empty());
@@ -187,7 +196,13 @@ impl Section for Settings {
         .unwrap_or(DEFAULT_EXECUTE_TIMEOUT);
         let hold = between("hold", hold.as_deref(), HOLD_TIMEOUT_BOUNDS, problems)
             .unwrap_or(DEFAULT_HOLD_TIMEOUT);
-        judge_told(&notify, problems);
+        judge_named(
+            "notify",
+            notify.iter().map(|pointer| Some(&**pointer)),
+            problems,
+        );
+        let shown = show.iter().map(|one| Some(one.pointer()));
+        judge_named("show", shown, problems);
         (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
@@ -196,24 +211,29 @@ impl Section for Settings {
             execute_for,
             hold,
             notify,
+            show,
         })
     }
 }
 
-fn judge_told(notify: &[String], problems: &mut Problems) {
-    problems.under("notify", |problems| {
-        if notify.len() > MAX_TOLD_ARGUMENTS {
+/// Judges the arguments that stand under `key`.
+fn judge_named<'a>(
+    key: &str,
+    pointers: impl ExactSizeIterator<Item = Option<&'a str>>,
+    problems: &mut Problems,
+) {
+    problems.under(key, |problems| {
+        if pointers.len() > MAX_TOLD_ARGUMENTS {
             let hint = "the page of the approval shows all of them";
             problems.error(format!("more than {MAX_TOLD_ARGUMENTS} arguments"), hint);
         }
-        for (index, _) in notify
-            .iter()
+        let unfit = pointers
             .enumerate()
-            .filter(|(_, pointer)| !is_pointer(pointer))
-        {
+            .filter(|(_, pointer)| !pointer.is_some_and(is_pointer));
+        for (index, _) in unfit {
             let hint = "write `/` and the argument's name, such as `/amount`";
             problems.under(index.to_string(), |problems| {
-                problems.error("not a JSON pointer to an argument", hint);
+                problems.error("is no pointer to an argument", hint);
             });
         }
     });
@@ -279,6 +299,7 @@ impl Rule {
             execute_for: DEFAULT_EXECUTE_TIMEOUT,
             hold: DEFAULT_HOLD_TIMEOUT,
             notify: Vec::new(),
+            show: Vec::new(),
         };
         let written = written.map(Cow::Borrowed);
         written.or_else(|| is_over.then(|| Cow::Owned(usual())))

@@ -203,6 +203,8 @@ fn still_due(hold: &Hold, now: Millis) -> Option<Millis> {
         HoldPhase::Pending => Some(hold.approve_by).filter(|due| *due > now),
         HoldPhase::Allowed => Some(hold.ends()).filter(|due| *due > now),
         // The journal says so, too, as soon as that is read.
-        HoldPhase::Denied | HoldPhase::Used { .. } => Some(now.saturating_add(SETTLING_MILLIS)),
+        HoldPhase::Denied | HoldPhase::Withdrawn | HoldPhase::Used { .. } => {
+            Some(now.saturating_add(SETTLING_MILLIS))
+        }
     }
 }

@@ -128,6 +128,13 @@ impl YamlDocument {
         &self.tree
     }
 
+    /// Where the value at `path` stands: the file, and the line of its key.
+    pub(crate) fn place_of(&self, path: &[String]) -> String {
+        let spot = self.spots.get(path);
+        let line = spot.map(|spot| spot.key.unwrap_or(spot.value).0);
+        line.map_or_else(|| self.file.clone(), |line| format!("{}:{line}", self.file))
+    }
+
     /// Gives a problem its place: that of the value if it is a scalar, else of its key, else of
     /// what is around it.
     pub(crate) fn locate(&self, problem: Problem) -> Diagnostic {

@@ -13,6 +13,7 @@ use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
+use crate::model::shown_argument::ShownArgument;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +101,15 @@ pub(crate) struct OpenHold {
     /// The limit of its task's budget that it goes over, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<String>,
+    /// The arguments as the agent sent them, where a rewrite or a hook has changed them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub original: Option<Value>,
+    /// What has changed them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub changed_by: Vec<String>,
+    /// The arguments that matter first, as the contract names them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub show: Vec<ShownArgument>,
     /// Why a person is asked, and where that is written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub because: Option<String>,
@@ -239,6 +249,7 @@ impl OpenHold {
             arguments: None,
             answers: None,
             beside: None,
+            original: None,
             ..self
         }
     }
@@ -282,6 +293,9 @@ impl OpenHold {
             session: question.session,
             task: question.task,
             over: question.over,
+            original: question.original,
+            changed_by: question.changed_by,
+            show: question.show,
             because: question.because,
             left: question.left,
             policy: question.policy,

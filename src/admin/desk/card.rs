@@ -44,6 +44,12 @@ pub(super) struct ArgumentRow {
     pub value: VisibleText,
     /// All of it, where that is more.
     pub whole: Option<LongValue>,
+    /// As people write it, of a number with a unit.
+    pub measured: Option<String>,
+    /// Does it matter first?
+    pub is_first: bool,
+    /// What it was as the agent sent it, where that is something else.
+    pub before: Option<VisibleText>,
 }
 
 /// A value that does not fit its row.
@@ -73,7 +79,7 @@ impl ApprovalCard {
             effect: Effect::of(&hold.actions, hold.irreversible),
             tool: VisibleText::of(tool),
             server: VisibleText::of(server),
-            arguments: hold.arguments.as_ref().map(rows).unwrap_or_default(),
+            arguments: rows(&hold),
             beside: answers
                 .chain(more)
                 .map(|(name, value)| row(name, value))
@@ -103,15 +109,48 @@ impl ApprovalCard {
     }
 }
 
-/// One row for each argument.
-fn rows(arguments: &Value) -> Vec<ArgumentRow> {
-    match arguments.as_object() {
-        Some(members) => members
-            .iter()
-            .map(|(name, value)| row(name, value))
-            .collect(),
-        None => vec![row("arguments", arguments)],
+/// One row for each argument, those first that the contract names.
+fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
+    let Some(arguments) = &hold.arguments else {
+        return Vec::new();
+    };
+    let first = hold.show.iter().filter_map(|shown| {
+        let value = arguments.pointer(shown.pointer())?;
+        Some(ArgumentRow {
+            measured: shown.measured(arguments),
+            is_first: true,
+            ..row(shown.pointer().trim_start_matches('/'), value)
+        })
+    });
+    let mut rows: Vec<ArgumentRow> = first.collect();
+    let members = arguments.as_object();
+    match members {
+        Some(members) => rows.extend(members.iter().map(|(name, value)| ArgumentRow {
+            before: before(hold, name, Some(value)),
+            ..row(name, value)
+        })),
+        None => rows.push(row("arguments", arguments)),
     }
+    let was = hold.original.as_ref().and_then(Value::as_object);
+    let gone = was
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| arguments.get(name).is_none());
+    rows.extend(gone.map(|(name, _)| ArgumentRow {
+        before: before(hold, name, None),
+        ..row(name, &Value::Null)
+    }));
+    rows
+}
+
+/// What the argument was as the agent sent it, if that is not `now`.
+fn before(hold: &OpenHold, name: &str, now: Option<&Value>) -> Option<VisibleText> {
+    let was = hold.original.as_ref()?.get(name);
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => pretty(other),
+    };
+    (was != now).then(|| VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text)))
 }
 
 fn row(name: &str, value: &Value) -> ArgumentRow {
@@ -134,5 +173,8 @@ fn row(name: &str, value: &Value) -> ArgumentRow {
             chars,
             text: VisibleText::of(&text),
         }),
+        measured: None,
+        is_first: false,
+        before: None,
     }
 }

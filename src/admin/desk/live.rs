@@ -112,7 +112,7 @@ impl OnLooker {
         let name = match news.phase {
             _ if news.is_new => "requested",
             HoldPhase::Pending => "changed",
-            HoldPhase::Allowed | HoldPhase::Denied => "resolved",
+            HoldPhase::Allowed | HoldPhase::Denied | HoldPhase::Withdrawn => "resolved",
             HoldPhase::Used { .. } => "used",
         };
         let about = json!({

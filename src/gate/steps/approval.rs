@@ -3,11 +3,11 @@
 //! again.
 
 use crate::gate::Gate;
-use crate::gate::call::{CallOrigin, TaskTerms};
+use crate::gate::call::TaskTerms;
 use crate::gate::case::{KeyedCall, Subject};
 use crate::gate::catalogue::own_tools::is_own;
-use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
+use crate::gate::effects::bill::Bill;
 use crate::gate::effects::client_limits::ClientProgram;
 use crate::gate::effects::unavailable;
 use crate::gate::held_tasks::{KeptRequest, TASK_OVER};
@@ -59,7 +59,7 @@ impl Effects {
                     subject,
                     rule,
                     over,
-                    task: case.bill.task,
+                    bill: &case.bill,
                 };
                 Box::pin(question.held(timer)).await
             }
@@ -78,7 +78,7 @@ struct ApprovalAsking<'a> {
     /// The limit that it would go over, or that it is much like another one, if a person is asked for
     /// that.
     over: Option<&'static str>,
-    task: Digest,
+    bill: &'a Bill,
 }
 
 impl ApprovalAsking<'_> {
@@ -87,9 +87,14 @@ impl ApprovalAsking<'_> {
         timer: &mut StageTimer,
     ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
         let (effects, gate, rule) = (self.effects, self.gate, self.rule);
-        let Subject { call, tool, .. } = self.subject;
+        let Subject { call, .. } = self.subject;
         let beside = call.beside();
-        let more = [call.answers(), beside.clone()];
+        let was = call
+            .judged
+            .rewritten
+            .as_ref()
+            .map(|was| was.original.clone());
+        let more = [call.answers(), beside.clone(), was];
         let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
         rule.reach(&gate.approvers, caller, arguments, &more)?;
         let key = self.key(beside.as_ref());
@@ -110,7 +115,7 @@ impl ApprovalAsking<'_> {
         let mut changes = gate.policy.changes();
         changes.mark_unchanged();
         let is_bound = || {
-            let so = is_still_so(gate, &call.origin, self.policy, tool);
+            let so = is_still_so(gate, self.policy, self.subject);
             so.map_err(|why| Refusal::ApprovalTimeout { id, why })
         };
         match rule.judge(key, &stands, id, &time(until)) {
@@ -149,7 +154,9 @@ impl ApprovalAsking<'_> {
     /// What a decision is bound to: exactly this call.
     fn key(&self, beside: Option<&Value>) -> Digest {
         let Subject { call, tool, .. } = self.subject;
-        let over = self.over.map(|word| format!("{word} of {}", self.task));
+        let over = self
+            .over
+            .map(|word| format!("{word} of {}", self.bill.task));
         Rule::key(&ApprovalSubject {
             caller: &call.origin.caller,
             tool: &tool.name,
@@ -175,6 +182,9 @@ impl ApprovalAsking<'_> {
             self_approval: rule.self_approval,
             question: HoldQuestion {
                 over: self.over.map(str::to_owned),
+                because: Some(self.because()),
+                left: self.left().await?,
+                show: rule.show.clone(),
                 notify: rule.notify.clone(),
                 request: KeptRequest::value_of(&self.subject.call),
                 ..question(self.policy, self.subject)
@@ -191,6 +201,42 @@ impl ApprovalAsking<'_> {
             Err(CommandRefusal::TooManyHolds(bound)) => Err(full(bound)),
             Err(_) => Err(Refusal::InternalError),
         }
+    }
+
+    /// Why a person is asked, and where that is written.
+    fn because(&self) -> String {
+        let Subject { tool, rules, .. } = self.subject;
+        let why = match self.over {
+            Some(ALIKE_WORD) => "another call was much like it".to_owned(),
+            Some(limit) => format!("it goes over the limit {limit}"),
+            None if rules.undo.is_irreversible() => "it cannot be undone".to_owned(),
+            None => "its contract asks for each call".to_owned(),
+        };
+        let named = self.policy.allowlist.contract_name_of(&tool.name);
+        match named {
+            Some(name) if !rules.place.is_empty() => {
+                format!("{why} (contract {name}, {})", rules.place)
+            }
+            _ => why,
+        }
+    }
+
+    /// What is left of its task's budget, and its user's, in words.
+    async fn left(&self) -> Result<Option<String>, Refusal> {
+        let Bill {
+            asked,
+            is_only_counted,
+            ..
+        } = self.bill;
+        if !asked.is_limited() {
+            return Ok(None);
+        }
+        let known = self
+            .effects
+            .known(self.bill.payers(), *is_only_counted)
+            .await?;
+        let left = asked.left(known.budget(), self.effects.store.now());
+        Ok(left.words())
     }
 
     async fn asked(&self, ask: HoldRequest) -> Result<Result<(), CommandRefusal>, Refusal> {
@@ -296,24 +342,33 @@ fn deadline(hold: &Hold, stands: &HoldStatus) -> Millis {
 const CONTRACT_CHANGED: &str =
     "what the policy says of the tool has changed since a person was asked";
 const TOOL_TAKEN: &str = "the caller may not call the tool any more since a person was asked";
+const LIMITS_CHANGED: &str =
+    "the limits that count for the call have changed since a person was asked";
+const TOOL_AWAY: &str = "an operator has taken the tool away";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
 /// What a record of before says is bound to a session and a whole policy, as no call is any more.
 const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
                                 decision any more";
 
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
-fn is_still_so(
-    gate: &Gate,
-    origin: &CallOrigin,
-    policy: &Policy,
-    tool: &Tool,
-) -> Result<(), &'static str> {
-    let now = gate.policy.current();
+fn is_still_so(gate: &Gate, policy: &Policy, subject: &Subject<'_>) -> Result<(), &'static str> {
+    let Subject { call, tool, rules } = subject;
+    let (origin, now) = (&call.origin, gate.policy.current());
     if now.bound_to(&tool.name) != policy.bound_to(&tool.name) {
         return Err(CONTRACT_CHANGED);
     }
     if now.allowlist.admit(&origin.caller, &tool.name).is_err() {
         return Err(TOOL_TAKEN);
+    }
+    // The call has its place in the budget as it was when it came.
+    let asks = |policy: &Policy| {
+        let (caller, judged) = (&origin.caller, &call.judged.tool);
+        rules
+            .budget
+            .ask(&policy.tasks, caller, judged, rules.side_effect)
+    };
+    if asks(&now) != asks(policy) {
+        return Err(LIMITS_CHANGED);
     }
     let is_same = gate
         .tool_of(Some(&origin.links), &tool.name)
@@ -330,6 +385,9 @@ impl Gate {
         };
         if *asked != bound.to_string() {
             return Some(CONTRACT_CHANGED);
+        }
+        if self.policy.current().allowlist.is_disabled(&question.tool) {
+            return Some(TOOL_AWAY);
         }
         // What the agent's own sessions list now is looked at when its call comes again.
         if question.own_definition {
@@ -370,6 +428,13 @@ fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         policy: policy.written.clone(),
         bound_to: Some(policy.bound_to(&tool.name).to_string()),
         over: None,
+        original: judged.rewritten.as_ref().map(|was| was.original.clone()),
+        changed_by: judged
+            .rewritten
+            .as_ref()
+            .map(|was| was.by.clone())
+            .unwrap_or_default(),
+        show: Vec::new(),
         because: None,
         left: None,
         schema_hash: tool.hash.clone(),

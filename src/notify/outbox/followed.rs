@@ -131,6 +131,11 @@ impl Outbox {
                 let call = self.followed.remove(&id)?;
                 call.about.notice(NoticeKind::Decided, said.at, "denied")
             }
+            // Its agent cancelled it: nobody has to look any more.
+            HoldPhase::Withdrawn => {
+                let call = self.followed.remove(&id)?;
+                call.about.notice(NoticeKind::Decided, said.at, "withdrawn")
+            }
             HoldPhase::Pending | HoldPhase::Used { .. } => return None,
         };
         Some(notice.by(std::slice::from_ref(&said.who)))

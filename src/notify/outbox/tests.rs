@@ -179,7 +179,7 @@ fn quiet_hours_suppress_and_roles_narrow() {
 /// While nobody decides, others are told, once for each step; not of what is decided.
 #[test]
 fn what_nobody_decides_is_told_to_others() {
-    let step = |minutes, to: &str| EscalationStep {
+    let step = |minutes: u64, to: &str| EscalationStep {
         after: Duration::from_secs(60 * minutes),
         to: vec![to.to_owned()],
     };

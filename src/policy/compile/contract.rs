@@ -35,6 +35,8 @@ pub(super) struct ContractEnvironment<'a> {
     pub(super) models: &'a [String],
     /// SHA-256 over the contract as it is written.
     pub(super) written: Digest,
+    /// The file and line on which it begins.
+    pub(super) place: &'a str,
 }
 
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
@@ -123,6 +125,7 @@ fn section_by_section(
     let arguments = arguments.beside(&judged, &required::named(audit.plain(), &rewrite, &secrets));
     ToolRules {
         written: Some(around.written),
+        place: around.place.into(),
         purpose,
         not_for,
         side_effect: effect::changes(&actions),

@@ -187,12 +187,14 @@ impl Compiler {
             .and_then(|server| self.timeouts.get(server))
             .copied()
             .unwrap_or_default();
+        let begins = document.place_of(&["contracts".to_owned(), name.to_owned()]);
         let around = ContractEnvironment {
             servers: &self.servers,
             timeout,
             roles: &self.roles,
             models: &self.models,
             written: super::content::digest(&document.tree()["contracts"][name]),
+            place: &begins,
         };
         let rules = Arc::new(contract::compile(contract, around, problems));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {

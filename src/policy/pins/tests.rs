@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 
 fn found(text: &str) -> (PinFileResult, String) {
@@ -141,10 +142,10 @@ fn what_is_written_reads_as_the_same_pins() {
             Pin { digest, definition },
         );
     }
-    let text = written(&pins);
+    let text = written(&pins, &BTreeSet::new());
     let (found, said) = found(&text);
     assert_eq!(said, "");
-    assert_eq!(written(&found.pins), text);
+    assert_eq!(written(&found.pins, &BTreeSet::new()), text);
     let digests = |pins: &Pins| {
         pins.iter()
             .map(|(name, pin)| (name.clone(), pin.digest.clone()))
@@ -155,5 +156,8 @@ fn what_is_written_reads_as_the_same_pins() {
         text.bytes()
             .all(|byte| byte == b'\n' || !byte.is_ascii_control())
     );
-    assert_eq!(super::tests::found(&written(&Pins::new())).1, "");
+    assert_eq!(
+        super::tests::found(&written(&Pins::new(), &BTreeSet::new())).1,
+        ""
+    );
 }

@@ -6,6 +6,7 @@ use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
+use crate::model::shown_argument::ShownArgument;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -104,6 +105,16 @@ pub struct HoldQuestion {
     /// The limit of its task's budget that it goes over, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<String>,
+    /// What the arguments were as the agent sent them, where a rewrite or a hook has changed them. Kept as the
+    /// arguments are.
+    #[serde(skip)]
+    pub original: Option<Value>,
+    /// What has changed them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub changed_by: Vec<String>,
+    /// The arguments that matter first, as the contract names them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub show: Vec<ShownArgument>,
     /// Why a person is asked, and where that is written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub because: Option<String>,
@@ -255,8 +266,15 @@ impl HoldQuestion {
     /// The arguments as they stand behind a record; with more, and so that a list is nothing else,
     /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
-        if let Some(request) = &self.request {
-            return serde_json::to_vec(&(&self.arguments, &self.answers, &self.beside, request));
+        let (arguments, answers, beside) = (&self.arguments, &self.answers, &self.beside);
+        match (&self.request, &self.original) {
+            (None, None) => {}
+            (Some(request), None) => {
+                return serde_json::to_vec(&(arguments, answers, beside, request));
+            }
+            (request, original) => {
+                return serde_json::to_vec(&(arguments, answers, beside, request, original));
+            }
         }
         match (&self.answers, &self.beside) {
             (None, None) if !self.arguments.is_array() => serde_json::to_vec(&self.arguments),
@@ -279,6 +297,11 @@ impl HoldQuestion {
             Some(4) => {
                 let (arguments, answers, beside, request) = serde_json::from_value(body)?;
                 self.request = request;
+                (arguments, answers, beside)
+            }
+            Some(5) => {
+                let (arguments, answers, beside, request, original) = serde_json::from_value(body)?;
+                (self.request, self.original) = (request, original);
                 (arguments, answers, beside)
             }
             Some(_) => serde_json::from_value(body)?,

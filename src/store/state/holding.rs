@@ -66,6 +66,7 @@ pub(super) fn withdrawn(
             who,
             allow: false,
             why: "cancelled by the agent that asked".to_owned(),
+            surface: None,
             at: now,
         },
         phase: HoldPhase::Withdrawn,

@@ -86,6 +86,7 @@ impl SimulatedWorld {
             roles: vec!["finance".to_owned()],
             allow: true,
             why: "it is due".to_owned(),
+            surface: None,
         };
         let said = gate.effects.store.run(StoreCommand::Decide(decide), None);
         drop(said.await.unwrap());

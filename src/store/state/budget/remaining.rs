@@ -1,6 +1,6 @@
 //! The parts of a budget, what is left of them, and which of them a call would overrun.
 
-use super::Price;
+use super::{MICROS_PER_UNIT, Price};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a budget, in the order in which they are asked: first those with which the task is over
@@ -58,6 +58,29 @@ pub struct Remaining {
 }
 
 impl Remaining {
+    /// For people; none where nothing is limited.
+    pub fn words(&self) -> Option<String> {
+        let count = |count: Option<u64>, what: &str| count.map(|count| format!("{count} {what}"));
+        let units = |micros: u64| {
+            let (whole, rest) = (micros / MICROS_PER_UNIT, micros % MICROS_PER_UNIT);
+            let rest = format!("{rest:06}");
+            let rest = rest.trim_end_matches('0');
+            let point = if rest.is_empty() { "" } else { "." };
+            format!("{whole}{point}{rest} of cost")
+        };
+        let parts = [
+            count(self.steps, "steps"),
+            count(self.tool_calls, "calls"),
+            count(self.calls_per_tool, "calls of this tool"),
+            self.cost.map(units),
+            count(self.duration.map(|left| left / 1000), "seconds"),
+            count(self.failures, "failures"),
+            count(self.failures_in_a_row, "failures in a row"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
     /// What is left where both hold.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
