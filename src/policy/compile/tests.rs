@@ -9,6 +9,7 @@ use crate::policy::locate::YamlDocument;
 use std::fs;
 use std::path::Path;
 
+mod bound;
 mod closed;
 mod contracts;
 mod contradictions;

@@ -6,6 +6,13 @@ use crate::harness::answer::code;
 use crate::harness::scripted_server::{Offers, tool};
 use crate::harness::until;
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What `told` is well before the call would end by itself, which takes it 55 seconds.
+async fn at_once<T>(told: impl Future<Output = T>) -> T {
+    let told = tokio::time::timeout(Duration::from_secs(20), told).await;
+    told.expect("told at once")
+}
 
 /// Writes another policy and waits until it is in force.
 pub(super) async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
@@ -61,7 +68,7 @@ async fn an_edit_of_its_contract_voids_a_hold() {
         reloads(&stage, edit).await;
         id
     };
-    let (told, id) = tokio::join!(waits, edits);
+    let (told, id) = at_once(async { tokio::join!(waits, edits) }).await;
     assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
     let words = told["result"]["content"][0]["text"].as_str().unwrap();
     assert!(
@@ -106,7 +113,7 @@ async fn who_may_not_call_any_more_is_told_while_a_person_is_asked() {
         let denies = "layers: { agent: { bot: { deny: [bank__pay, bank__slow] } } }\n";
         reloads(&stage, |text: &str| format!("{text}{denies}")).await;
     };
-    let (told, ()) = tokio::join!(waits, taken);
+    let (told, ()) = at_once(async { tokio::join!(waits, taken) }).await;
     assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
     let words = told["result"]["content"][0]["text"].as_str().unwrap();
     assert!(
@@ -120,6 +127,30 @@ async fn who_may_not_call_any_more_is_told_while_a_person_is_asked() {
             Some("tool_not_allowlisted"),
             "{refused}"
         );
+    }
+    assert_eq!(stage.scripted.executions(), 0);
+}
+
+/// guarantees §7: a call is void, too, once its server describes the tool otherwise; nobody is let allow
+/// what the agent did not ask for.
+#[tokio::test]
+async fn a_tool_that_has_changed_voids_a_hold() {
+    let stage = HoldingGate::new().await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    assert_eq!(shown(&stage, &id).await["state"], "pending");
+    let mut pay = tool("pay");
+    pay["description"] = json!("pays a stranger");
+    stage.scripted.changes_tools(vec![pay]).await;
+    let void = until("it is void", || async {
+        let shown = shown(&stage, &id).await;
+        (shown["state"] == "void").then_some(shown)
+    })
+    .await;
+    let why = void["void"].as_str().unwrap();
+    assert!(why.contains("the tool has changed"), "{void}");
+    for word in ["allow", "deny"] {
+        let (status, said) = stage.says(ANN, &[word, &id, "--why", "due"]).await;
+        assert!(status == 1 && said.contains("it is void"), "{said}");
     }
     assert_eq!(stage.scripted.executions(), 0);
 }
