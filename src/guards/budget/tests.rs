@@ -404,6 +404,21 @@ fn a_refusal_tells_what_is_left_of_both() {
     }
 }
 
+/// 003-87: a user's calls count together for as long as is written, and for the longest of what is.
+#[test]
+fn a_span_is_as_it_is_written() {
+    let span = |written: Value| {
+        let limits = tasks(written).user_limits(&bot(), |_| true);
+        limits.unwrap().span
+    };
+    let layer = |within: &str| json!({ "per": "user", "max_steps": 9, "within": within });
+    assert_eq!(span(json!({ "global": layer("1h") })), Some(3_600_000));
+    for (global, agent) in [("1h", "2h"), ("2h", "1h")] {
+        let both = json!({ "global": layer(global), "agent": { "bot": layer(agent) } });
+        assert_eq!(span(both), Some(7_200_000), "{global} {agent}");
+    }
+}
+
 /// What only one of the two can have is an error in the other.
 #[test]
 fn a_span_is_of_users_and_a_duration_of_tasks() {

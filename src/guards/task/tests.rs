@@ -1,7 +1,7 @@
 //! Names of tasks and sessions.
 
 use super::*;
-use crate::model::ids::{ActionId, ToolName};
+use crate::model::ids::{ActionId, ToolName, UserId};
 use serde_json::json;
 use std::time::Duration;
 
@@ -124,6 +124,32 @@ fn a_name_is_bound_to_its_agent() {
     }
     let again = Belonging::of(&callers[0], &calls[0]).unwrap();
     assert_eq!(again.task.key, keys[0]);
+}
+
+/// guarantees §6: an account is one user's of one agent of one tenant, and no task's.
+#[test]
+fn an_account_is_bound_to_its_agent_tenant_and_user() {
+    let of_user = |user: &str| caller("bot", Some("t")).for_user(UserId::new(user));
+    let callers = [
+        caller("bot", Some("t")),
+        caller("bot", None),
+        caller("bot", Some("")),
+        caller("bot", Some("u")),
+        caller("other", Some("t")),
+        of_user("a"),
+        of_user("b"),
+        of_user("b").for_user(UserId::new("t")),
+    ];
+    let unnamed = call(None, CallMeta::default());
+    let mut keys = Vec::new();
+    for caller in &callers {
+        let task = Belonging::of(caller, &unnamed).unwrap().task.key;
+        for key in [account_of(caller), task] {
+            assert!(!keys.contains(&key), "{caller:?}");
+            keys.push(key);
+        }
+    }
+    assert_eq!(account_of(&callers[0]), keys[0]);
 }
 
 #[test]

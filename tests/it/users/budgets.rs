@@ -3,10 +3,14 @@
 use super::{CALLERS, bot, call_for, decision, order, orders, shop};
 use crate::harness::answer::code;
 use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, ToolServer};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+
+const OPERATORS: &str =
+    "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [switch, approver] } ]";
 
 fn limited(server: &ToolServer, budgets: &str) -> Setup {
     let policy = format!(
@@ -14,12 +18,10 @@ fn limited(server: &ToolServer, budgets: &str) -> Setup {
         contract("shop__order", "write", ""),
         undo("shop__order")
     );
-    let operators =
-        "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [switch, approver] } ]";
     shop(server, "")
         .policy(&policy)
         .callers(CALLERS)
-        .operators(operators)
+        .operators(OPERATORS)
 }
 
 /// One call of `user` in `task`, with arguments of its own.
@@ -38,6 +40,18 @@ async fn says(gate: &Gate, words: &[&str]) -> String {
     let (status, out, err) = run(&gate.setup, &[words, &place].concat()).await;
     assert_eq!(status, 0, "{out}{err}");
     out
+}
+
+/// The one account of the user `ada`, as operators see it.
+async fn account_of_ada(gate: &Gate) -> Value {
+    let listed = says(gate, &["tasks", "list", "--json"]).await;
+    let listed = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let of_ada = |task: &Value| task["named_by"] == "user" && task["user"] == "ada";
+    let mut accounts = listed.filter(of_ada).collect::<Vec<Value>>();
+    assert_eq!(accounts.len(), 1, "{accounts:?}");
+    accounts.remove(0)
 }
 
 /// 003-87, 003-40, 003-94: all tasks of a user have one budget beside their own, over a restart, too;
@@ -73,15 +87,7 @@ async fn all_tasks_of_a_user_have_one_budget() {
     let gate = gate.stop().await.start().await;
     let still = call(&gate, ada, "d", 6).await;
     assert_eq!(code(&still).as_deref(), Some("budget_exceeded"), "{still}");
-    let listed = says(&gate, &["tasks", "list", "--json"]).await;
-    let listed = listed
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let of_ada = |task: &Value| task["named_by"] == "user" && task["user"] == "ada";
-    let account = listed.filter(of_ada).collect::<Vec<Value>>();
-    let [account] = &account[..] else {
-        panic!("{account:?}")
-    };
+    let account = account_of_ada(&gate).await;
     assert_eq!(account["tool_calls"], 3, "{account}");
     let id = account["id"].as_str().unwrap();
     says(&gate, &["tasks", "reset", id, "--why", "it goes on"]).await;
@@ -110,6 +116,44 @@ async fn tasks_at_once_share_the_budget_of_their_user() {
     let passed = join_all(calls).await.into_iter().filter(Option::is_none);
     assert_eq!(passed.count(), 4);
     assert_eq!(server.executions().len(), 4);
+}
+
+/// 003-87, 003-93: what a read costs less than was reserved for it is its user's again, in whatever task.
+#[tokio::test]
+async fn what_a_read_did_not_cost_is_its_users_again() {
+    let server = ScriptedServer::with(vec![tool("look")]).await;
+    server.answers(|_| Reply::Result(json!({ "content": [], "structuredContent": { "cost": 1 } })));
+    let policy = "contracts:\n  shop__look: { purpose: a test, actions: [read], secrets: [], \
+                  budget: { cost: 8, cost_from: /cost } }\n\
+                  budgets: { global: { per: user, max_cost: 10 } }\n";
+    let gate = Setup::new()
+        .server_with("shop", &format!("url: \"{}\"", server.url()))
+        .policy(policy)
+        .callers(CALLERS)
+        .operators(OPERATORS)
+        .start()
+        .await;
+    for task in ["a", "b", "c"] {
+        let meta = json!({ "dev.toolgate/task": task });
+        let look = json!({ "name": "shop__look", "arguments": {}, "_meta": meta });
+        let read = call_for(&bot(&gate), "ada", look).await;
+        assert_eq!(code(&read), None, "{task}: {read}");
+    }
+    assert_eq!(account_of_ada(&gate).await["cost"], 3.0);
+    assert_eq!(server.executions(), 3);
+}
+
+/// 003-87: a user's calls count together for as long as is written.
+#[tokio::test]
+async fn a_refusal_says_when_a_user_begins_anew() {
+    let server = orders(Behaviour::Answers).await;
+    let budgets = "global: { per: user, max_tool_calls: 1, within: 1h }";
+    let gate = limited(&server, budgets).start().await;
+    assert_eq!(code(&call(&gate, Some("ada"), "a", 1).await), None);
+    let refused = call(&gate, Some("ada"), "b", 2).await;
+    assert_eq!(code(&refused).as_deref(), Some("budget_exceeded"));
+    let words = refused["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("begins anew in 60 minutes"), "{words}");
 }
 
 /// 003-90: at the limit of a user a person decides, where it says so.
