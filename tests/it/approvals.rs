@@ -4,6 +4,7 @@
 mod alike;
 mod pages;
 mod waits;
+mod waits_once;
 
 use crate::harness::gate::{Gate, run};
 use crate::harness::setup::Setup;

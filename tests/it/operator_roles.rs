@@ -36,7 +36,7 @@ const EVERYBODY: [(&str, &[&str]); 8] = [
 
 /// What can be asked of the door, and how it is asked: of a call, a tool, or a hold of the
 /// operator's own.
-const ASKED: [&str; 11] = [
+const ASKED: [&str; 12] = [
     "resolve",
     "calls",
     "disable",
@@ -45,6 +45,7 @@ const ASKED: [&str; 11] = [
     "quarantined",
     "holds",
     "hold",
+    "wait",
     "allow",
     "deny",
     "readyz",
@@ -90,7 +91,7 @@ impl Rules {
             "calls" => self.may("resolve", roles) || self.may("audit", roles),
             "disable" | "enable" => self.may("switch", roles),
             // What is not for them is not there.
-            "hold" | "allow" | "deny" if !self.sees(roles) => return 404,
+            "hold" | "wait" | "allow" | "deny" if !self.sees(roles) => return 404,
             "allow" | "deny" => roles.contains(&"lead") && name != "Bot",
             _ => true,
         };
@@ -186,6 +187,7 @@ impl RolesGate {
             "quarantined" => ("/api/quarantined".to_owned(), None),
             "holds" => ("/api/approvals".to_owned(), None),
             "hold" => (hold(0), None),
+            "wait" => (hold(0) + "/wait", None),
             "allow" | "deny" => (
                 hold(usize::from(asked == "deny")),
                 Some(json!({ "decision": asked, "why": "a reason" })),
@@ -275,7 +277,7 @@ async fn a_verb_takes_its_role() {
             );
         }
     }
-    assert_eq!(cases, 3 * 8 * 11 * 5);
+    assert_eq!(cases, 3 * 8 * 12 * 5);
 }
 
 /// Nothing, and what proves nothing.
