@@ -350,3 +350,25 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
     }
     params
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 003-93, guarantees §4: a server has the call's time, and after it what its answer is listened for.
+    #[test]
+    fn a_server_has_time_for_a_late_answer() {
+        for (listens, seconds) in [
+            (LateListening::Never, 1),
+            (LateListening::ForCost, 61),
+            (LateListening::ForOutcome, 601),
+        ] {
+            let terms = Terms {
+                deadline: Duration::from_secs(1),
+                detached: false,
+                listens,
+            };
+            assert_eq!(terms.patience().as_secs(), seconds, "{listens:?}");
+        }
+    }
+}

@@ -392,3 +392,6 @@ pub(in crate::gate) async fn settle(
 fn stays_unknown(action: ActionId, error: &StoreError) {
     tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
 }
+
+#[cfg(test)]
+mod tests;
