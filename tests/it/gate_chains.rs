@@ -118,6 +118,10 @@ async fn hops_cannot_be_talked_away() {
         let answer = agent.ask("tools/call", params).await;
         let refused = code(&answer).as_deref() == Some("loop_detected");
         assert_eq!(refused, !passes, "{header:?} {meta:?}: {answer}");
+        if refused {
+            let words = answer["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(words.contains("The tool did not run. "), "{words}");
+        }
         assert_eq!(scripted.executions(), usize::from(passes));
         if passes {
             let (seen, hops) = (

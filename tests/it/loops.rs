@@ -82,6 +82,9 @@ async fn a_task_that_goes_in_circles_is_stopped() {
                 next_step(&answer),
                 "Don't send it again: do something else, or report what is missing."
             );
+            // Whichever of two in turn it is, it has run before.
+            let words = answer["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(words.contains("The tool did not run again. "), "{words}");
             stopped.push(n);
         }
         assert_eq!(stopped[0], MOST, "{task}");

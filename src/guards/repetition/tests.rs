@@ -93,6 +93,40 @@ fn circles_are_found() {
     }
 }
 
+/// 003-115: a refused call is said not to have run again where it has: in its task, or in another of its
+/// caller's.
+#[test]
+fn a_call_that_never_ran_is_not_said_to_have_run() {
+    let (rule, _) = rule(json!({ "warn": 2, "stop": 4 }));
+    let last = Final::mint(crate::guards::evidence::Ruled::observed(Mode::Observe).unwrap());
+    let has_run = |history: &[SeenCall], caller_row| {
+        let attempt = WatchedAttempt {
+            row: 0,
+            caller_row,
+            tool: &ToolName::new("a__b"),
+            changes: true,
+            call: u64::from('a'),
+        };
+        match rule.watch(history, attempt, &last) {
+            Err(Refusal::LoopDetected { has_run, .. }) => has_run,
+            other => panic!("{other:?}"),
+        }
+    };
+    let refused: Vec<SeenCall> = history("aaaa")
+        .into_iter()
+        .map(|seen| SeenCall {
+            refused: true,
+            ..seen
+        })
+        .collect();
+    assert!(!has_run(&refused, 0));
+    assert!(has_run(&refused, 1), "elsewhere");
+    assert!(has_run(&history("aaaa"), 0), "here");
+    assert!(has_run(&[], USUAL_ROW), "only elsewhere");
+    let others: Vec<SeenCall> = history("b").into_iter().chain(refused).collect();
+    assert!(!has_run(&others, 0), "another call");
+}
+
 /// 003-107: one refusal too many in a row; where nothing is watched, or the tool is left out, none
 /// is.
 #[test]

@@ -79,6 +79,10 @@ fn of_the_order() -> Vec<Refusal> {
             has_run: true,
             pattern: "the same call again and again",
         },
+        Refusal::LoopDetected {
+            has_run: false,
+            pattern: "the same call again and again",
+        },
         key_required("a text of 1 to 255 bytes"),
         Refusal::IdempotencyConflict,
         Refusal::DuplicateInFlight { after_ms: 1500 },

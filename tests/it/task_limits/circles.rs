@@ -39,6 +39,10 @@ async fn a_loop_under_new_names_comes_to_an_end() {
             let read = looping(&bank.agent(), tool, meta).await;
             let expected = (MOST_OF_AGENT, "loop_detected".to_owned());
             assert_eq!(read, expected, "{tool} {}", meta(0));
+            let next = json!({ "name": tool, "arguments": { "n": 1 }, "_meta": meta(LOOP) });
+            let refused = bank.agent().ask("tools/call", next).await;
+            let words = refused["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(words.contains("did not run again"), "it has run: {words}");
             let other = bank.agent().call(tool, json!({ "n": 2 })).await;
             assert_eq!(code(&other), None, "something else is tried: {other}");
             let warned = &other["result"]["_meta"][DECISION]["warning"];
@@ -107,6 +111,47 @@ async fn a_retry_is_answered_whatever_a_policy_says_of_loops() {
     assert_eq!(bank.server.executions(), 1);
     let equal = codes(&bank.agent(), "bank__look", 5, |_| json!({})).await;
     assert_eq!(equal[2..], ["", "loop_detected", "loop_detected"]);
+}
+
+/// guarantees §3, 003-115: equal calls that wait for one in flight are that one, however many they are, and
+/// no circle: the next of them is answered, too.
+#[tokio::test]
+async fn calls_that_join_one_in_flight_are_no_loop() {
+    const JOINED: usize = 150;
+    let bank = Bank::with("").await;
+    let (answers, answer) = tokio::sync::oneshot::channel();
+    let answer = std::sync::Mutex::new(Some(answer));
+    bank.server.answers(move |seen| match seen.method() {
+        "tools/call" => Reply::Later(answer.lock().unwrap().take().unwrap()),
+        _ => Reply::Result(json!({})),
+    });
+    let agent = bank.agent();
+    let note = || {
+        let params = json!({ "name": "bank__note", "arguments": { "n": 1 } });
+        agent.request("tools/call", params)
+    };
+    let first = agent.post(&note()).await;
+    until("the first is sent", || async {
+        (bank.server.executions() == 1).then_some(())
+    })
+    .await;
+    // Each has come in once its answer has begun.
+    let notes: Vec<Value> = (0..JOINED).map(|_| note()).collect();
+    let joined = futures_util::future::join_all(notes.iter().map(|note| agent.post(note))).await;
+    let done = json!({ "content": [{ "type": "text", "text": "done" }] });
+    answers.send(Reply::Result(done)).ok().unwrap();
+    for mut reading in joined.into_iter().chain([first]) {
+        let answer = reading.whole().await;
+        assert_eq!(code(&answer), None, "{answer}");
+    }
+    let entries = bank.gate.entries(JOINED + 1).await;
+    let joined = entries
+        .iter()
+        .filter(|entry| entry["because"] == "in_flight");
+    assert_eq!(joined.count(), JOINED);
+    let next = agent.answered(&note()).await;
+    assert_eq!(code(&next), None, "{next}");
+    assert_eq!(bank.server.executions(), 1);
 }
 
 /// 003-115: one task that asks for the end of a job every time anew, and is told something new, goes on
