@@ -17,6 +17,7 @@ pub mod readable;
 pub mod revision;
 pub mod round;
 pub(crate) mod scrub;
+pub(crate) mod seen;
 pub(crate) mod skeleton;
 pub mod sse;
 pub mod tools;

@@ -3,7 +3,7 @@
 //! when none runs (the lock tells).
 
 use super::configured;
-use super::ledger::text::plain;
+use super::ledger::text::{json, name, plain};
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
 use super::table::{Column, Table};
@@ -13,7 +13,6 @@ use crate::mcp::json::Text;
 use crate::store::journal::JournalReader;
 use crate::store::state::event::TaskAct;
 use crate::store::tasks::{SteerRequest, TaskView, Unsteered, steer, task, tasks};
-use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -128,7 +127,7 @@ fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
         TaskAct::Stop => ("stop", "its next calls are refused with your reason"),
         TaskAct::Reset => ("reset", "it has its whole budget again"),
     };
-    let body = Text::of(&json!({ "why": given.why }));
+    let body = Text::of(&serde_json::json!({ "why": given.why }));
     let path = format!("/api/tasks/{}/{verb}", quoted(&given.task));
     let request = DoorRequest::post(path, body);
     let reply = args.door.ask_anyone(&config, request, async |journal| {
@@ -178,7 +177,7 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
     let mut out = String::new();
     if list.json {
         for task in tasks {
-            writeln!(out, "{}", serde_json::to_string(task)?)?;
+            writeln!(out, "{}", json(&serde_json::to_string(task)?))?;
         }
         return Ok(out);
     }
@@ -186,7 +185,7 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
         let of = list
             .agent
             .as_deref()
-            .map(|agent| format!(" of `{}`", plain(agent)));
+            .map(|agent| format!(" of `{}`", name(agent)));
         return Ok(format!(
             "no task{} has done anything\n",
             of.unwrap_or_default()
@@ -211,7 +210,7 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
             &task.last,
             stopped.as_deref().unwrap_or_default(),
         ];
-        writeln!(out, "{}", TASKS.row(&row.map(plain)))?;
+        writeln!(out, "{}", TASKS.row(&row.map(name)))?;
     }
     Ok(out)
 }
@@ -219,15 +218,15 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
 fn details(show: &TaskShowArgs, task: &TaskView) -> anyhow::Result<String> {
     let text = serde_json::to_value(task)?;
     if show.json {
-        return Ok(format!("{text}\n"));
+        return Ok(json(&text.to_string()) + "\n");
     }
     let mut out = String::new();
-    for (name, value) in text.as_object().into_iter().flatten() {
+    for (key, value) in text.as_object().into_iter().flatten() {
         let shown = match value.as_str() {
-            Some(string) => plain(string),
-            None => plain(&value.to_string()),
+            Some(string) => name(string),
+            None => name(&value.to_string()),
         };
-        writeln!(out, "{name:<10} {shown}")?;
+        writeln!(out, "{key:<10} {shown}")?;
     }
     Ok(out)
 }

@@ -4,7 +4,7 @@ use super::doors::{address, judge_reach};
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
 use super::{Admin, Operator};
 use crate::mcp::json::fold::is_same_name;
-use crate::mcp::readable::is_misleading;
+use crate::mcp::seen::is_seen;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
@@ -180,11 +180,10 @@ fn judge_printed(roles: &[String], problems: &mut Problems) {
 
 /// Is it a name that people can read, on one line?
 fn is_printed(name: &str) -> bool {
-    let prints = |letter: char| !letter.is_control() && !is_misleading(letter);
     !name.is_empty()
         && name.trim() == name
         && name.chars().count() <= OPERATOR_NAME_CHARS_MAX
-        && name.chars().all(prints)
+        && is_seen(name)
 }
 
 fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> OperatorVerbs {
@@ -250,4 +249,32 @@ fn judge_roles(known: &[Operator], verbs: &OperatorVerbs, problems: &mut Problem
         keys.join(", ")
     );
     problems.warning(format!("no operator may {what}"), hint);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_printed;
+
+    /// threat-model §3E E5: no two operators, and no two roles, look the same.
+    #[test]
+    fn a_name_can_be_seen() {
+        for name in ["ann", "Ann Lee", "Ren\u{e9}", "\u{5f20}\u{4f1f}"] {
+            assert!(is_printed(name), "{name:?}");
+        }
+        for name in [
+            "",
+            " ann",
+            "ann\u{a0}lee",
+            "ann\u{200b}",
+            "ann\u{fe0f}",
+            "ann\u{1bca0}",
+            "ann\u{1d159}",
+            "ann\u{1107f}",
+            "ann\u{fffc}",
+            "ann\u{ffff}",
+            "ann\u{e000}",
+        ] {
+            assert!(!is_printed(name), "{name:?}");
+        }
+    }
 }

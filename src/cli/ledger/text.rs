@@ -1,6 +1,7 @@
 //! Text from the ledger as a terminal may see it: what agents and tool servers chose stays text
 //! (threat-model §3G, G1).
 
+use crate::mcp::seen::is_seen;
 use std::fmt::Write;
 
 /// Whether a terminal could do something with `letter` other than show it, or show it where it does
@@ -13,9 +14,20 @@ fn acts(letter: char) -> bool {
 
 /// `text` for people: what acts is written as `\u{…}`.
 pub(in crate::cli) fn plain(text: &str) -> String {
+    without(text, acts)
+}
+
+/// A name for people, who tell it from others by looking at it: what nobody sees is written as
+/// `\u{…}`, too.
+pub(in crate::cli) fn name(text: &str) -> String {
+    let is_hidden = |letter: char| acts(letter) || !is_seen(letter.encode_utf8(&mut [0; 4]));
+    without(text, is_hidden)
+}
+
+fn without(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        if acts(letter) {
+        if is_hidden(letter) {
             out.extend(letter.escape_unicode());
         } else {
             out.push(letter);

@@ -7,7 +7,7 @@
 
 use super::CallerSettings;
 use crate::mcp::json::Text;
-use crate::mcp::readable::is_misleading;
+use crate::mcp::seen::is_seen;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::UserId;
@@ -80,11 +80,7 @@ fn read(name: Option<&str>, place: &'static str) -> Result<UserId, UserRefused> 
             || name.len() > MAX_USER_BYTES
             || name.starts_with(char::is_whitespace)
             || name.ends_with(char::is_whitespace)
-            || name.chars().any(|character| {
-                character.is_control()
-                    || is_misleading(character)
-                    || (character.is_whitespace() && character != ' ')
-            })
+            || !is_seen(name)
     };
     name.filter(|name| !is_unusable(name))
         .map(UserId::new)
@@ -229,6 +225,12 @@ mod tests {
             "a\u{a0}b",
             "\u{feff}ada",
             "a\u{ad}da",
+            "ada\u{fe0f}",
+            "ada\u{1bca0}",
+            "ada\u{1107f}",
+            "ada\u{fffc}",
+            "ada\u{fdd0}",
+            "ada\u{e000}",
             &too_long,
         ];
         for name in odd {

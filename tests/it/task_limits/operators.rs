@@ -169,3 +169,20 @@ async fn only_operators_with_the_role_change_tasks() {
     let (_, others) = bank.says(&["tasks", "list", "--agent", "nobody"]).await;
     assert_eq!(others, "no task of `nobody` has done anything\n");
 }
+
+/// threat-model §3E E5: what nobody sees of a name is written out where operators read it.
+#[tokio::test]
+async fn what_hides_in_a_name_is_written_out() {
+    let bank = Bank::with("").await;
+    let meta = json!({ "dev.toolgate/task": "month\u{fe0f}\u{202e}\u{1107f}" });
+    let note = json!({ "name": "bank__note", "arguments": { "n": 1 }, "_meta": meta });
+    let noted = bank.agent().ask("tools/call", note).await;
+    assert_eq!(code(&noted), None, "{noted}");
+    let written = r"month\u{fe0f}\u{202e}\u{1107f}";
+    let (status, listed) = bank.says(&["tasks", "list"]).await;
+    assert!(status == 0 && listed.contains(written), "{listed}");
+    let (status, shown) = bank.says(&["tasks", "show", &bank.id().await]).await;
+    assert!(status == 0 && shown.contains(written), "{shown}");
+    let (_, listed) = bank.says(&["tasks", "list", "--json"]).await;
+    assert!(!listed.contains('\u{202e}'), "{listed}");
+}

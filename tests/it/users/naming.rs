@@ -47,6 +47,10 @@ async fn only_a_trusted_agent_names_users() {
             "\u{202e}ada",
             "a\nb",
             "a\tb",
+            "ada\u{fe0f}",
+            "ada\u{1107f}",
+            "ada\u{e000}",
+            "ada\u{ffff}",
         ];
         let long = "a".repeat(257);
         let odd = odd.iter().copied().chain([long.as_str()]);
