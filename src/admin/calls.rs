@@ -10,6 +10,7 @@ use crate::store::operator::{
     MAX_RESOLVED_RESULT_BYTES, OPEN_STATES, OpenCall, OperatorFinding, Resolution, Unresolved,
     open_calls, resolve,
 };
+use crate::store::state::hold::Hold;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -27,7 +28,7 @@ const BODY_BYTES_MAX: usize = MAX_RESOLVED_RESULT_BYTES + (16 << 10);
 /// The answer to `GET /api/calls`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OpenCallList {
-    /// Calls that have not come to an end, held ones among them; the oldest first.
+    /// Calls that have not come to an end, and held ones that the operator may see; oldest first.
     pub calls: Vec<OpenCall>,
 }
 
@@ -92,7 +93,12 @@ async fn list(
         }
         state = Some(value.into_owned());
     }
-    let calls = open_calls(&*door.switches.store, state.as_deref())
+    // Who may not see that a call is held is not told so here either.
+    let sees = |hold: &Hold| {
+        let mut roles = known.roles.iter();
+        door.operators.audits(&known) || roles.any(|role| hold.roles.contains(role))
+    };
+    let calls = open_calls(&*door.switches.store, state.as_deref(), sees)
         .await
         .map_err(|error| refused(&error.into()))?;
     Ok(json_answer(StatusCode::OK, &OpenCallList { calls }))

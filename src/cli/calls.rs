@@ -133,7 +133,7 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     let request = DoorRequest::get(path);
     let open = args.door.ask_anyone(&config, request, async |journal| {
         direct::with_store(&config, journal, async |store| {
-            let calls = open_calls(store, state).await?;
+            let calls = open_calls(store, state, |_| true).await?;
             Ok(Ok(OpenCallList { calls }))
         })
         .await

@@ -181,10 +181,11 @@ pub(crate) fn reason(why: &str, most: usize) -> Result<String, String> {
 }
 
 /// Up to [`MAX_CLAIMS_LISTED`] calls that have begun and not come to an end, and as many that are
-/// held, the oldest first; only those in `state`, when one is named.
+/// held and that `sees` lets through, the oldest first; only those in `state`, when one is named.
 pub(crate) async fn open_calls(
     store: &dyn Store,
     state: Option<&str>,
+    sees: impl Fn(&Hold) -> bool,
 ) -> Result<Vec<OpenCall>, StoreError> {
     let now = store.now();
     let (claims, holds) = (
@@ -200,7 +201,7 @@ pub(crate) async fn open_calls(
     };
     let held = holds
         .iter()
-        .filter(|(_, hold)| may_run(hold))
+        .filter(|(_, hold)| may_run(hold) && sees(hold))
         .map(|(_, hold)| (hold.asked, OpenCall::held(hold)));
     let mut open: Vec<_> = begun
         .chain(held)

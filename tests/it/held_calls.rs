@@ -24,7 +24,8 @@ const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-who-has-the-
      { name: bob, token: token-of-bob-who-has-another, roles: [sre] }, \
      { name: bot, token: token-of-an-operator-named-bot, roles: [finance] }, \
      { name: eve, token: token-of-eve-who-has-the-role, roles: [sre, finance] }, \
-     { name: rita, token: token-of-rita-who-resolves, roles: [resolver] } ]";
+     { name: rita, token: token-of-rita-who-resolves, roles: [resolver] }, \
+     { name: uma, token: token-of-uma-who-reads-all, roles: [resolver, auditor] } ]";
 
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  \
      - { agent: cat, token: token-of-the-agent-cat, tenant: t_1 }";

@@ -94,7 +94,8 @@ async fn shown(
     let mut frame = PageFrame::of(sign_in, "calls", "Unknown outcomes");
     frame.note = note;
     let open = if may_resolve || door.operators.audits(known) {
-        open_calls(&*door.switches.store, None).await
+        // What is held has a page of its own.
+        open_calls(&*door.switches.store, None, |_| false).await
     } else {
         frame.note = Some(PageNote::bad(
             "Only operators who resolve or audit are shown these calls.",
@@ -105,14 +106,11 @@ async fn shown(
         frame.note = Some(PageNote::bad(format!("The store cannot be read: {error}")));
         Vec::new()
     });
-    let calls = open
-        .into_iter()
-        .filter(|call| call.state != "held")
-        .map(|open| UnknownCall {
-            tool: VisibleText::of(&open.tool),
-            agent: VisibleText::of(&open.agent),
-            open,
-        });
+    let calls = open.into_iter().map(|open| UnknownCall {
+        tool: VisibleText::of(&open.tool),
+        agent: VisibleText::of(&open.agent),
+        open,
+    });
     let calls = calls.collect();
     page(
         status,

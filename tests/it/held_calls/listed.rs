@@ -3,9 +3,25 @@
 use super::*;
 use std::os::unix::fs::FileExt as _;
 
-/// `toolgate calls` as an operator who resolves, with standard error.
+/// `toolgate calls` as an operator who resolves and reads all, with standard error.
 async fn calls(stage: &HoldingGate, words: &[&str]) -> (i32, String) {
-    stage.runs("rita", &[&["calls"], words].concat()).await
+    stage.runs("uma", &[&["calls"], words].concat()).await
+}
+
+/// 003-46, 003-94: an operator who resolves calls, and may not see that one is held, is not told so in
+/// the list of open ones either.
+#[tokio::test]
+async fn who_may_not_see_a_held_call_is_not_told_of_it() {
+    let stage = HoldingGate::new().await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    for (operator, sees) in [("rita", false), ("uma", true)] {
+        for words in [&["list", "--json"][..], &["list", "--state", "held"]] {
+            let (code, listed) = stage.runs(operator, &[&["calls"], words].concat()).await;
+            assert_eq!(code, 0, "{operator}: {listed}");
+            assert_eq!(listed.contains(&id), sees, "{operator}: {listed}");
+            assert_eq!(listed.contains("bank__pay"), sees, "{operator}: {listed}");
+        }
+    }
 }
 
 /// 003-46: `calls list` tells a held call, until when and what it waits for, not its
