@@ -25,7 +25,7 @@ pub mod scope;
 pub mod scrub;
 pub mod secret;
 pub(crate) mod shares;
-pub(crate) mod shown_argument;
+pub mod shown_argument;
 pub(crate) mod side;
 pub(crate) mod spelling;
 pub(crate) mod tally;

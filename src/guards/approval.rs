@@ -114,7 +114,7 @@ pub struct Rule {
     /// JSON pointers to arguments that people are told of elsewhere, too.
     pub notify: Vec<String>,
     /// The arguments that matter first to who decides.
-    pub(crate) show: Vec<ShownArgument>,
+    pub show: Vec<ShownArgument>,
 }
 
 /// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).

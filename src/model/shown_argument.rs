@@ -7,14 +7,12 @@ use serde_json::Value;
 
 /// The unit of which a hundred make one of a currency.
 const CENTS_UNIT: &str = "cents";
-/// Arguments that can be named.
-pub(crate) const MAX_SHOWN_ARGUMENTS: usize = 8;
 
 /// One of them: where it is, or that with its unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-pub(crate) enum ShownArgument {
+pub enum ShownArgument {
     /// A JSON pointer into the arguments, such as `/customer_id`.
     Plain(String),
     /// The same, with its unit.
@@ -25,7 +23,7 @@ pub(crate) enum ShownArgument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub(crate) struct MeasuredArgument {
+pub struct MeasuredArgument {
     /// A JSON pointer into the arguments, such as `/amount_cents`.
     pub pointer: String,
     /// `cents`: a hundred make one, so that 12500 is shown as 125.00; any other word stands behind the
