@@ -9,6 +9,7 @@
 pub(crate) mod approvals;
 pub(crate) mod calls;
 mod desk;
+pub(crate) mod grants;
 mod health;
 mod identity;
 pub(crate) mod openapi;
@@ -114,6 +115,7 @@ pub(crate) fn router(
         .merge(quarantine::routes())
         .merge(calls::routes())
         .merge(approvals::routes())
+        .merge(grants::routes())
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(desk::routes())
@@ -128,7 +130,7 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tasks, /api/tools or \
+        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/grants, /api/tasks, /api/tools or \
          /api/quarantined",
     )
 }

@@ -276,6 +276,7 @@ impl App {
             metrics,
             recount: self.recount.clone(),
             is_known: Arc::new(is_known),
+            grants: gate.clone(),
             void: Arc::new(move |question| gate.void(question)),
             policies: self.door.policy.swaps(),
         }

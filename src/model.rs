@@ -1,6 +1,7 @@
 //! Floor 0: the words every floor uses. No I/O, no async, no HTTP.
 
 pub(crate) mod address;
+pub mod amount;
 pub mod approvers;
 pub mod call;
 pub mod caller;

@@ -19,6 +19,7 @@ pub mod claims;
 pub mod content_key;
 pub(crate) mod disabling;
 pub mod embedded;
+pub(crate) mod grants;
 pub mod hold_news;
 pub mod journal;
 pub mod memory;

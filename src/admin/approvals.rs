@@ -5,8 +5,12 @@
 pub(crate) mod waiting;
 pub(super) mod words;
 
+use super::grants::GRANT_BODY_BYTES_MAX;
+use super::grants::minting::{AlwaysWord, always};
+use super::grants::ungranted;
 use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, DecisionOutcome, OpenHold, open_holds, show};
 use axum::Router;
@@ -20,8 +24,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use words::{Said, say};
 
-/// Bytes of a request's body.
-const BODY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of held calls that are listed at once: agents choose how long their arguments are, and
 /// nobody is to be kept from reading the others by that.
 pub(super) const LISTED_BYTES_MAX: usize = 1 << 20;
@@ -45,6 +47,9 @@ pub(crate) struct DecisionReply {
     pub came: DecisionOutcome,
     /// Who the ledger names.
     pub who: String,
+    /// The standing grant that was minted with it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant: Option<String>,
 }
 
 /// The body of a decision.
@@ -58,6 +63,8 @@ pub(super) struct DecisionBody {
     /// `shown` of the call, as it was when the operator looked at it: another is refused.
     #[serde(default)]
     shown: Option<String>,
+    /// Which calls like it, how many and for how long; only with `allow-always`.
+    grant: Option<GrantTerms>,
 }
 
 /// What an operator can decide.
@@ -68,7 +75,7 @@ enum ApprovalChoice {
     /// The call may run once, exactly as it is shown; `allow-once`, too.
     #[serde(alias = "allow-once")]
     Allow,
-    /// It, and calls like it: there are no standing grants.
+    /// It, and calls like it: with a standing grant.
     #[serde(rename = "allow-always")]
     AllowAlways,
     /// It may not.
@@ -145,21 +152,31 @@ async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
+    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
     let id = id.parse::<ActionId>().map_err(|_| no_id())?;
     let DecisionBody {
         decision,
         why,
         shown,
+        grant,
     } = parse_body(body.as_ref()).ok_or_else(|| {
         unfit(
-            "send {\"decision\": \"allow-once\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
+            "send {\"decision\": \"allow-once\" | \"allow-always\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
         )
     })?;
     if decision == ApprovalChoice::AllowAlways {
-        return Err(unfit(
-            "there are no standing grants: `allow-once` lets this call run, and the next one asks again",
-        ));
+        as_shown(&door, &known, id, shown).await?;
+        let terms = grant.unwrap_or_default();
+        let word = AlwaysWord {
+            id,
+            known,
+            why,
+            terms,
+        };
+        return grant_too(&door, word).await;
+    }
+    if grant.is_some() {
+        return Err(unfit("`grant` belongs to `allow-always`"));
     }
     let said = Said {
         allow: decision == ApprovalChoice::Allow,
@@ -173,6 +190,46 @@ async fn take(
         id: id.to_string(),
         came,
         who: known.name,
+        grant: None,
+    };
+    Ok(json_answer(StatusCode::OK, &reply))
+}
+
+/// Whether the held call is the one that the operator was shown, and may see.
+async fn as_shown(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    id: ActionId,
+    shown: Option<String>,
+) -> Result<(), Response> {
+    let found = show(&*door.switches.store, &*door.switches.void, id).await;
+    let found = found.map_err(|error| uncounted(&error.into()))?;
+    let hold = found.and_then(|hold| seen(&door.operators, hold, known));
+    let hold = hold.ok_or_else(|| uncounted(&DecisionError::Gone(id)))?;
+    if shown.is_some_and(|shown| shown != hold.shown) && hold.state == "pending" {
+        return Err(uncounted(&DecisionError::Changed));
+    }
+    Ok(())
+}
+
+/// Allows the call, and calls like it.
+async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, Response> {
+    let (id, who) = (word.id.to_string(), word.known.name.clone());
+    let minted = always(door, word).await.map_err(|why| ungranted(&why))?;
+    door.switches.recount.notify_one();
+    if let Some(waited) = minted.waited {
+        door.switches.metrics.decided("allow", waited);
+    }
+    let came = DecisionOutcome {
+        changed: true,
+        state: "allowed".to_owned(),
+        waited: minted.waited,
+    };
+    let reply = DecisionReply {
+        id,
+        came,
+        who,
+        grant: Some(minted.grant.id.to_string()),
     };
     Ok(json_answer(StatusCode::OK, &reply))
 }

@@ -1,6 +1,8 @@
 //! What programs can ask at `/api/`, described for those who write them: OpenAPI 3.1, made of the types
 //! that are read and written. Committed as `policies/operators.openapi.json`.
 
+mod grants;
+
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
@@ -39,7 +41,8 @@ pub(crate) fn document() -> Value {
     settings.definitions_path = SCHEMAS_PATH.into();
     settings.meta_schema = None;
     let mut schemas = settings.into_generator();
-    let operations = operations(&mut schemas);
+    let mut operations = operations(&mut schemas);
+    operations.extend(grants::operations(&mut schemas));
     let mut paths = Map::new();
     for operation in operations {
         let at = paths.entry(operation.path).or_insert_with(|| json!({}));

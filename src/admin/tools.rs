@@ -3,6 +3,7 @@
 
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use crate::guards::approval::GrantJudge;
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::model::verbs::OperatorVerb;
@@ -37,6 +38,8 @@ pub(crate) struct Switches {
     pub recount: Arc<Notify>,
     /// Could there be such a tool? A name with a typo would take nothing away.
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
+    /// What can be granted, and what has become of it.
+    pub grants: Arc<dyn GrantJudge>,
     /// Why an operator's word on what is held with that question would count for nothing.
     pub void: Arc<VoidJudge>,
     /// Changes with each policy that comes in force: what is held may be void then.

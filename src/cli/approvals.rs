@@ -1,6 +1,8 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
+mod grant_args;
+mod grants;
 mod keys;
 mod screen;
 mod waiting;
@@ -16,7 +18,7 @@ use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
 use crate::model::ids::ActionId;
 use crate::store::approvals::OpenHold;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -40,8 +42,8 @@ enum ApprovalsVerb {
     List(ApprovalsListArgs),
     /// Show all of a held call: what it is for, and what exactly will run
     Show(ApprovalShowArgs),
-    /// Let the call run once, exactly as it is shown
-    Allow(DecisionArgs),
+    /// Let the call run once, exactly as it is shown; with --always, calls like it, too
+    Allow(AllowArgs),
     /// Refuse the call, and for a while the same call again
     Deny(DecisionArgs),
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
@@ -50,6 +52,8 @@ enum ApprovalsVerb {
     /// Watch the calls that wait as they come, and decide with a key: at a terminal, or as lines for
     /// programs
     Watch(watching::ApprovalWatchArgs),
+    /// Standing grants: calls that run without each being asked about
+    Grants(grants::GrantsArgs),
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -75,6 +79,17 @@ struct DecisionArgs {
     /// Why; stands in the ledger for good, with your name. The agent reads why it was denied
     #[arg(long, value_name = "TEXT")]
     why: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct AllowArgs {
+    #[command(flatten)]
+    word: DecisionArgs,
+    /// Let calls like it run, too, without asking about each: as it is shown, but for what you say
+    #[arg(long)]
+    always: bool,
+    #[command(flatten)]
+    terms: grant_args::GrantTermArgs,
 }
 
 /// Runs the verb; 0 when it was done, 1 when it was refused.
@@ -103,10 +118,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 })
             })
         }
-        ApprovalsVerb::Allow(word) => decide(args, "allow", word),
-        ApprovalsVerb::Deny(word) => decide(args, "deny", word),
+        ApprovalsVerb::Allow(allow) => self::allow(args, allow),
+        ApprovalsVerb::Deny(word) => decide(args, "deny", word, None),
         ApprovalsVerb::Wait(wait) => waiting::run(args, wait),
         ApprovalsVerb::Watch(watch) => watching::run(args, watch),
+        ApprovalsVerb::Grants(grants) => grants::run(args, grants),
     }
 }
 
@@ -114,9 +130,31 @@ fn path(id: ActionId) -> String {
     format!("/api/approvals/{id}")
 }
 
-fn decide(args: &Args, decision: &str, word: &DecisionArgs) -> anyhow::Result<u8> {
-    let body = Text::of(&json!({ "decision": decision, "why": word.why }));
-    let request = DoorRequest::post(path(word.id), body);
+fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
+    let terms = match allow.terms.terms() {
+        Ok(_) if !allow.always && !allow.terms.is_empty() => {
+            Err("what is said of like calls counts with --always".to_owned())
+        }
+        terms => terms,
+    };
+    match terms {
+        Err(wrong) => operator::show(Err(wrong), |()| Ok(String::new())),
+        Ok(terms) if allow.always => decide(args, "allow-always", &allow.word, Some(json!(terms))),
+        Ok(_) => decide(args, "allow", &allow.word, None),
+    }
+}
+
+fn decide(
+    args: &Args,
+    decision: &str,
+    word: &DecisionArgs,
+    terms: Option<Value>,
+) -> anyhow::Result<u8> {
+    let mut body = json!({ "decision": decision, "why": word.why });
+    if let Some(terms) = terms {
+        body["grant"] = terms;
+    }
+    let request = DoorRequest::post(path(word.id), Text::of(&body));
     operator::show(ask(args, request)?, |told| Ok(taken(&told.parse()?)))
 }
 
@@ -276,6 +314,13 @@ fn not_bound(shown: Option<&String>) -> Option<String> {
 
 fn taken(taken: &DecisionReply) -> String {
     let (state, who) = (plain(&taken.came.state), plain(&taken.who));
+    if let Some(grant) = &taken.grant {
+        let grant = plain(grant);
+        return format!(
+            "allowed by {who}: the agent's call runs once, exactly as it is shown; calls like it are covered by the \
+             grant {grant}\n"
+        );
+    }
     match (taken.came.changed, state.as_str()) {
         (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),
         (true, "allowed") => {

@@ -350,6 +350,7 @@ impl Effects {
             session,
             fence,
             hold: approved.hold(),
+            grant: approved.grant(),
             limits: bill.limits().clone(),
             price: bill.asked.price.clone(),
             origin: Some(bill.origin.clone()),
@@ -407,7 +408,7 @@ fn not_begun(
     left: &mut Option<Value>,
 ) -> Result<(), Refusal> {
     match refused {
-        CommandRefusal::Taken(_) | CommandRefusal::Held(_) => Ok(()),
+        CommandRefusal::Taken(_) | CommandRefusal::Held(_) | CommandRefusal::Granted(_) => Ok(()),
         CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
         CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
         CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
@@ -416,6 +417,7 @@ fn not_begun(
         | CommandRefusal::PlanFull
         | CommandRefusal::Settled
         | CommandRefusal::TooManyHolds(_)
+        | CommandRefusal::TooManyGrants(_)
         | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
     }
 }

@@ -5,6 +5,12 @@
 //! deletes, pays or grants unless its contract says otherwise (003-47, 003-97, 003-98). A time that
 //! is over, and whatever is missing, means no (policy §1).
 
+pub(crate) mod grant_terms;
+pub(crate) mod grants;
+mod judge;
+
+pub(crate) use judge::{GrantJudge, GrantRules, GrantedCall};
+
 use super::Section;
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
@@ -18,6 +24,7 @@ use crate::model::refusal::people::PENDING_RETRY_MS;
 use crate::model::refusal::{PendingHold, Refusal};
 use crate::model::shown_argument::ShownArgument;
 use crate::model::times::between;
+use crate::store::state::grant::{GrantUse, MAX_GRANT_CONSTRAINTS};
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,8 +61,7 @@ const MAX_TOLD_ARGUMENTS: usize = 8;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Approval")]
 pub(crate) struct Settings {
-    /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet,
-    /// each; `never`: none, which an irreversible effect does not allow [default: `always`].
+    /// `always`: each call; `on-miss`: each that no standing grant of an operator covers; `never`: none, which an irreversible effect does not allow [default: `always`].
     pub ask: Option<ApprovalMode>,
     /// Operators with one of these roles may decide [default: `[approver]`].
     #[schemars(length(min = 1, max = 16))]
@@ -81,6 +87,9 @@ pub(crate) struct Settings {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub show: Vec<ShownArgument>,
+    /// JSON pointers to arguments that a grant may leave open, whatever they are; only with `ask: on-miss`.
+    #[schemars(length(max = 32))]
+    pub grant_any: Option<Vec<String>>,
 }
 
 /// Which calls are asked for.
@@ -115,6 +124,10 @@ pub struct Rule {
     pub notify: Vec<String>,
     /// The arguments that matter first to who decides.
     pub show: Vec<ShownArgument>,
+    /// Is only what no standing grant covers asked for?
+    pub on_miss: bool,
+    /// JSON pointers to arguments that a grant may leave open.
+    pub grant_any: Vec<String>,
 }
 
 /// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).
@@ -141,7 +154,10 @@ pub struct ApprovalSubject<'a> {
 /// Nobody has to be asked about the call, or a person has allowed it.
 #[must_use]
 #[derive(Debug)]
-pub struct Approved(Option<Digest>);
+pub struct Approved {
+    hold: Option<Digest>,
+    grant: Option<GrantUse>,
+}
 
 // === impl Settings ===
 
@@ -160,7 +176,11 @@ impl Section for Settings {
             hold,
             notify,
             show,
+            grant_any,
         } = self;
+        let on_miss = ask == Some(ApprovalMode::OnMiss);
+        let grant_any = grant_any.unwrap_or_default();
+        check_open(&grant_any, on_miss, problems);
         let roles = approvers.unwrap_or_else(|| vec![DEFAULT_APPROVER_ROLE.to_owned()]);
         let is_blank = roles.iter().any(|role| role.trim().is_empty());
         if roles.is_empty() || roles.len() > MAX_APPROVER_ROLES || is_blank {
@@ -178,6 +198,14 @@ impl Section for Settings {
             );
             problems.under("required", |problems| {
                 problems.error("is out of bounds", hint);
+            });
+        }
+        if on_miss && needed > 1 {
+            problems.under("ask", |problems| {
+                let hint = "write `ask: always`, or `required: 1`";
+                let why =
+                    "no grant can cover a call that needs several people, so each is asked for";
+                problems.warning(why, hint);
             });
         }
         let approve_for = between(
@@ -212,6 +240,8 @@ impl Section for Settings {
             hold,
             notify,
             show,
+            on_miss,
+            grant_any,
         })
     }
 }
@@ -235,6 +265,19 @@ fn judge_named<'a>(
             problems.under(index.to_string(), |problems| {
                 problems.error("is no pointer to an argument", hint);
             });
+        }
+    });
+}
+
+/// What grants may leave open is named by pointers, where there can be grants.
+fn check_open(pointers: &[String], on_miss: bool, problems: &mut Problems) {
+    problems.under("grant_any", |problems| {
+        let is_fit = pointers.iter().all(|pointer| is_pointer(pointer));
+        if !is_fit || pointers.len() > MAX_GRANT_CONSTRAINTS {
+            let hint = format!("name at most {MAX_GRANT_CONSTRAINTS} arguments such as `/note`");
+            problems.error("names no arguments", hint);
+        } else if !pointers.is_empty() && !on_miss {
+            problems.error("says nothing where no grant counts", "write `ask: on-miss`");
         }
     });
 }
@@ -281,7 +324,21 @@ pub(crate) fn compile(
 impl Approved {
     /// The hold that the call uses up.
     pub fn hold(&self) -> Option<Digest> {
-        self.0
+        self.hold
+    }
+
+    /// What the call takes of the grant that covers it.
+    pub fn grant(&self) -> Option<GrantUse> {
+        self.grant
+    }
+
+    fn by(hold: Option<Digest>) -> Self {
+        Self { hold, grant: None }
+    }
+
+    fn by_grant(used: GrantUse) -> Self {
+        let grant = Some(used);
+        Self { hold: None, grant }
     }
 }
 
@@ -300,6 +357,8 @@ impl Rule {
             hold: DEFAULT_HOLD_TIMEOUT,
             notify: Vec::new(),
             show: Vec::new(),
+            on_miss: false,
+            grant_any: Vec::new(),
         };
         let written = written.map(Cow::Borrowed);
         written.or_else(|| is_over.then(|| Cow::Owned(usual())))
@@ -307,7 +366,7 @@ impl Rule {
 
     /// A call of which nobody is asked needs no decision.
     pub fn unneeded(rule: Option<&Self>) -> Option<Approved> {
-        rule.is_none().then_some(Approved(None))
+        rule.is_none().then_some(Approved::by(None))
     }
 
     /// What the decision is kept under.
@@ -393,7 +452,7 @@ impl Rule {
     ) -> Result<Option<Approved>, Refusal> {
         match stand {
             HoldStatus::Absent => Ok(None),
-            HoldStatus::Allowed => Ok(Some(Approved(Some(key)))),
+            HoldStatus::Allowed => Ok(Some(Approved::by(Some(key)))),
             HoldStatus::Pending => Err(self.pending(Some(PendingHold {
                 id,
                 until: until.to_owned(),

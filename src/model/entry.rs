@@ -31,6 +31,7 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "undo",
     "confirms",
     "approval",
+    "grant",
     "approved_by",
     "audit",
     "task",
@@ -134,6 +135,9 @@ pub struct Entry {
     /// (guarantees §7).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<String>,
+    /// The standing grant that covered the call, of which it took one use (guarantees §7).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant: Option<String>,
     /// The operators who have allowed the call.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub approved_by: Vec<String>,

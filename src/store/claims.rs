@@ -6,11 +6,12 @@ use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
+use super::state::grant::Grant;
 use super::state::hold::Hold;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::broadcast;
@@ -72,8 +73,8 @@ pub trait Store: Send + Sync {
     async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError>;
 
     /// Decides `command` in one transaction with everything decided before, and with `entry` for
-    /// the ledger. A `Begin`, a `Settle`, a `Hold`, a `Decide` and a `Fence` are durable when
-    /// this returns; the others are written behind.
+    /// the ledger. A `Begin`, a `Settle`, a `Hold`, a `Decide`, a `Mint`, a `Revoke` and a `Fence`
+    /// are durable when this returns; the others are written behind.
     async fn run(
         &self,
         command: StoreCommand,
@@ -113,6 +114,12 @@ pub trait Store: Send + Sync {
 
     /// What happens to held calls from now on.
     fn look_on(&self) -> broadcast::Receiver<HoldNews>;
+    /// The grants for calls of `tool` that can still cover one, those first that end first; of what
+    /// each has left the transaction says that begins the call.
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError>;
+
+    /// Up to `most` grants, also those that have ended not long ago; the newest first.
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError>;
 
     /// Up to `most` tasks that fit `search`, with their keys; those first that did something last.
     async fn tasks(

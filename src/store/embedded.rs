@@ -15,13 +15,14 @@ use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
+use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use async_trait::async_trait;
 use bytes::Bytes;
 use errors::unwritten;
@@ -140,7 +141,7 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Intended(_) => intent,
         StoreEvent::Settled(_) => outcome,
         StoreEvent::Held(_) => held,
-        StoreEvent::Decided(_) | StoreEvent::Extended(_) => decided,
+        StoreEvent::Decided(_) | StoreEvent::Extended(_) | StoreEvent::Granted(_) => decided,
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Tallied(_)
@@ -148,6 +149,7 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. }
+        | StoreEvent::Revoked(_)
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => None,
     };
@@ -162,6 +164,8 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Held(_)
         | StoreEvent::Decided(_)
         | StoreEvent::Extended(_)
+        | StoreEvent::Granted(_)
+        | StoreEvent::Revoked(_)
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. } => true,
@@ -198,9 +202,11 @@ impl Store for EmbeddedStore {
         entry: Option<Entry>,
     ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
         self.shared.pace.keep_up(MAX_UNINDEXED).await;
-        if matches!(command, StoreCommand::Begin(_) | StoreCommand::Hold(_))
-            && let Some(error) = self.shared.refuses()
-        {
+        let begins = matches!(
+            command,
+            StoreCommand::Begin(_) | StoreCommand::Hold(_) | StoreCommand::Mint(_)
+        );
+        if begins && let Some(error) = self.shared.refuses() {
             return Err(error);
         }
         match self.shared.decide(&command, entry)? {
@@ -320,6 +326,19 @@ impl Store for EmbeddedStore {
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         self.shared.feed.look_on()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        let now = self.shared.time.now();
+        Ok(self.shared.table.lock().grants_of(tool, now))
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        let shared = self.shared.clone();
+        let look = move || shared.lookup.ask(|index| index.grants(|_| true));
+        let searched = tokio::task::spawn_blocking(look).await;
+        let found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
+        Ok(self.shared.table.lock().newest_grants(found, most))
     }
 
     async fn tasks(

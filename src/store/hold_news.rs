@@ -97,6 +97,7 @@ fn changed(event: &StoreEvent) -> Option<&Digest> {
         StoreEvent::Held(held) => Some(&held.key),
         StoreEvent::Decided(decided) => Some(&decided.key),
         StoreEvent::Extended(extended) => Some(&extended.key),
+        StoreEvent::Granted(minted) => minted.allowed.as_ref().map(|allowed| &allowed.key),
         StoreEvent::Intended(intended) => intended.hold.as_ref(),
         StoreEvent::Reserved(reserved) => reserved.hold.as_ref().map(|(key, _)| key),
         StoreEvent::Settled(_)
@@ -106,6 +107,7 @@ fn changed(event: &StoreEvent) -> Option<&Digest> {
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. }
+        | StoreEvent::Revoked(_)
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => None,
     }

@@ -7,6 +7,7 @@ use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase, Stored};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
+use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
 use super::table::StateTable;
@@ -15,7 +16,7 @@ use super::waiters::Waiters;
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -61,10 +62,12 @@ impl Store for MemoryStore {
                     .account
                     .or(claim.account.filter(|_| place.task.is_none()));
                 place.task = place.task.or(Some(claim.task));
+                place.grant = place.grant.or(claim.grant.map(|used| used.key));
             }
             let now = self.time.now();
             let view = StoreView {
                 waiting: table.waiting(&command, now),
+                grants: table.live(&command, now),
                 ..table.view(place)
             };
             decide(&command, &view, now).inspect(|event| {
@@ -135,6 +138,14 @@ impl Store for MemoryStore {
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         self.feed.look_on()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        Ok(self.table.lock().grants_of(tool, self.time.now()))
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        Ok(self.table.lock().newest_grants(Vec::new(), most))
     }
 
     async fn tasks(

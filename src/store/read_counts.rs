@@ -9,12 +9,13 @@ use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::{StoreCommand, TaskTally};
 use super::state::event::StoreEvent;
+use super::state::grant::Grant;
 use super::state::hold::Hold;
 use super::state::tally::{EndedRead, ReadTally};
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, apply, decide};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::TaskOrigin;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -319,6 +320,14 @@ impl Store for ReadCounts {
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         self.store.look_on()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        self.store.grants_of(tool).await
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        self.store.grants(most).await
     }
 
     async fn tasks(

@@ -10,6 +10,8 @@ pub mod claim;
 pub mod command;
 pub(crate) mod event;
 pub(crate) mod fence;
+pub mod grant;
+mod granting;
 pub mod hold;
 mod holding;
 pub mod settlement;
@@ -29,6 +31,7 @@ use event::{
     BudgetReserved, BudgetSettled, Intended, ReadsTallied, Settled, StoreEvent, TaskSteered,
 };
 use fence::SessionFence;
+use grant::{Grant, GrantBound, GrantEnd, LiveGrants};
 use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
 
@@ -49,6 +52,8 @@ pub struct StoreKeys {
     pub session: Option<Digest>,
     /// The key under which a call is held.
     pub hold: Option<Digest>,
+    /// The key of a standing grant.
+    pub grant: Option<Digest>,
 }
 
 /// What is known of a [`StoreKeys`].
@@ -64,8 +69,12 @@ pub struct StoreView {
     pub session: Option<SessionFence>,
     /// What is held.
     pub hold: Option<Hold>,
+    /// The standing grant.
+    pub grant: Option<Grant>,
     /// What waits for operators besides; counted for the command `StoreCommand::Hold` only.
     pub waiting: WaitingHolds,
+    /// Which grants there are besides; counted for the command `StoreCommand::Mint` only.
+    pub grants: LiveGrants,
 }
 
 impl StoreView {
@@ -104,6 +113,10 @@ pub enum CommandRefusal {
     TooManyHolds(HoldBound),
     /// An operator's word changes nothing.
     Undecided(Undecided),
+    /// Step 10: the grant covers nothing any more.
+    Granted(GrantEnd),
+    /// There are too many grants, of those that are counted so.
+    TooManyGrants(GrantBound),
     /// Step 11: an agent with a newer token has been here.
     Fenced {
         /// The newest token that was used.
@@ -166,6 +179,8 @@ pub fn decide(
         StoreCommand::Withdraw(withdraw) => holding::withdrawn(withdraw, view.hold.as_ref(), now)
             .map(StoreEvent::Decided)
             .map_err(CommandRefusal::Undecided),
+        StoreCommand::Mint(mint) => granting::minted(mint, view, now),
+        StoreCommand::Revoke(revoke) => granting::revoked(revoke, view.grant.as_ref(), now),
         StoreCommand::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(StoreEvent::Fenced {
@@ -334,6 +349,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
             return Err(CommandRefusal::Held(stands));
         }
     }
+    granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
         key: intent.key,
@@ -350,6 +366,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         session: intent.session,
         fence: intent.fence,
         hold: intent.hold,
+        grant: intent.grant,
         cost,
         rate: 0,
         window: intent.limits.rate,
@@ -379,6 +396,8 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
             Charge::Settle(settle.cost.unwrap_or(claim.reserved))
         }
     };
+    // What an earlier round did is done, and was by the grant.
+    let is_given_back = charge == Charge::Release && claim.answered.is_empty();
     Ok(Settled {
         key: settle.key,
         action: settle.action,
@@ -389,6 +408,7 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
         phase: settle.phase.clone(),
         evidence: settle.evidence.clone(),
         charge,
+        grant: claim.grant.filter(|_| is_given_back),
         // An unknown outcome has counted as a failure when it became one.
         failed: settle.failed && !matches!(claim.phase, ClaimPhase::Unknown { .. }),
         seen: settle.seen,

@@ -8,10 +8,11 @@ use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
 use super::state::fence::SessionFence;
+use super::state::grant::{Grant, LiveGrants};
 use super::state::hold::{Hold, WaitingHolds};
 use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::digest::Digest;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -31,6 +32,8 @@ pub(super) struct StateTable {
     pub(super) sessions: HashMap<Digest, Versioned<SessionFence>>,
     /// All that are open, and others.
     pub(super) holds: HashMap<Digest, Versioned<Hold>>,
+    /// All that can still cover a call, and others.
+    pub(super) grants: HashMap<Digest, Versioned<Grant>>,
     /// Claims that hold the calls which equal them, or have held them: what those have in common, and their keys.
     pub(super) held: BTreeSet<(Digest, Digest)>,
     /// The last record applied.
@@ -50,7 +53,9 @@ impl StateTable {
             account: known(&self.tasks, place.account),
             session: known(&self.sessions, place.session),
             hold: known(&self.holds, place.hold),
+            grant: known(&self.grants, place.grant),
             waiting: WaitingHolds::default(),
+            grants: LiveGrants::default(),
         }
     }
 
@@ -67,6 +72,41 @@ impl StateTable {
             agent: waiting(&|hold| hold.is_alike(&ask.question, now)),
             caller: waiting(&|hold| hold.is_for_same(&ask.question, now)),
         }
+    }
+
+    /// How many grants can cover a call at `now`, as `command` has to know.
+    pub(super) fn live(&self, command: &StoreCommand, now: Millis) -> LiveGrants {
+        let StoreCommand::Mint(mint) = command else {
+            return LiveGrants::default();
+        };
+        let grants = self.grants.values().map(|kept| &kept.value);
+        let live = grants.filter(|grant| grant.ended(now).is_none());
+        let scope = &mint.grant.scope;
+        live.fold(LiveGrants::default(), |live, grant| LiveGrants {
+            all: live.all + 1,
+            agent: live.agent + usize::from(grant.is_alike(scope)),
+        })
+    }
+
+    /// The grants for calls of `tool` that can cover one at `now`; those first that end first.
+    pub(super) fn grants_of(&self, tool: &ToolName, now: Millis) -> Vec<Grant> {
+        let grants = self.grants.values().map(|kept| &kept.value);
+        let live = grants.filter(|grant| grant.scope.tool == *tool && grant.ended(now).is_none());
+        let mut live: Vec<Grant> = live.cloned().collect();
+        live.sort_by_key(|grant| (grant.until, grant.id));
+        live
+    }
+
+    /// Adds the grants here to those `found` elsewhere, in whose place they come, and leaves up to
+    /// `most`, the newest.
+    pub(super) fn newest_grants(&self, found: Vec<(Digest, Grant)>, most: usize) -> Vec<Grant> {
+        let mut found: HashMap<Digest, Grant> = found.into_iter().collect();
+        let here = self.grants.iter();
+        found.extend(here.map(|(key, kept)| (*key, kept.value.clone())));
+        let mut found: Vec<Grant> = found.into_values().collect();
+        found.sort_by_key(|grant| Reverse((grant.minted, grant.id)));
+        found.truncate(most);
+        found
     }
 
     /// Up to `most` held calls that are open at `now`, the oldest first.
@@ -152,6 +192,7 @@ impl StateTable {
         keep(&mut self.tasks, place.task, view.task, change);
         keep(&mut self.tasks, place.account, view.account, change);
         keep(&mut self.holds, place.hold, view.hold, change);
+        keep(&mut self.grants, place.grant, view.grant, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
             self.token = self.token.max(session.token);
             keep(&mut self.sessions, place.session, Some(session), change);
@@ -187,12 +228,16 @@ impl StateTable {
         let hold = place
             .hold
             .and_then(|key| Some(self.holds.get(&key)?.change));
-        claim.max(task).max(session).max(hold).unwrap_or_default()
+        let grant = place
+            .grant
+            .and_then(|key| Some(self.grants.get(&key)?.change));
+        let call = claim.max(task).max(session);
+        call.max(hold).max(grant).unwrap_or_default()
     }
 
     /// Drops what the index has, whose last record is `upto`; but not calls in flight and their
-    /// tasks, which have to be settled whatever becomes of the index, nor held calls that are
-    /// open at `now`, which are counted. Gives the calls that were dropped.
+    /// tasks and grants, which have to be settled whatever becomes of the index, nor held calls that
+    /// are open at `now`, nor grants that can cover a call, which are counted. Gives the calls that were dropped.
     pub(super) fn drop_indexed(&mut self, upto: u64, now: Millis) -> Vec<ActionId> {
         self.indexed = upto;
         let is_in_flight = |claim: &Claim| matches!(claim.phase, ClaimPhase::Dispatching);
@@ -200,7 +245,10 @@ impl StateTable {
             .claims
             .values()
             .filter(|kept| is_in_flight(&kept.value));
-        let paying = in_flight.map(|kept| [Some(kept.value.task), kept.value.account]);
+        let paying = in_flight.map(|kept| {
+            let grant = kept.value.grant.map(|used| used.key);
+            [Some(kept.value.task), kept.value.account, grant]
+        });
         let paying: HashSet<Digest> = paying.flatten().flatten().collect();
         let dropped = self
             .claims
@@ -219,6 +267,10 @@ impl StateTable {
         self.sessions.retain(|_, kept| kept.change > upto);
         self.holds
             .retain(|_, kept| kept.change > upto || kept.value.is_open(now));
+        self.grants.retain(|key, kept| {
+            let is_live = kept.value.ended(now).is_none();
+            kept.change > upto || is_live || paying.contains(key)
+        });
         dropped
     }
 
@@ -229,13 +281,15 @@ impl StateTable {
         let changes = changes.chain(self.sessions.values().map(|kept| kept.change));
         changes
             .chain(self.holds.values().map(|kept| kept.change))
+            .chain(self.grants.values().map(|kept| kept.change))
             .filter(|change| *change > self.indexed)
             .count()
     }
 
     /// The things in memory.
     pub(super) fn len(&self) -> usize {
-        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
+        let calls = self.claims.len() + self.tasks.len() + self.sessions.len();
+        calls + self.holds.len() + self.grants.len()
     }
 }
 

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 mod accounts;
 mod clocks;
 mod durable;
+mod grants;
 mod hold_pages;
 mod holds;
 mod promises;

@@ -45,6 +45,12 @@ impl Waiters {
             StoreEvent::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
             StoreEvent::Decided(decided) => self.wake(&decided.key),
             StoreEvent::Extended(extended) => self.wake(&extended.key),
+            StoreEvent::Granted(minted) => {
+                minted
+                    .allowed
+                    .iter()
+                    .for_each(|allowed| self.wake(&allowed.key));
+            }
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)
@@ -53,6 +59,7 @@ impl Waiters {
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
+            | StoreEvent::Revoked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => {}
         }

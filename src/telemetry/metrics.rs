@@ -338,6 +338,11 @@ impl Metrics {
         self.effects.decided(decision, waited);
     }
 
+    /// A call has begun with a standing grant.
+    pub fn grant_used(&self) {
+        self.effects.grant_used();
+    }
+
     /// A before-hook was asked: `passed`, `changed`, `blocked` or `failed`.
     pub fn before_hook(&self, outcome: &'static str) {
         self.effects.before_hook(outcome);

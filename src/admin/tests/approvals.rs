@@ -283,7 +283,6 @@ async fn what_is_no_decision_changes_nothing() {
         r#"{"why":"x"}"#,
         r#"{"decision":"allow","why":""}"#,
         r#"{"decision":"allow","why":"a\nb"}"#,
-        r#"{"decision":"allow-always","why":"x"}"#,
         r#"{"decision":"Allow","why":"x"}"#,
         r#"{"decision":true,"why":"x"}"#,
         r#"{"decision":"allow","why":"x","who":"ann"}"#,
@@ -298,6 +297,9 @@ async fn what_is_no_decision_changes_nothing() {
             "{wrong}"
         );
     }
+    // What cannot be undone is allowed one by one.
+    let always = r#"{"decision":"allow-always","why":"x"}"#;
+    assert_eq!(desk.ask(Some(ANN_TOKEN), &path, Some(always)).await.0, 409);
     let (status, told) = desk
         .ask(
             Some(ANN_TOKEN),

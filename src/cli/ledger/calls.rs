@@ -142,6 +142,8 @@ impl LedgerCalls {
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
                 | StoreEvent::Extended(_)
+                | StoreEvent::Granted(_)
+                | StoreEvent::Revoked(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_),
             )

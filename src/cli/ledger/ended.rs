@@ -134,6 +134,12 @@ impl EndedCalls {
             StoreEvent::Held(held) => self.hold(held.key, &held.hold),
             StoreEvent::Decided(decided) => self.decide(&decided),
             StoreEvent::Extended(extended) => self.extend(&extended),
+            StoreEvent::Granted(minted) => {
+                minted
+                    .allowed
+                    .iter()
+                    .for_each(|allowed| self.decide(allowed));
+            }
             StoreEvent::Carried(Carried::Claim(key, claim)) => self.carry(key, &claim),
             StoreEvent::Carried(Carried::Hold(key, hold)) => self.hold(key, &hold),
             StoreEvent::Reserved(_)
@@ -143,6 +149,7 @@ impl EndedCalls {
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
+            | StoreEvent::Revoked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => {}
         }

@@ -80,6 +80,11 @@ impl ExportArgs {
             StoreEvent::Held(held) => Some(held.hold.id),
             StoreEvent::Decided(decided) => Some(decided.id),
             StoreEvent::Extended(extended) => Some(extended.id),
+            StoreEvent::Granted(minted) => {
+                let allowed = minted.allowed.as_ref();
+                Some(allowed.map_or(minted.grant.id, |allowed| allowed.id))
+            }
+            StoreEvent::Revoked(revoked) => Some(revoked.id),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)

@@ -36,6 +36,15 @@ struct HistoryStep {
     fields: Value,
 }
 
+fn decision(seq: u64, decided: &HoldDecided) -> HistoryStep {
+    HistoryStep {
+        seq,
+        at: decided.decision.at,
+        words: said(decided),
+        fields: said_fields(decided),
+    }
+}
+
 impl History {
     /// Takes note of an event of this call.
     pub(super) fn note(&mut self, seq: u64, event: &StoreEvent) {
@@ -61,14 +70,16 @@ impl History {
                 words: asked(&held.hold),
                 fields: asked_fields(&held.hold),
             },
-            StoreEvent::Decided(decided) => {
-                let at = decided.decision.at;
-                HistoryStep {
-                    seq,
-                    at,
-                    words: said(decided),
-                    fields: said_fields(decided),
-                }
+            StoreEvent::Decided(decided) => decision(seq, decided),
+            StoreEvent::Granted(minted) => {
+                let Some(allowed) = &minted.allowed else {
+                    return;
+                };
+                let mut step = decision(seq, allowed);
+                let grant = minted.grant.id.to_string();
+                step.words += &format!(", and calls like it with the grant {grant}");
+                step.fields["grant"] = json!(grant);
+                step
             }
             StoreEvent::Extended(extended) => HistoryStep {
                 seq,
@@ -83,6 +94,7 @@ impl History {
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
+            | StoreEvent::Revoked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return;

@@ -122,6 +122,10 @@ impl LedgerShowArgs {
             StoreEvent::Held(held) => held.hold.id.to_string(),
             StoreEvent::Decided(decided) => decided.id.to_string(),
             StoreEvent::Extended(extended) => extended.id.to_string(),
+            StoreEvent::Granted(minted) => match &minted.allowed {
+                Some(allowed) => allowed.id.to_string(),
+                None => return Ok(()),
+            },
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)
@@ -129,6 +133,7 @@ impl LedgerShowArgs {
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
+            | StoreEvent::Revoked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return Ok(());
@@ -259,6 +264,8 @@ impl Story {
             | StoreEvent::Held(_)
             | StoreEvent::Decided(_)
             | StoreEvent::Extended(_)
+            | StoreEvent::Granted(_)
+            | StoreEvent::Revoked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return;

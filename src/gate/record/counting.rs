@@ -77,6 +77,10 @@ pub(in crate::gate) struct Counted {
 fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, now: Duration) {
     let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
     let taken = u64::from(found.dispatch.attempts > 0);
+    let approval = found.approval.as_ref();
+    if counted.claimed && approval.is_some_and(|found| found.grant.is_some()) {
+        gate.metrics.grant_used();
+    }
     let effects = CallEffects {
         is_duplicate: found.key.holder.is_some() && !is_conflict,
         is_replayed: found.key.replayed,

@@ -52,6 +52,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         undo: contract.undo,
         confirms: found.confirms,
         approval: end.approval,
+        grant: found.grant,
         approved_by: found.approved_by,
         audit: contract.audit,
         task: said(judged.said.task.as_ref()),
@@ -92,6 +93,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
 /// What the call's steps have found, as the entry has it.
 struct FoundFields {
     confirms: Option<String>,
+    grant: Option<String>,
     approved_by: Vec<String>,
     state_before: Option<String>,
     would_refuse: Option<String>,
@@ -150,9 +152,11 @@ impl FoundFields {
         } = found;
         let compared = compared.as_deref();
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
+        let grant = approval.as_ref().and_then(|approval| approval.grant);
         let cost = found.cost();
         Self {
             confirms: draft.map(|draft| draft.to_string()),
+            grant: grant.map(|grant| grant.to_string()),
             approved_by: approved_by.unwrap_or_default(),
             state_before: before.map(|state| state.word().to_owned()),
             would_refuse: observed
@@ -312,7 +316,7 @@ fn event(ending: Option<&Ending>) -> &'static str {
 /// The hold that the call uses up, or is refused for.
 fn hold(refusal: Option<&Refusal>, approval: Option<&ApprovalFound>) -> Option<ActionId> {
     approval
-        .map(|found| found.hold)
+        .and_then(|found| found.hold)
         .or_else(|| refusal.and_then(Refusal::hold))
 }
 

@@ -206,10 +206,12 @@ impl KeyFound {
     }
 }
 
-/// The hold that the call uses up.
+/// The hold that the call uses up, or the grant that covers it.
 pub struct ApprovalFound {
-    /// Its id.
-    pub hold: ActionId,
+    /// The hold's id.
+    pub hold: Option<ActionId>,
+    /// The grant's.
+    pub grant: Option<ActionId>,
     /// Who has allowed it.
     pub by: Vec<String>,
 }

@@ -122,12 +122,13 @@ impl ApprovalAsking<'_> {
             Ok(Some(approved)) => {
                 is_bound()?;
                 let found = hold.map(|hold| ApprovalFound {
-                    hold: hold.id,
+                    hold: Some(hold.id),
+                    grant: None,
                     by: allowed_by(&hold),
                 });
                 Ok(Some((approved, found)))
             }
-            Ok(None) => self.ask(key).await.map(|()| None),
+            Ok(None) => self.granted_or_asked(key).await,
             Err(pending @ Refusal::ApprovalPending { .. }) => {
                 is_bound()?;
                 let left = Duration::from_millis(until.saturating_sub(now));
@@ -149,6 +150,23 @@ impl ApprovalAsking<'_> {
             }
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// The call passes if a standing grant covers it; else a person is asked. What a person was asked
+    /// about already waits for that person, whatever is granted meanwhile, and what was denied stays so.
+    async fn granted_or_asked(
+        &self,
+        key: Digest,
+    ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
+        let (gate, rule) = (self.gate, self.rule);
+        // That a call goes over a limit is asked about by itself.
+        if self.over.is_none() {
+            let granted = self.effects.granted(gate, self.policy, self.subject, rule);
+            if let Some((approved, found)) = granted.await? {
+                return Ok(Some((approved, Some(found))));
+            }
+        }
+        self.ask(key).await.map(|()| None)
     }
 
     /// What a decision is bound to: exactly this call.

@@ -72,6 +72,7 @@ impl Outbox {
             StoreEvent::Held(held) => self.asked(held.key, &held.hold),
             StoreEvent::Carried(Carried::Hold(key, hold)) => self.asked(*key, hold),
             StoreEvent::Decided(decided) => self.decided(decided),
+            StoreEvent::Granted(minted) => self.decided(minted.allowed.as_ref()?),
             StoreEvent::Extended(extended) => {
                 self.goes_on(extended.id, extended.approve_by);
                 None
@@ -95,6 +96,7 @@ impl Outbox {
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
+            | StoreEvent::Revoked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => None,
         }

@@ -7,10 +7,11 @@
 //! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
 //! h <key>                a held call: JSON on a line, then its arguments
+//! p <key>                a standing grant: JSON on a line, then its constraints
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! k <kin> <call key>     the claim holds the calls that equal it
-//! x <time> <c|t|s|h> <key> something may be forgotten from then on
+//! x <time> <c|t|s|h|p> <key> something may be forgotten from then on
 //! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
@@ -27,8 +28,8 @@ use super::park::block_on_for;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use names::{
-    CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX, META_KEY,
-    OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten,
+    CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
+    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten,
     idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;
@@ -42,9 +43,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use values::{claim_text, hold_text, read, read_claim, read_hold, text, unreadable};
+use values::{claim_text, hold_text, read, read_claim, read_grant, read_hold, text, unreadable};
 
 mod changes;
+mod grants;
 mod kin;
 mod names;
 mod sweep;
@@ -139,6 +141,9 @@ impl Index {
         }
         if let (None, Some(key)) = (&view.hold, place.hold) {
             view.hold = self.hold(&key)?;
+        }
+        if let (None, Some(key)) = (&view.grant, place.grant) {
+            view.grant = self.grant(&key)?;
         }
         Ok(())
     }
@@ -290,6 +295,7 @@ impl Index {
             batch.insert(named(HOLD_PREFIX, key), hold_text(hold)?);
             batch.insert(expiring(forgotten(hold), HOLD_PREFIX, key), &[]);
         }
+        grants::put(&mut batch, &changes.grants)?;
         batch.insert(META_KEY, text(&applied)?);
         calmly(|| self.db.apply_batch(batch))?;
         free(changes.len());
@@ -361,7 +367,14 @@ impl Index {
                 let IndexProgress { token, seen, .. } = read(&meta?)?;
                 Ok(Carried::newest(token, seen))
             });
-        let known = [CLAIM_PREFIX, TASK_PREFIX, SESSION_PREFIX, HOLD_PREFIX]
+        let kinds = [
+            CLAIM_PREFIX,
+            TASK_PREFIX,
+            SESSION_PREFIX,
+            HOLD_PREFIX,
+            GRANT_PREFIX,
+        ];
+        let known = kinds
             .into_iter()
             .flat_map(|kind| self.db.scan_prefix([kind]))
             .map(|entry| {
@@ -375,6 +388,7 @@ impl Index {
                     CLAIM_PREFIX => Carried::Claim(key, Box::new(read_claim(&value)?)),
                     TASK_PREFIX => Carried::Task(key, Box::new(read(&value)?)),
                     HOLD_PREFIX => Carried::Hold(key, Box::new(read_hold(&value)?)),
+                    GRANT_PREFIX => Carried::Grant(key, Box::new(read_grant(&value)?)),
                     _ => Carried::Session(key, read(&value)?),
                 })
             });

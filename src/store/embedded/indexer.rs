@@ -252,7 +252,8 @@ impl EmbeddedInner {
             let table = self.table.lock();
             let is_busy = |key: &_| {
                 let is_paid = table.claims.contains_key(key) || table.tasks.contains_key(key);
-                is_paid || table.sessions.contains_key(key) || table.holds.contains_key(key)
+                let is_asked = table.holds.contains_key(key) || table.grants.contains_key(key);
+                is_paid || is_asked || table.sessions.contains_key(key)
             };
             if !self.lookup.change(|index| index.sweep(now, is_busy))? {
                 return Ok(());

@@ -63,9 +63,11 @@ impl EmbeddedInner {
         let lacks_task = place.task.is_some() && view.task.is_none()
             || place.account.is_some() && view.account.is_none();
         let lacks_hold = place.hold.is_some() && view.hold.is_none();
+        let lacks_grant = place.grant.is_some() && view.grant.is_none();
         if lacks_claim
             || lacks_task
             || lacks_hold
+            || lacks_grant
             || place.session.is_some() && view.session.is_none()
         {
             self.lookup.ask(|index| index.complete(&mut view, place))?;
@@ -110,7 +112,8 @@ impl EmbeddedInner {
             .claim;
         Ok(StoreKeys {
             task: claim.as_ref().map(|claim| claim.task),
-            account: claim.and_then(|claim| claim.account),
+            account: claim.as_ref().and_then(|claim| claim.account),
+            grant: claim.and_then(|claim| claim.grant).map(|used| used.key),
             ..place
         })
     }
@@ -129,6 +132,7 @@ impl EmbeddedInner {
         let known = self.view(&table, self.place(&table, command)?)?;
         let view = StoreView {
             waiting: table.waiting(command, now),
+            grants: table.live(command, now),
             ..known
         };
         let event = match decide(command, &view, now) {

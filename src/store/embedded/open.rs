@@ -89,14 +89,21 @@ pub(super) fn open(
     Ok(shared)
 }
 
-/// What is kept in memory of an index that ends with `applied`: the calls that are held at `now`.
+/// What is kept in memory of an index that ends with `applied`: the calls that are held at `now`, and
+/// the grants that can cover one.
 fn table_of(index: &Index, applied: &IndexProgress, now: Millis) -> Result<StateTable, StoreError> {
     let open = index.holds(|hold| hold.is_open(now))?;
     let holds = open
         .into_iter()
         .map(|(key, value)| (key, Versioned { value, change: 0 }))
         .collect();
+    let live = index.grants(|grant| grant.ended(now).is_none())?;
+    let grants = live
+        .into_iter()
+        .map(|(key, value)| (key, Versioned { value, change: 0 }))
+        .collect();
     Ok(StateTable {
+        grants,
         token: applied.token,
         last: applied.seq,
         indexed: applied.seq,

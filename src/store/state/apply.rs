@@ -63,6 +63,17 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
         StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some((**task).clone()),
         StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
         StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
+        StoreEvent::Carried(Carried::Grant(_, grant)) => view.grant = Some((**grant).clone()),
+        StoreEvent::Granted(minted) => {
+            view.grant = Some(minted.grant.clone());
+            if let (Some(decided), Some(hold)) = (&minted.allowed, &mut view.hold) {
+                hold.take(decided);
+            }
+        }
+        StoreEvent::Revoked(revoked) => {
+            let meant = view.grant.iter_mut().filter(|grant| grant.id == revoked.id);
+            meant.for_each(|grant| grant.revoked = Some(revoked.revoked.clone()));
+        }
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
         StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
         StoreEvent::Extended(more) => view.hold.iter_mut().for_each(|hold| hold.extend(more)),
@@ -159,6 +170,9 @@ fn apply_intended(intended: &Intended, view: &mut StoreView) {
         intended.at,
     ));
     view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
+    if let (Some(used), Some(grant)) = (&intended.grant, &mut view.grant) {
+        grant.take(used, intended.at);
+    }
     if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
         hold.phase = hold::HoldPhase::Used {
             action: intended.action,
@@ -179,6 +193,9 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
         settle_task(settled, claim, task);
     }
     claim.settle(settled);
+    if let (Some(used), Some(grant)) = (&settled.grant, &mut view.grant) {
+        grant.give_back(used);
+    }
 }
 
 /// What the end of `claim` makes of its task, or of the account of its user.
@@ -259,6 +276,9 @@ impl Claim {
             agent: intended.entry.agent().to_owned(),
             user: intended.entry.named_user().map(str::to_owned),
             kinship: intended.kinship.clone(),
+            grant: intended.grant.or(before
+                .and_then(|paid| paid.grant)
+                .filter(|_| intended.round > 0)),
             is_late: false,
             was_unknown: false,
         }

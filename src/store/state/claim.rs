@@ -1,6 +1,7 @@
 //! A claim: one call key, and what became of the call (guarantees §3).
 
 use super::Millis;
+use super::grant::GrantUse;
 use super::settlement::Evidence;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
@@ -58,6 +59,9 @@ pub struct Claim {
     /// Which other calls it equals.
     #[serde(skip_serializing_if = "Kinship::is_empty", default)]
     pub kinship: Kinship,
+    /// What it has taken of the standing grant that covers it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant: Option<GrantUse>,
     /// Something else than its own exchange said what became of it: its agent has not read that.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_late: bool,

@@ -5,6 +5,7 @@ use super::StoreKeys;
 use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::{ClaimPhase, Kinship};
+use super::grant::{Grant, GrantUse};
 use super::hold::HoldQuestion;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
@@ -42,6 +43,10 @@ pub enum StoreCommand {
     Extend(ExtendHold),
     /// The agent cancels a held call.
     Withdraw(Withdraw),
+    /// An operator's word on calls like one.
+    Mint(Box<MintGrant>),
+    /// An operator takes such a word back.
+    Revoke(RevokeGrant),
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -117,6 +122,8 @@ pub struct Intent {
     /// The key under which the call was held, when it needs to be allowed: it is used up with
     /// this.
     pub hold: Option<Digest>,
+    /// What it takes of the standing grant that covers it, where nobody was asked.
+    pub grant: Option<GrantUse>,
     /// What the task may use.
     pub limits: BudgetLimits,
     /// What the call asks for.
@@ -281,6 +288,39 @@ pub struct Withdraw {
     pub who: String,
 }
 
+/// A standing grant that is to begin.
+#[derive(Debug, Clone)]
+pub struct MintGrant {
+    /// What is granted; when it begins and ends is said by the store.
+    pub grant: Grant,
+    /// For how many milliseconds.
+    pub lasts: u64,
+    /// The word on the held call that was shown, which it allows, too.
+    pub allow: Option<Decide>,
+    /// How many grants there may be.
+    pub bounds: GrantBounds,
+}
+
+/// How many grants there may be that can still cover a call.
+#[derive(Debug, Clone, Copy)]
+pub struct GrantBounds {
+    /// In all.
+    pub all: usize,
+    /// Of one agent of one tenant.
+    pub agent: usize,
+}
+
+/// What takes a standing grant back.
+#[derive(Debug, Clone)]
+pub struct RevokeGrant {
+    /// The grant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
 impl Spend {
     /// A call of `tool` that takes nothing of `task`.
     pub fn nothing(task: Digest, tool: ToolName) -> Self {
@@ -311,6 +351,7 @@ impl StoreCommand {
                     account: intent.account.as_ref().map(|account| account.key),
                     session,
                     hold: intent.hold,
+                    grant: intent.grant.map(|used| used.key),
                 }
             }
             Self::Settle(settle) => StoreKeys {
@@ -343,6 +384,15 @@ impl StoreCommand {
             | Self::Extend(ExtendHold { key, .. })
             | Self::Withdraw(Withdraw { key, .. }) => StoreKeys {
                 hold: Some(*key),
+                ..StoreKeys::default()
+            },
+            Self::Mint(mint) => StoreKeys {
+                hold: mint.allow.as_ref().map(|allow| allow.key),
+                grant: Some(Grant::key_of(mint.grant.id)),
+                ..StoreKeys::default()
+            },
+            Self::Revoke(revoke) => StoreKeys {
+                grant: Some(Grant::key_of(revoke.id)),
                 ..StoreKeys::default()
             },
             Self::Fence { session, .. } => StoreKeys {

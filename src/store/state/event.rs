@@ -1,11 +1,14 @@
 //! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer
 //! or of a held call's arguments, where there are any.
 
+mod people;
+
 use super::account::AccountShare;
 use super::budget::{Rate, SeenCall, TaskUsage};
 use super::claim::{Claim, ClaimPhase, Kinship};
 use super::fence::SessionFence;
-use super::hold::{self, Hold, OperatorDecision};
+use super::grant::{Grant, GrantRevoked, GrantUse};
+use super::hold::Hold;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
 use super::{Millis, StoreKeys};
@@ -15,6 +18,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use bytes::Bytes;
+pub use people::{CallHeld, GrantMinted, HoldDecided, HoldExtended};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +77,10 @@ pub enum StoreEvent {
     Decided(HoldDecided),
     /// An operator gave a held call more time.
     Extended(HoldExtended),
+    /// An operator has granted calls like one.
+    Granted(Box<GrantMinted>),
+    /// An operator has taken that back.
+    Revoked(GrantRevoked),
     /// What was known when the events that made it were dropped.
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
@@ -166,6 +174,8 @@ pub enum Carried {
     Session(Digest, SessionFence),
     /// A held call.
     Hold(Digest, Box<Hold>),
+    /// A standing grant.
+    Grant(Digest, Box<Grant>),
 }
 
 impl Carried {
@@ -176,43 +186,6 @@ impl Carried {
             SessionFence { token, at },
         )
     }
-}
-
-/// A call is held.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallHeld {
-    /// A digest over what the decision is bound to.
-    pub key: Digest,
-    /// What is held.
-    pub hold: Hold,
-}
-
-/// An operator decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldDecided {
-    /// The key under which the call is held.
-    pub key: Digest,
-    /// The hold that was meant.
-    pub id: ActionId,
-    /// What was said.
-    pub decision: OperatorDecision,
-    /// What came of it.
-    pub phase: hold::HoldPhase,
-}
-
-/// An operator gave a held call more time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldExtended {
-    /// The key under which the call is held.
-    pub key: Digest,
-    /// The hold that was meant.
-    pub id: ActionId,
-    /// The operator.
-    pub who: String,
-    /// Nobody can decide from then on.
-    pub approve_by: Millis,
-    /// When.
-    pub at: Millis,
 }
 
 /// A claim begins.
@@ -249,6 +222,9 @@ pub struct Intended {
     /// The key under which the call was held and allowed, if it was: it is used up.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hold: Option<Digest>,
+    /// What it took of the standing grant that covers it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant: Option<GrantUse>,
     /// Reserved, in millionths.
     pub cost: u64,
     /// Milliseconds it takes up of its tool's rate, in records from before rates were counted in a
@@ -293,6 +269,9 @@ pub struct Settled {
     pub evidence: Evidence,
     /// What becomes of the reservation.
     pub charge: Charge,
+    /// What its standing grant has again, as nothing ran.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant: Option<GrantUse>,
     /// Did it count as a failure?
     pub failed: bool,
     /// For the loop detector.
@@ -395,11 +374,13 @@ impl StoreEvent {
                 account: intended.account.as_ref().map(|account| account.key),
                 session: Some(intended.session),
                 hold: intended.hold,
+                grant: intended.grant.map(|used| used.key),
             },
             Self::Settled(settled) => StoreKeys {
                 call: Some(settled.key),
                 task: Some(settled.task),
                 account: settled.account,
+                grant: settled.grant.map(|used| used.key),
                 ..StoreKeys::default()
             },
             Self::Reserved(reserved) => StoreKeys {
@@ -441,6 +422,19 @@ impl StoreEvent {
                 hold: Some(*key),
                 ..StoreKeys::default()
             },
+            Self::Granted(minted) => StoreKeys {
+                hold: minted.allowed.as_ref().map(|allowed| allowed.key),
+                grant: Some(Grant::key_of(minted.grant.id)),
+                ..StoreKeys::default()
+            },
+            Self::Revoked(GrantRevoked { id, .. }) => StoreKeys {
+                grant: Some(Grant::key_of(*id)),
+                ..StoreKeys::default()
+            },
+            Self::Carried(Carried::Grant(key, _)) => StoreKeys {
+                grant: Some(*key),
+                ..StoreKeys::default()
+            },
             Self::Noted(_) => StoreKeys::default(),
         }
     }
@@ -459,6 +453,9 @@ impl StoreEvent {
             Self::Carried(Carried::Task(_, task)) => task.last,
             Self::Carried(Carried::Session(_, session)) => session.at,
             Self::Carried(Carried::Hold(_, hold)) => hold.changed(),
+            Self::Carried(Carried::Grant(_, grant)) => grant.changed(),
+            Self::Granted(minted) => minted.grant.minted,
+            Self::Revoked(revoked) => revoked.revoked.at,
             Self::Held(held) => held.hold.asked,
             Self::Decided(decided) => decided.decision.at,
             Self::Extended(extended) => extended.at,
@@ -475,6 +472,8 @@ impl StoreEvent {
             }
             Self::Held(held) => return encode(self, &held.hold.question.body()?),
             Self::Carried(Carried::Hold(_, hold)) => return encode(self, &hold.question.body()?),
+            Self::Granted(minted) => return encode(self, &minted.grant.body()?),
+            Self::Carried(Carried::Grant(_, grant)) => return encode(self, &grant.body()?),
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
@@ -485,6 +484,7 @@ impl StoreEvent {
             | Self::Fenced { .. }
             | Self::Decided(_)
             | Self::Extended(_)
+            | Self::Revoked(_)
             | Self::Carried(_)
             | Self::Noted(_) => None,
         };
@@ -499,6 +499,8 @@ impl StoreEvent {
             Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
             Self::Held(held) => held.hold.question.fill(body)?,
             Self::Carried(Carried::Hold(_, hold)) => hold.question.fill(body)?,
+            Self::Granted(minted) => minted.grant.fill(body)?,
+            Self::Carried(Carried::Grant(_, grant)) => grant.fill(body)?,
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
@@ -509,6 +511,7 @@ impl StoreEvent {
             | Self::Fenced { .. }
             | Self::Decided(_)
             | Self::Extended(_)
+            | Self::Revoked(_)
             | Self::Carried(_)
             | Self::Noted(_) => {}
         }

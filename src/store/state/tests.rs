@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 
 mod arrows;
 mod budgets;
+pub(in crate::store) mod grants;
 mod holds;
 mod random;
 mod records;
@@ -67,6 +68,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         session: named("session"),
         fence,
         hold: None,
+        grant: None,
         limits: BudgetLimits::default(),
         price: Price {
             tool: ToolName::new("bank__pay"),

@@ -17,6 +17,7 @@ use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::{SteerTask, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::event::TaskAct;
+use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
 use crate::store::state::tally::EndedRead;
 use crate::store::state::tests::named;
@@ -93,6 +94,14 @@ impl Store for FullAtWill {
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         self.within.look_on()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        self.within.grants_of(tool).await
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        self.within.grants(most).await
     }
 
     async fn tasks(

@@ -105,6 +105,7 @@ async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
             task,
             session,
             hold: call.hold,
+            grant: call.grant.map(|used| used.key),
         };
         views.push(store.load_view(place).await.unwrap());
     }

@@ -235,6 +235,7 @@ async fn known(store: &dyn Store) -> Vec<StoreView> {
             task,
             session,
             hold: Some(of(b'h', key)),
+            grant: None,
         };
         views.push(store.load_view(place).await.unwrap());
     }

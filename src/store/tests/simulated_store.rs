@@ -4,13 +4,14 @@
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::{Store, StoreError, TaskSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::event::{Intended, StoreEvent};
+use crate::store::state::grant::Grant;
 use crate::store::state::hold::{self, Hold};
 use crate::store::state::settlement::Evidence;
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
@@ -245,10 +246,12 @@ impl SimulatedStore {
         let mut place = command.place();
         if let (StoreCommand::Settle(_), Some(claim)) = (command, table.view(place).claim) {
             place.task = Some(claim.task);
+            place.grant = claim.grant.map(|used| used.key);
         }
         let now = self.time.now();
         let view = StoreView {
             waiting: table.waiting(command, now),
+            grants: table.live(command, now),
             ..table.view(place)
         };
         let event = decide(command, &view, now).map_err(|refused| (refused, table.last))?;
@@ -350,6 +353,14 @@ impl Store for SimulatedStore {
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         // Nobody looks on in a simulation.
         broadcast::Sender::new(1).subscribe()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        Ok(self.table.lock().grants_of(tool, self.time.now()))
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        Ok(self.table.lock().newest_grants(Vec::new(), most))
     }
 
     async fn tasks(

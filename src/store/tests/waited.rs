@@ -2,12 +2,13 @@
 
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
+use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::{Store, StoreError, TaskSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
+use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use async_trait::async_trait;
@@ -77,6 +78,14 @@ impl Store for Waited {
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {
         self.0.look_on()
+    }
+
+    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        self.0.grants_of(tool).await
+    }
+
+    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
+        self.0.grants(most).await
     }
 
     async fn tasks(

@@ -65,6 +65,7 @@ pub(super) struct EffectMetrics {
     unknown_age: Gauge,
     held: Gauge,
     decided: Family<LabelPair, Histogram, Buckets>,
+    grant_uses: Counter,
     remaining: Family<LabelPair, Histogram, Buckets>,
     steps: Histogram,
     cost: Histogram,
@@ -112,6 +113,7 @@ impl EffectMetrics {
             unknown_age: Gauge::default(),
             held: Gauge::default(),
             decided: Family::new_with_constructor(Buckets(buckets::DECISION_SECONDS)),
+            grant_uses: Counter::default(),
             remaining: Family::new_with_constructor(Buckets(buckets::BUDGET_AMOUNTS)),
             steps: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
             cost: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
@@ -191,6 +193,11 @@ impl EffectMetrics {
             "toolgate_approval_seconds",
             "Seconds from the first call to the operator's word that decided",
             self.decided.clone(),
+        );
+        registry.register(
+            "toolgate_grant_uses",
+            "Calls that have begun with a standing grant, without being asked about",
+            self.grant_uses.clone(),
         );
     }
 
@@ -272,6 +279,10 @@ impl EffectMetrics {
         self.decided
             .get_or_create(&LabelPair("decision", decision))
             .observe(waited.as_secs_f64());
+    }
+
+    pub(super) fn grant_used(&self) {
+        self.grant_uses.inc();
     }
 
     pub(super) fn unknown(&self, count: usize, oldest: Duration) {

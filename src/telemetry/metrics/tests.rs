@@ -97,6 +97,7 @@ fn names_are_the_promised_ones() {
             "toolgate_duplicates_executed_total",
             "toolgate_duplicates_suppressed_total",
             "toolgate_first_arrival_failures_total",
+            "toolgate_grant_uses_total",
             "toolgate_heavy_total",
             "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",

@@ -112,18 +112,9 @@ async fn the_words_of_the_documents_are_understood() {
     let path = format!("/api/approvals/{}", ids[0]);
     let says = |word: &'static str| json!({ "decision": word, "why": "it is due" });
     let (status, told) = asks(&gate, "POST", &path, &says("allow-always")).await;
-    assert_eq!(status, 400, "{told}");
-    assert!(
-        told["hint"]
-            .as_str()
-            .unwrap()
-            .contains("no standing grants")
-            || told["error"]
-                .as_str()
-                .unwrap()
-                .contains("no standing grants"),
-        "{told}"
-    );
+    assert_eq!(status, 409, "{told}");
+    let error = told["error"].as_str().unwrap();
+    assert!(error.contains("the effect is irreversible"), "{told}");
     for changed in [true, false] {
         let (status, told) = asks(&gate, "POST", &path, &says("allow-once")).await;
         assert_eq!((status, &told["changed"]), (200, &json!(changed)), "{told}");

@@ -58,7 +58,7 @@ async fn toolgate_ends_while_a_call_is_held() {
 
 /// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts
 /// it as it was.
-async fn killed_at(
+pub async fn killed_at(
     stage: HoldingGate,
     point: &str,
     what: impl AsyncFnOnce(&HoldingGate),
@@ -82,7 +82,7 @@ async fn killed_at(
 }
 
 /// Sends the call to a toolgate that dies of it.
-async fn lost(stage: &HoldingGate, key: &str) {
+pub async fn lost(stage: &HoldingGate, key: &str) {
     let bot = stage.bot();
     let meta = json!({ "dev.toolgate/idempotencyKey": key });
     let params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });

@@ -15,7 +15,7 @@ async fn at_once<T>(told: impl Future<Output = T>) -> T {
 }
 
 /// Writes another policy and waits until it is in force.
-pub(super) async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
+pub async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
     let version = async || stage.gate.readiness().await["policy"]["version"].clone();
     let before = version().await;
     let path = stage.gate.path("policy.yaml");

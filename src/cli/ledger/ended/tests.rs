@@ -30,6 +30,7 @@ fn unsent() -> Claim {
         agent: "bot".to_owned(),
         user: None,
         kinship: Kinship::default(),
+        grant: None,
         is_late: false,
         was_unknown: false,
     }

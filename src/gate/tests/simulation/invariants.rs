@@ -141,6 +141,8 @@ impl SimulatedWorld {
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
                 | StoreEvent::Extended(_)
+                | StoreEvent::Granted(_)
+                | StoreEvent::Revoked(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_) => {}
             }

@@ -4,6 +4,7 @@ use crate::model::digest::Digest;
 use crate::store::state::budget::TaskUsage;
 use crate::store::state::claim::Claim;
 use crate::store::state::fence::SessionFence;
+use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
 use crate::store::table::StateTable;
 
@@ -14,6 +15,7 @@ pub(in crate::store::embedded) struct IndexChanges {
     pub(in crate::store::embedded) tasks: Vec<(Digest, TaskUsage)>,
     pub(in crate::store::embedded) sessions: Vec<(Digest, SessionFence)>,
     pub(in crate::store::embedded) holds: Vec<(Digest, Hold)>,
+    pub(in crate::store::embedded) grants: Vec<(Digest, Grant)>,
 }
 
 impl IndexChanges {
@@ -24,6 +26,7 @@ impl IndexChanges {
         let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
         let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
         let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
+        let grants = table.grants.iter().filter(|(_, kept)| kept.change > upto);
         Self {
             claims: claims
                 .map(|(key, kept)| (*key, kept.value.clone()))
@@ -35,6 +38,9 @@ impl IndexChanges {
             holds: holds
                 .map(|(key, kept)| (*key, kept.value.clone()))
                 .collect(),
+            grants: grants
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
         }
     }
 
@@ -43,6 +49,7 @@ impl IndexChanges {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
+        let calls = self.claims.len() + self.tasks.len() + self.sessions.len();
+        calls + self.holds.len() + self.grants.len()
     }
 }

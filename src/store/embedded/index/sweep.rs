@@ -1,8 +1,8 @@
 //! Forgetting: what is over goes in its time.
 
 use super::names::{
-    CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, IDLE_RETENTION_MS, KEY_BYTES,
-    SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten, kept_in, named,
+    CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, IDLE_RETENTION_MS,
+    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten, kept_in, named, outlived,
 };
 use super::values::claim_text;
 use super::{Index, calmly};
@@ -76,6 +76,13 @@ impl Index {
             }
             HOLD_PREFIX if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
                 batch.remove(named(HOLD_PREFIX, key));
+            }
+            GRANT_PREFIX
+                if self
+                    .grant(key)?
+                    .is_some_and(|grant| outlived(&grant) <= now) =>
+            {
+                batch.remove(named(GRANT_PREFIX, key));
             }
             _ => {}
         }

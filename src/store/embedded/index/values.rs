@@ -4,6 +4,7 @@ use super::super::packed::{pack, unpack};
 use crate::store::claims::StoreError;
 use crate::store::state::claim::Claim;
 use crate::store::state::event::{decode, encode, fill};
+use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,20 @@ pub(super) fn read_hold(value: &sled::IVec) -> Result<Hold, StoreError> {
     let read = || {
         let (mut hold, body): (Hold, _) = decode(&Bytes::copy_from_slice(value))?;
         hold.question.fill(body).map(|()| hold)
+    };
+    read().map_err(|error: serde_json::Error| unreadable(&error))
+}
+
+pub(super) fn grant_text(grant: &Grant) -> Result<Vec<u8>, StoreError> {
+    let body = grant.body();
+    body.and_then(|body| encode(grant, &body))
+        .map_err(|error| unreadable(&error))
+}
+
+pub(super) fn read_grant(value: &sled::IVec) -> Result<Grant, StoreError> {
+    let read = || {
+        let (mut grant, body): (Grant, _) = decode(&Bytes::copy_from_slice(value))?;
+        grant.fill(body).map(|()| grant)
     };
     read().map_err(|error: serde_json::Error| unreadable(&error))
 }

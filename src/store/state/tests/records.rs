@@ -5,6 +5,7 @@ use super::super::tally::{EndedRead, ReadTally};
 use super::*;
 use crate::store::state::claim::Kinship;
 use crate::store::state::event::Carried;
+use crate::store::state::grant::GrantUse;
 use proptest::prelude::*;
 
 fn phase() -> impl Strategy<Value = ClaimPhase> {
@@ -82,6 +83,14 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
     })
 }
 
+/// What a call takes of a grant.
+fn taken() -> GrantUse {
+    GrantUse {
+        key: named("grant"),
+        amount: "12.5".to_owned().try_into().unwrap(),
+    }
+}
+
 fn settled() -> impl Strategy<Value = StoreEvent> {
     (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
@@ -95,6 +104,7 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
                 phase,
                 evidence: Evidence::Operator { who, why },
                 charge,
+                grant: (numbers[2] % 2 == 0).then(taken),
                 failed: numbers[1] % 2 == 0,
                 seen: (numbers[1] % 3 == 0).then_some(budget::SeenCall {
                     call: numbers[2],
@@ -124,6 +134,7 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             session: named("session"),
             fence: n[3],
             hold: (n[3] % 2 == 0).then(|| named("hold")),
+            grant: (n[4] % 2 == 0).then(taken),
             cost: n[4],
             rate: n[5],
             window: (n[1] % 2 == 0).then_some(budget::Rate {

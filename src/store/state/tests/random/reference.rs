@@ -25,7 +25,9 @@ impl ReferenceState {
                 .session
                 .and_then(|key| self.sessions.get(&key).copied()),
             hold: place.hold.and_then(|key| self.holds.get(&key).cloned()),
+            grant: None,
             waiting: WaitingHolds::default(),
+            grants: LiveGrants::default(),
         }
     }
 

@@ -1,0 +1,227 @@
+//! How standing grants are minted: with a word on a held call, or by themselves.
+
+use super::{GRANT_BODY_BYTES_MAX, ungranted};
+use crate::admin::operators::OperatorIdentity;
+use crate::admin::{OperatorsDoor, json_answer, json_body, parse_body, unfit};
+use crate::guards::approval::GrantRules;
+use crate::guards::approval::grant_terms::{GrantTerms, KeptTerms};
+use crate::guards::approval::grants::digest_of_beside;
+use crate::mcp::json::fold::is_same_name;
+use crate::model::amount::Amount;
+use crate::model::ids::{ActionId, ToolName};
+use crate::model::times::millis;
+use crate::store::grants::view::GrantView;
+use crate::store::grants::{GrantError, MintedGrant, ShownCall, grant_reason, mint};
+use crate::store::state::command::Decide;
+use crate::store::state::grant::{Grant, GrantScope};
+use crate::store::state::hold::Hold;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// The body of `POST /api/grants`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct GrantBody {
+    /// The agent.
+    agent: String,
+    /// Its tenant, if it has one.
+    tenant: Option<String>,
+    /// The user for whom it calls, if it names one.
+    user: Option<String>,
+    /// `server__tool`.
+    tool: String,
+    /// The operator's reason.
+    why: String,
+    /// Which calls, how many and for how long.
+    #[serde(default)]
+    grant: GrantTerms,
+}
+
+/// What `who` grants.
+struct Granting {
+    scope: GrantScope,
+    kept: KeptTerms,
+    rules: GrantRules,
+    who: String,
+    why: String,
+}
+
+impl Granting {
+    fn grant(self, shown: Option<ActionId>) -> (Grant, u64) {
+        let Self {
+            scope,
+            kept,
+            rules,
+            who,
+            why,
+        } = self;
+        let grant = Grant {
+            id: ActionId::generate(),
+            minted: 0,
+            until: 0,
+            max_uses: kept.uses,
+            scope,
+            constraints: kept.constraints,
+            total: kept.total,
+            who,
+            why,
+            roles: rules.roles,
+            shown,
+            uses: 0,
+            moved: Amount::default(),
+            last: None,
+            revoked: None,
+        };
+        (grant, millis(kept.lasts))
+    }
+}
+
+pub(super) async fn add(
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Response> {
+    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
+    let body: GrantBody = parse_body(body.as_ref()).ok_or_else(|| {
+        unfit(
+            "send {\"agent\": …, \"tool\": \"server__tool\", \"why\": …, \"grant\": {\"until\": \"8h\", \"uses\": 10, \
+             \"constraints\": [{\"pointer\": \"/amount\", \"at_most\": 500}]}}; who grants is who the token names",
+        )
+    })?;
+    let added = added(&door, known, body).await;
+    let minted = added.map_err(|why| ungranted(&why))?;
+    let view = GrantView::of(&minted.grant, door.switches.store.now(), None);
+    Ok(json_answer(StatusCode::OK, &view))
+}
+
+async fn added(
+    door: &OperatorsDoor,
+    known: OperatorIdentity,
+    body: GrantBody,
+) -> Result<MintedGrant, GrantError> {
+    let why = grant_reason(&body.why)?;
+    let tool = ToolName::new(&body.tool);
+    let rules = door.switches.grants.rules(&tool, &body.grant.sample());
+    let rules = rules.map_err(GrantError::Refused)?;
+    let mut asking = std::iter::once(&body.agent).chain(&body.user);
+    let is_itself = asking.any(|name| is_same_name(&known.name, name)) && !rules.self_approval;
+    if is_itself || !known.roles.iter().any(|role| rules.roles.contains(role)) {
+        return Err(GrantError::NotYours(rules.roles.join(", ")));
+    }
+    if !door
+        .switches
+        .grants
+        .knows(&body.agent, body.tenant.as_deref())
+    {
+        let words = "no agent of that name and tenant is configured";
+        return Err(GrantError::Refused(words.to_owned()));
+    }
+    let kept = body.grant.kept(None, &rules.any);
+    let granting = Granting {
+        scope: GrantScope {
+            agent: body.agent,
+            tenant: body.tenant,
+            user: body.user,
+            tool,
+            schema_hash: rules.schema_hash.clone(),
+            bound_to: rules.bound_to.clone(),
+            beside: None,
+        },
+        kept: kept.map_err(GrantError::Unfit)?,
+        rules,
+        who: known.name,
+        why,
+    };
+    let (grant, lasts) = granting.grant(None);
+    mint(&*door.switches.store, grant, lasts, None).await
+}
+
+/// A word on the held call `id` that is to count for calls like it, too.
+pub(in crate::admin) struct AlwaysWord {
+    pub(in crate::admin) id: ActionId,
+    pub(in crate::admin) known: OperatorIdentity,
+    pub(in crate::admin) why: String,
+    pub(in crate::admin) terms: GrantTerms,
+}
+
+/// Allows the held call, and grants calls like it.
+pub(in crate::admin) async fn always(
+    door: &OperatorsDoor,
+    word: AlwaysWord,
+) -> Result<MintedGrant, GrantError> {
+    let why = grant_reason(&word.why)?;
+    let (id, known) = (word.id, word.known.clone());
+    let store = &*door.switches.store;
+    let found = store.find_hold(id).await?.ok_or(GrantError::NoCall(id))?;
+    let (key, hold) = found;
+    // Others are not told that it is there, nor how its contract stands.
+    if !known.roles.iter().any(|role| hold.roles.contains(role)) {
+        return Err(GrantError::NotYours(hold.roles.join(", ")));
+    }
+    if let Some(why) = (door.switches.void)(&hold.question) {
+        return Err(GrantError::Refused(format!("it is void: {why}")));
+    }
+    let granting = granting(
+        door,
+        &hold,
+        AlwaysWord {
+            why: why.clone(),
+            ..word
+        },
+    )?;
+    let (grant, lasts) = granting.grant(Some(id));
+    let allow = Decide {
+        key,
+        id,
+        who: known.name,
+        roles: known.roles,
+        allow: true,
+        why,
+        surface: Some("api".to_owned()),
+    };
+    let asked = hold.asked;
+    mint(store, grant, lasts, Some(ShownCall { allow, asked })).await
+}
+
+fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Granting, GrantError> {
+    let question = &hold.question;
+    let refused = |words: &str| Err(GrantError::Refused(words.to_owned()));
+    if question.irreversible {
+        return refused("the effect is irreversible, so a person has to allow each call");
+    }
+    if question.over.is_some() {
+        return refused("the call goes over a limit of its budget, which is asked about by itself");
+    }
+    if question.answers.is_some() {
+        return refused(
+            "the call answers a question of its server, which nobody can do beforehand",
+        );
+    }
+    let rules = door
+        .switches
+        .grants
+        .rules(&question.tool, &question.arguments);
+    let rules = rules.map_err(GrantError::Refused)?;
+    let kept = word.terms.kept(Some(&question.arguments), &rules.any);
+    Ok(Granting {
+        scope: GrantScope {
+            agent: question.agent.clone(),
+            tenant: question.tenant.clone(),
+            user: question.user.clone(),
+            tool: question.tool.clone(),
+            schema_hash: rules.schema_hash.clone(),
+            bound_to: rules.bound_to.clone(),
+            beside: question.beside.as_ref().map(digest_of_beside),
+        },
+        kept: kept.map_err(GrantError::Unfit)?,
+        rules,
+        who: word.known.name,
+        why: word.why,
+    })
+}

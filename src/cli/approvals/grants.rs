@@ -1,0 +1,351 @@
+//! `toolgate approvals grants`: calls that run without each being asked about, because an operator has
+//! said so.
+
+use super::grant_args::GrantTermArgs;
+use super::{Args, ask};
+use crate::admin::grants::{GrantList, GrantsExplained, RevocationReply};
+use crate::cli::configured;
+use crate::cli::ledger::text::json;
+use crate::cli::operator;
+use crate::cli::operator::door::DoorRequest;
+use crate::cli::table::{Column, Table};
+use crate::mcp::json::Text;
+use crate::mcp::pretty::plain;
+use crate::model::ids::ActionId;
+use crate::store::grants::view::GrantView;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Lists, explains, adds and takes back standing grants.
+#[derive(Debug, clap::Args)]
+pub(super) struct GrantsArgs {
+    #[command(subcommand)]
+    verb: Option<GrantsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum GrantsVerb {
+    /// List them, the newest first, with those that ended not long ago; also without a verb
+    List(GrantsListArgs),
+    /// Show all of one: what it covers, and what is left of it
+    Show(GrantShowArgs),
+    /// Take one back: from then on no call begins with it
+    Revoke(GrantRevokeArgs),
+    /// Say whether a grant can still cover a call, or which would cover this one and why others do not
+    Explain(GrantExplainArgs),
+    /// Grant calls of a tool that no call waits for
+    Add(GrantAddArgs),
+}
+
+#[derive(Debug, Default, clap::Args)]
+struct GrantsListArgs {
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GrantShowArgs {
+    /// The grant's id, whole
+    id: ActionId,
+    /// One JSON object on a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GrantRevokeArgs {
+    /// The grant's id, whole
+    id: ActionId,
+    /// Why; stands in the ledger for good, with your name
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct GrantExplainArgs {
+    /// The grant's id; without it, a call is explained
+    #[arg(required_unless_present = "tool", conflicts_with = "tool")]
+    id: Option<ActionId>,
+    /// The tool of the call, such as bank__pay
+    #[arg(long, value_name = "TOOL", requires = "agent")]
+    tool: Option<String>,
+    #[command(flatten)]
+    caller: GrantCallerArgs,
+    /// The call's arguments
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    /// One JSON object on a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GrantCallerArgs {
+    /// The agent that calls
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Its tenant
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// The user for whom it calls; without one, calls that name none
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct GrantAddArgs {
+    /// The tool, such as bank__pay
+    #[arg(long, value_name = "TOOL", required = true)]
+    tool: String,
+    #[command(flatten)]
+    caller: GrantCallerArgs,
+    /// Why; stands in the ledger for good, with your name
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    terms: GrantTermArgs,
+}
+
+/// Runs the verb; 0 when it was done, 1 when it was refused.
+pub(super) fn run(args: &Args, grants: &GrantsArgs) -> anyhow::Result<u8> {
+    let without = GrantsVerb::List(GrantsListArgs::default());
+    match grants.verb.as_ref().unwrap_or(&without) {
+        GrantsVerb::List(list) => {
+            let told = ask(args, DoorRequest::get("/api/grants"))?;
+            operator::show(told, |told| {
+                let GrantList { grants, more } = told.parse()?;
+                if more > 0 {
+                    configured::say(&format!("toolgate: {more} older ones are not listed"));
+                }
+                listed(list, &grants)
+            })
+        }
+        GrantsVerb::Show(show) => {
+            let told = ask(args, DoorRequest::get(path(show.id)))?;
+            operator::show(told, |told| {
+                if show.json {
+                    return line(&told);
+                }
+                Ok(whole(&told.parse()?))
+            })
+        }
+        GrantsVerb::Revoke(revoke) => {
+            let body = Text::of(&json!({ "why": revoke.why }));
+            let path = format!("{}/revoke", path(revoke.id));
+            operator::show(ask(args, DoorRequest::post(path, body))?, |told| {
+                Ok(revoked(&told.parse()?))
+            })
+        }
+        GrantsVerb::Explain(explain) => explained(args, explain),
+        GrantsVerb::Add(add) => added(args, add),
+    }
+}
+
+fn path(id: ActionId) -> String {
+    format!("/api/grants/{id}")
+}
+
+fn line(told: &Text) -> anyhow::Result<String> {
+    Ok(json(&serde_json::to_string(&told.value())?) + "\n")
+}
+
+fn added(args: &Args, add: &GrantAddArgs) -> anyhow::Result<u8> {
+    let GrantCallerArgs {
+        agent,
+        tenant,
+        user,
+    } = &add.caller;
+    let terms = add.terms.terms();
+    let (Some(agent), Ok(terms)) = (agent, &terms) else {
+        let wrong = terms.err();
+        return operator::show(
+            Err(wrong.unwrap_or_else(|| "say with --agent whose calls".to_owned())),
+            |()| Ok(String::new()),
+        );
+    };
+    let mut body = json!({ "agent": agent, "tool": add.tool, "why": add.why, "grant": terms });
+    put(&mut body, "tenant", tenant.as_ref());
+    put(&mut body, "user", user.as_ref());
+    let request = DoorRequest::post("/api/grants", Text::of(&body));
+    operator::show(ask(args, request)?, |told| {
+        let view: GrantView = told.parse()?;
+        Ok(format!("granted: {}\n{}", plain(&view.id), whole(&view)))
+    })
+}
+
+fn put(body: &mut Value, key: &str, said: Option<&String>) {
+    if let (Some(said), Some(members)) = (said, body.as_object_mut()) {
+        members.insert(key.to_owned(), json!(said));
+    }
+}
+
+fn explained(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8> {
+    if let Some(id) = explain.id {
+        return operator::show(ask(args, DoorRequest::get(path(id)))?, |told| {
+            if explain.json {
+                return line(&told);
+            }
+            let view: GrantView = told.parse()?;
+            Ok(match &view.reason {
+                Some(why) => format!(
+                    "it covers no call any more: it is {}, because {}\n",
+                    plain(&view.state),
+                    plain(why)
+                ),
+                None => "it can still cover a call\n".to_owned() + &whole(&view),
+            })
+        });
+    }
+    let arguments: Value = match serde_json::from_str(&explain.arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let wrong = format!("--arguments is no JSON: {error}");
+            return operator::show(Err(wrong), |()| Ok(String::new()));
+        }
+    };
+    let mut body = json!({
+        "agent": explain.caller.agent, "tool": explain.tool, "arguments": arguments
+    });
+    put(&mut body, "tenant", explain.caller.tenant.as_ref());
+    put(&mut body, "user", explain.caller.user.as_ref());
+    let request = DoorRequest::post("/api/grants/explain", Text::of(&body));
+    operator::show(ask(args, request)?, |told| {
+        if explain.json {
+            return line(&told);
+        }
+        Ok(reasons(&told.parse()?))
+    })
+}
+
+fn reasons(told: &GrantsExplained) -> String {
+    let mut out = match (&told.covered_by, &told.never) {
+        (Some(id), _) => format!("the call is covered by the grant {}\n", plain(id)),
+        (None, Some(why)) => format!("no grant can cover the call: {}\n", plain(why)),
+        (None, None) => "no grant covers the call: a person is asked\n".to_owned(),
+    };
+    for one in &told.grants {
+        let why = one.why.as_deref().unwrap_or("covers the call");
+        let _ = writeln!(
+            out,
+            "{}  {:<8}  {}",
+            plain(&one.id),
+            plain(&one.state),
+            plain(why)
+        );
+    }
+    out
+}
+
+fn revoked(told: &RevocationReply) -> String {
+    if told.changed {
+        format!(
+            "taken back by {}: no call begins with it any more\n",
+            plain(&told.who)
+        )
+    } else {
+        "nothing changes: it was taken back before\n".to_owned()
+    }
+}
+
+/// How grants are listed.
+const GRANTS: Table<7> = Table([
+    Column::text("ID", 36),
+    Column::text("STATE", 8),
+    Column::text("UNTIL", 24),
+    Column::text("AGENT", 12),
+    Column::text("TOOL", 28),
+    Column::text("USED", 9),
+    Column::text("BY", 0),
+]);
+
+fn listed(list: &GrantsListArgs, grants: &[GrantView]) -> anyhow::Result<String> {
+    let mut out = String::new();
+    if list.json {
+        for grant in grants {
+            writeln!(out, "{}", json(&serde_json::to_string(grant)?))?;
+        }
+        return Ok(out);
+    }
+    if grants.is_empty() {
+        return Ok("there are no standing grants\n".to_owned());
+    }
+    writeln!(out, "{}", GRANTS.head())?;
+    for grant in grants {
+        let asking = match &grant.user {
+            Some(user) => format!("{} for {user}", grant.agent),
+            None => grant.agent.clone(),
+        };
+        let cells = [
+            &grant.id,
+            &grant.state,
+            &grant.until,
+            &asking,
+            &grant.tool,
+            &format!("{} of {}", grant.uses, grant.max_uses),
+            &grant.who,
+        ];
+        writeln!(out, "{}", GRANTS.row(&cells.map(|text| plain(text))))?;
+    }
+    Ok(out)
+}
+
+/// All of a grant, each constraint on a line of its own.
+pub(super) fn whole(grant: &GrantView) -> String {
+    let mut out = String::new();
+    let total = grant.total.as_ref().map(|total| {
+        format!(
+            "{} of {} moved, added up from {}",
+            total.moved, total.at_most, total.pointer
+        )
+    });
+    let beside = "what the call that was shown brought beside its arguments";
+    let used = format!("{} of {}", grant.uses, grant.max_uses);
+    let fields = [
+        ("id", Some(&grant.id)),
+        ("state", Some(&grant.state)),
+        ("because", grant.reason.as_ref()),
+        ("agent", Some(&grant.agent)),
+        ("tenant", grant.tenant.as_ref()),
+        ("for user", grant.user.as_ref()),
+        ("tool", Some(&grant.tool)),
+        ("used", Some(&used)),
+        ("total", total.as_ref()),
+        ("until", Some(&grant.until)),
+        ("granted", Some(&grant.minted)),
+        ("by", Some(&grant.who)),
+        ("why", Some(&grant.why)),
+        ("approval", grant.approval.as_ref()),
+        ("last used", grant.last_used.as_ref()),
+    ];
+    for (name, text) in fields {
+        if let Some(text) = text {
+            let _ = writeln!(out, "{name:<15} {}", plain(text));
+        }
+    }
+    if grant.beside {
+        let _ = writeln!(out, "{:<15} {beside}", "brings");
+    }
+    out.push_str("arguments       nothing but these\n");
+    for one in &grant.constraints {
+        let _ = writeln!(out, "  {}", plain(&rule(one)));
+    }
+    out
+}
+
+/// A constraint in a line.
+fn rule(one: &Value) -> String {
+    let pointer = one["pointer"].as_str().unwrap_or_default();
+    let name = if pointer.is_empty() {
+        "all of them"
+    } else {
+        pointer
+    };
+    let said = one.as_object().into_iter().flatten();
+    let mut said = said.filter(|(key, _)| *key != "pointer");
+    match said.next() {
+        Some((key, value)) if key == "any" && value == &json!(true) => format!("{name} anything"),
+        Some((key, value)) => format!("{name} {} {value}", key.replace('_', " ")),
+        None => name.to_owned(),
+    }
+}

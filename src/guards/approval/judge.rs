@@ -1,0 +1,49 @@
+//! What those who keep standing grants ask of the rules in force.
+
+use crate::model::ids::ToolName;
+use crate::store::state::Millis;
+use crate::store::state::grant::Grant;
+use serde_json::Value;
+
+/// What a grant for calls of a tool is minted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrantRules {
+    /// Operators with one of these roles may.
+    pub roles: Vec<String>,
+    /// May an operator who has the agent's name, or its user's?
+    pub self_approval: bool,
+    /// JSON pointers to arguments that may be left open.
+    pub any: Vec<String>,
+    /// SHA-256 of the tool's definition, in hex.
+    pub schema_hash: String,
+    /// What of the policy it is bound to, in hex.
+    pub bound_to: String,
+}
+
+/// A call of which an operator asks what covers it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GrantedCall {
+    /// Who calls.
+    pub agent: String,
+    /// Of which tenant.
+    pub tenant: Option<String>,
+    /// For which user.
+    pub user: Option<String>,
+    /// What is called: `server__tool`.
+    pub tool: ToolName,
+    /// The final arguments.
+    pub arguments: Value,
+}
+
+/// The rules in force, and the tools as they are now.
+pub(crate) trait GrantJudge: Send + Sync {
+    /// What a grant for calls of `tool` like one with these arguments is minted by, or why there can be
+    /// none.
+    fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, String>;
+    /// Why `grant` covers nothing any more, whatever is left of it.
+    fn dead(&self, grant: &Grant) -> Option<&'static str>;
+    /// Why `grant` does not cover the call at `now`; none where it does.
+    fn missed(&self, grant: &Grant, call: &GrantedCall, now: Millis) -> Option<String>;
+    /// Whether there is an agent of that name and tenant.
+    fn knows(&self, agent: &str, tenant: Option<&str>) -> bool;
+}
