@@ -22,7 +22,7 @@ use axum::routing::get;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use words::{Said, say};
+use words::{Said, as_shown, say};
 
 /// Bytes of held calls that are listed at once: agents choose how long their arguments are, and
 /// nobody is to be kept from reading the others by that.
@@ -165,13 +165,15 @@ async fn take(
         )
     })?;
     if decision == ApprovalChoice::AllowAlways {
-        as_shown(&door, &known, id, shown).await?;
+        let as_shown = as_shown(&door, &known, id, shown.as_deref()).await;
+        as_shown.map_err(|why| uncounted(&why))?;
         let terms = grant.unwrap_or_default();
         let word = AlwaysWord {
             id,
             known,
             why,
             terms,
+            surface: "api",
         };
         return grant_too(&door, word).await;
     }
@@ -193,23 +195,6 @@ async fn take(
         grant: None,
     };
     Ok(json_answer(StatusCode::OK, &reply))
-}
-
-/// Whether the held call is the one that the operator was shown, and may see.
-async fn as_shown(
-    door: &OperatorsDoor,
-    known: &OperatorIdentity,
-    id: ActionId,
-    shown: Option<String>,
-) -> Result<(), Response> {
-    let found = show(&*door.switches.store, &*door.switches.void, id).await;
-    let found = found.map_err(|error| uncounted(&error.into()))?;
-    let hold = found.and_then(|hold| seen(&door.operators, hold, known));
-    let hold = hold.ok_or_else(|| uncounted(&DecisionError::Gone(id)))?;
-    if shown.is_some_and(|shown| shown != hold.shown) && hold.state == "pending" {
-        return Err(uncounted(&DecisionError::Changed));
-    }
-    Ok(())
 }
 
 /// Allows the call, and calls like it.

@@ -13,6 +13,8 @@ mod decisions;
 mod effect;
 mod form;
 mod frame;
+mod granting;
+mod grants;
 mod live;
 mod login;
 mod overview;
@@ -49,6 +51,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .merge(live::routes())
         .merge(calls::routes())
         .merge(tools::routes())
+        .merge(grants::routes())
 }
 
 /// A page, or what is wrong with its template.

@@ -105,7 +105,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 }
 
 impl OperatorsDoor {
-    fn view_of(&self, grant: &Grant) -> GrantView {
+    pub(super) fn view_of(&self, grant: &Grant) -> GrantView {
         let dead = self.switches.grants.dead(grant);
         GrantView::of(grant, self.switches.store.now(), dead)
     }
@@ -114,7 +114,10 @@ impl OperatorsDoor {
         self.operators.audits(known) || is_theirs(known, grant)
     }
 
-    async fn grants_for(&self, known: &OperatorIdentity) -> Result<Vec<Grant>, StoreError> {
+    pub(super) async fn grants_for(
+        &self,
+        known: &OperatorIdentity,
+    ) -> Result<Vec<Grant>, StoreError> {
         let mut grants = self.switches.store.grants(MAX_GRANTS_LISTED).await?;
         grants.retain(|grant| self.may_see(known, grant));
         Ok(grants)
@@ -122,7 +125,7 @@ impl OperatorsDoor {
 }
 
 /// Whether the operator has one of the roles that could decide about the tool's calls.
-fn is_theirs(known: &OperatorIdentity, grant: &Grant) -> bool {
+pub(super) fn is_theirs(known: &OperatorIdentity, grant: &Grant) -> bool {
     known.roles.iter().any(|role| grant.roles.contains(role))
 }
 

@@ -46,7 +46,7 @@ use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Welcome;
-use crate::guards::idempotency::Regime;
+use crate::guards::idempotency::{Keyed, Regime};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -299,7 +299,7 @@ impl<'p> World for Live<'p> {
         }
         let effects = &self.gate.effects;
         let confirmed = effects.confirm(&case.subject, &case.bill).await?;
-        self.found.draft = confirmed.draft();
+        self.found.draft = confirmed.draft().map(Box::new);
         Ok(ConfirmedCall {
             case,
             confirmed: Some(confirmed),
@@ -315,12 +315,10 @@ impl<'p> World for Live<'p> {
         if !case.is_paid {
             case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
         }
-        let keyed = case.keyed.as_ref().filter(|_| !case.is_paid);
-        if let Some((keyed, likeness)) = keyed.and_then(|keyed| Some((keyed, keyed.likeness()?))) {
-            let (call, now) = (keyed.call_key(), self.gate.clock.steady());
-            let past = self.found.key.past();
-            case.bill.is_alike = effects.alike.has_another(likeness, call, past, now);
-        }
+        let unpaid = case.keyed.as_ref().filter(|_| !case.is_paid);
+        let (past, now) = (self.found.key.past(), self.gate.clock.steady());
+        let is_alike = |keyed: &Keyed| effects.alike.knows_another(keyed, past, now);
+        case.bill.is_alike = unpaid.is_some_and(is_alike);
         if case.is_planned {
             return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
                 .await
@@ -411,11 +409,8 @@ impl<'p> World for Live<'p> {
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);
-        if let Some(likeness) = keyed.likeness() {
-            let (action, now) = (case.subject.call.judged.action, self.gate.clock.steady());
-            let alike = &self.gate.effects.alike;
-            alike.begun(likeness, keyed.call_key(), action, now);
-        }
+        let (action, now) = (case.subject.call.judged.action, self.gate.clock.steady());
+        self.gate.effects.alike.begun(keyed, action, now);
         let cleared = self.taken.hold(claimed, rule, keyed);
         let server = &case.subject.tool.server.settings.name;
         let place = place_at(keyed.place(), server);

@@ -224,13 +224,10 @@ impl Section for Settings {
         .unwrap_or(DEFAULT_EXECUTE_TIMEOUT);
         let hold = between("hold", hold.as_deref(), HOLD_TIMEOUT_BOUNDS, problems)
             .unwrap_or(DEFAULT_HOLD_TIMEOUT);
-        judge_named(
-            "notify",
-            notify.iter().map(|pointer| Some(&**pointer)),
-            problems,
-        );
-        let shown = show.iter().map(|one| Some(one.pointer()));
-        judge_named("show", shown, problems);
+        judge_named("notify", notify.iter().map(String::as_str), problems);
+        judge_named("show", show.iter().map(ShownArgument::pointer), problems);
+        let beside = show.iter().filter_map(ShownArgument::beside);
+        judge_named("show", beside.collect::<Vec<_>>().into_iter(), problems);
         (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
@@ -249,7 +246,7 @@ impl Section for Settings {
 /// Judges the arguments that stand under `key`.
 fn judge_named<'a>(
     key: &str,
-    pointers: impl ExactSizeIterator<Item = Option<&'a str>>,
+    pointers: impl ExactSizeIterator<Item = &'a str>,
     problems: &mut Problems,
 ) {
     problems.under(key, |problems| {
@@ -259,11 +256,11 @@ fn judge_named<'a>(
         }
         let unfit = pointers
             .enumerate()
-            .filter(|(_, pointer)| !pointer.is_some_and(is_pointer));
+            .filter(|(_, pointer)| !is_pointer(pointer));
         for (index, _) in unfit {
             let hint = "write `/` and the argument's name, such as `/amount`";
             problems.under(index.to_string(), |problems| {
-                problems.error("is no pointer to an argument", hint);
+                problems.error("not a JSON pointer to an argument", hint);
             });
         }
     });

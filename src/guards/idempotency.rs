@@ -41,12 +41,11 @@ pub(crate) use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as Ups
 
 /// How long a key is known after its call has ended (004-29).
 pub(crate) const DEFAULT_KEY_TTL: Duration = Duration::from_hours(1);
-const KEY_TTL_BOUNDS: RangeInclusive<Duration> =
-    Duration::from_mins(1)..=Duration::from_hours(24 * 30);
+const KEY_TTL_BOUNDS: RangeInclusive<Duration> = Duration::from_mins(1)..=MAX_KEY_TTL;
+const MAX_KEY_TTL: Duration = Duration::from_hours(24 * 30);
 /// How long it is remembered after that that a key was used (guarantees §3).
 const TOMBSTONE_TTL: Duration = Duration::from_hours(24 * 90);
-const KEY_WINDOW_BOUNDS: RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_hours(24 * 30);
+const KEY_WINDOW_BOUNDS: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_KEY_TTL;
 /// The latest that agents and gateways send a call again on their own (004-01).
 const RESEND_HORIZON: Duration = Duration::from_secs(90);
 const MAX_SEND_ATTEMPTS: u32 = 10;

@@ -47,7 +47,7 @@ impl NoticeKind {
         }
     }
 
-    /// Whether somebody is to do something.
+    /// Whether a person is to do something.
     pub(super) fn is_urgent(self) -> bool {
         match self {
             Self::Requested | Self::Escalated | Self::Unknown => true,

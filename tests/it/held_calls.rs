@@ -26,6 +26,7 @@ const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-who-has-the-
      { name: bot, token: token-of-an-operator-named-bot, roles: [finance] }, \
      { name: eve, token: token-of-eve-who-has-the-role, roles: [sre, finance] }, \
      { name: rita, token: token-of-rita-who-resolves, roles: [resolver] }, \
+     { name: sue, token: token-of-sue-who-switches, roles: [switch] }, \
      { name: uma, token: token-of-uma-who-reads-all, roles: [resolver, auditor] } ]";
 
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  \
@@ -409,6 +410,10 @@ async fn a_person_is_shown_what_will_run() {
     let version = regex::Regex::new("policy( +)[0-9a-f]{12}").unwrap();
     let shown = time
         .replace_all(&shown, "2026-11-21T10:00:00Z")
+        .replace(
+            &stage.gate.setup.directory().display().to_string(),
+            "DIRECTORY",
+        )
         .replace(&id, "01M0000000000000000000000");
     let shown = version
         .replace_all(&hash.replace_all(&shown, "…"), "policy${1}0123456789ab")

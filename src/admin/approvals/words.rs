@@ -27,16 +27,8 @@ pub(in crate::admin) async fn say(
     id: ActionId,
     said: Said,
 ) -> Result<DecisionOutcome, DecisionError> {
+    as_shown(door, known, id, said.shown.as_deref()).await?;
     let (store, void) = (&*door.switches.store, &*door.switches.void);
-    let hold = show(store, void, id).await?;
-    // Who may not see it is not told that it is there.
-    let hold = hold
-        .and_then(|hold| seen(&door.operators, hold, known))
-        .ok_or(DecisionError::Gone(id))?;
-    let is_as_shown = said.shown.as_ref().is_none_or(|shown| *shown == hold.shown);
-    if !is_as_shown && hold.state == "pending" {
-        return Err(DecisionError::Changed);
-    }
     let Said {
         allow,
         why,
@@ -57,4 +49,22 @@ pub(in crate::admin) async fn say(
         door.switches.metrics.decided(word, waited);
     }
     Ok(came)
+}
+
+/// Whether the held call is the one that the operator was shown, where they say which, and may see.
+pub(in crate::admin) async fn as_shown(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    id: ActionId,
+    shown: Option<&str>,
+) -> Result<(), DecisionError> {
+    let hold = show(&*door.switches.store, &*door.switches.void, id).await?;
+    // Who may not see it is not told that it is there.
+    let hold = hold
+        .and_then(|hold| seen(&door.operators, hold, known))
+        .ok_or(DecisionError::Gone(id))?;
+    if shown.is_some_and(|shown| shown != hold.shown) && hold.state == "pending" {
+        return Err(DecisionError::Changed);
+    }
+    Ok(())
 }

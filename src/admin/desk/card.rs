@@ -31,6 +31,8 @@ pub(super) struct ApprovalCard {
     pub is_open: bool,
     /// Whether who asks may decide.
     pub may_decide: bool,
+    /// Whether calls like it can be allowed, too.
+    pub can_grant: bool,
 }
 
 /// An argument, or what travels with it.
@@ -86,8 +88,19 @@ impl ApprovalCard {
                 .collect(),
             is_open,
             may_decide,
+            can_grant: false,
             hold,
         }
+    }
+
+    /// The arguments that are numbers, which may be allowed up to a bound: name and value.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (String, String)> {
+        let members = self.hold.arguments.as_ref().and_then(Value::as_object);
+        let numbers = members
+            .into_iter()
+            .flatten()
+            .filter(|(_, value)| value.is_number());
+        numbers.map(|(name, value)| (name.clone(), value.to_string()))
     }
 
     /// Whether `known` has allowed it already.

@@ -4,6 +4,7 @@
 use super::card::ApprovalCard;
 use super::form::{FormFields, SignedForm};
 use super::frame::{PageFrame, PageNote};
+use super::granting;
 use super::page;
 use super::past::PastCall;
 use super::sign_in::SignIn;
@@ -11,6 +12,7 @@ use super::visible::VisibleText;
 use crate::admin::OperatorsDoor;
 use crate::admin::approvals::words::{Said, say};
 use crate::admin::approvals::{seen, status_of};
+use crate::admin::grants::minting::can_be_granted;
 use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, OpenHold, extend, past_holds, show};
 use askama::Template;
@@ -94,6 +96,7 @@ async fn counted(
             let until = extend(store, id, who, roles).await.map_err(refused)?;
             Ok(format!("It can be decided until {until} now."))
         }
+        "always" => granting::granted(door, known, id, fields).await,
         word @ ("allow" | "deny") => {
             let allow = word == "allow";
             let why = fields.why();
@@ -174,7 +177,10 @@ async fn card(
     let past = like.take(MAX_LIKE_CALLS).map(PastCall::of).collect();
     let shown = CardPage {
         facts: facts(&hold),
-        card: ApprovalCard::of(hold, known, &door.operators),
+        card: ApprovalCard {
+            can_grant: can_be_granted(door, &hold),
+            ..ApprovalCard::of(hold, known, &door.operators)
+        },
         frame,
         past,
         is_confirming,

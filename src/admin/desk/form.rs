@@ -40,6 +40,15 @@ impl FormFields {
         named.map(|(_, value)| value.as_str())
     }
 
+    /// Fields whose names begin with `prefix`: the rest of the name, and what they say.
+    pub(super) fn behind<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let named = self.0.iter();
+        named.filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, value.as_str())))
+    }
+
     /// A reason as it is kept: on one line.
     pub(super) fn why(&self) -> String {
         let words: Vec<_> = self.first("why").split_whitespace().collect();

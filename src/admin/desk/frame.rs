@@ -4,9 +4,10 @@
 use super::sign_in::SignIn;
 
 /// The pages in their bar: name, path and word.
-pub(in crate::admin) const PAGES: [(&str, &str, &str); 4] = [
+pub(in crate::admin) const PAGES: [(&str, &str, &str); 5] = [
     ("approvals", "/approvals", "Waiting"),
     ("history", "/approvals/history", "Decided"),
+    ("grants", "/grants", "Grants"),
     ("calls", "/calls", "Unknown"),
     ("tools", "/tools", "Tools"),
 ];

@@ -13,7 +13,7 @@ pub(in crate::admin) fn is_page(path: &str) -> bool {
         .and_then(|rest| rest.split('/').next());
     matches!(
         first,
-        Some("" | "login" | "logout" | "approvals" | "calls" | "tools" | "assets")
+        Some("" | "login" | "logout" | "approvals" | "calls" | "tools" | "grants" | "assets")
     )
 }
 

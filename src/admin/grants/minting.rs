@@ -10,6 +10,7 @@ use crate::mcp::json::fold::is_same_name;
 use crate::model::amount::Amount;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::times::millis;
+use crate::store::approvals::OpenHold;
 use crate::store::grants::view::GrantView;
 use crate::store::grants::{GrantError, MintedGrant, ShownCall, grant_reason, mint};
 use crate::store::state::command::Decide;
@@ -148,6 +149,8 @@ pub(in crate::admin) struct AlwaysWord {
     pub(in crate::admin) known: OperatorIdentity,
     pub(in crate::admin) why: String,
     pub(in crate::admin) terms: GrantTerms,
+    /// Where it was said: `page` or `api`.
+    pub(in crate::admin) surface: &'static str,
 }
 
 /// Allows the held call, and grants calls like it.
@@ -156,7 +159,7 @@ pub(in crate::admin) async fn always(
     word: AlwaysWord,
 ) -> Result<MintedGrant, GrantError> {
     let why = grant_reason(&word.why)?;
-    let (id, known) = (word.id, word.known.clone());
+    let (id, known, surface) = (word.id, word.known.clone(), word.surface);
     let store = &*door.switches.store;
     let found = store.find_hold(id).await?.ok_or(GrantError::NoCall(id))?;
     let (key, hold) = found;
@@ -183,10 +186,20 @@ pub(in crate::admin) async fn always(
         roles: known.roles,
         allow: true,
         why,
-        surface: Some("api".to_owned()),
+        surface: Some(surface.to_owned()),
     };
     let asked = hold.asked;
     mint(store, grant, lasts, Some(ShownCall { allow, asked })).await
+}
+
+/// Whether there can be a grant for calls like this one.
+pub(in crate::admin) fn can_be_granted(door: &OperatorsDoor, hold: &OpenHold) -> bool {
+    let asks = !hold.irreversible && hold.over.is_none() && hold.answers.is_none();
+    let rules = |arguments| {
+        let tool = ToolName::new(&hold.tool);
+        door.switches.grants.rules(&tool, arguments).is_ok()
+    };
+    asks && hold.arguments.as_ref().is_some_and(rules)
 }
 
 fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Granting, GrantError> {

@@ -1,7 +1,7 @@
 //! The last calls that were begun, by what makes others much like them: of such another one a person
 //! is asked (004-09). It is kept in memory: of calls before a restart nobody is asked.
 
-use crate::guards::idempotency::Likeness;
+use crate::guards::idempotency::{Keyed, Likeness};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use parking_lot::Mutex;
@@ -25,9 +25,21 @@ struct BegunAlike {
 }
 
 impl AlikeCalls {
+    /// Whether another call than the one of `keyed`, which is as much like others as its contract says, was
+    /// begun lately.
+    pub(in crate::gate) fn knows_another(
+        &self,
+        keyed: &Keyed,
+        past: Option<ActionId>,
+        now: Duration,
+    ) -> bool {
+        let likeness = keyed.likeness();
+        likeness.is_some_and(|likeness| self.has_another(likeness, keyed.call_key(), past, now))
+    }
+
     /// Whether another call than `call`, which is as much like others, was begun lately. `past`: the
     /// ended call of the same key that it is not.
-    pub(in crate::gate) fn has_another(
+    fn has_another(
         &self,
         likeness: Likeness,
         call: Digest,
@@ -44,13 +56,13 @@ impl AlikeCalls {
     }
 
     /// The call is begun at `now`.
-    pub(in crate::gate) fn begun(
-        &self,
-        likeness: Likeness,
-        call: Digest,
-        action: ActionId,
-        now: Duration,
-    ) {
+    pub(in crate::gate) fn begun(&self, keyed: &Keyed, action: ActionId, now: Duration) {
+        if let Some(likeness) = keyed.likeness() {
+            self.note(likeness, keyed.call_key(), action, now);
+        }
+    }
+
+    fn note(&self, likeness: Likeness, call: Digest, action: ActionId, now: Duration) {
         let Likeness { key, .. } = likeness;
         let mut known = self.0.lock();
         if known.len() >= MAX_LIKENESSES && !known.contains_key(&key) {
@@ -91,7 +103,7 @@ mod tests {
     fn another_call_counts_for_its_time() {
         let (calls, one, other) = (AlikeCalls::default(), Digest::of(b"1"), Digest::of(b"2"));
         let (action, start) = (ActionId::generate(), Duration::from_secs(1000));
-        calls.begun(alike("a"), one, action, start);
+        calls.note(alike("a"), one, action, start);
         let past = Some(action);
         let elsewhere = Some(ActionId::generate());
         for (likeness, call, past, after, expected) in [
@@ -117,7 +129,7 @@ mod tests {
         let name = |number: usize| format!("likeness {number}");
         for number in 0..=MAX_LIKENESSES {
             let now = Duration::from_millis(number as u64);
-            calls.begun(alike(&name(number)), own, ActionId::generate(), now);
+            calls.note(alike(&name(number)), own, ActionId::generate(), now);
         }
         let now = Duration::from_secs(5);
         let other = Digest::of(b"other");
@@ -127,7 +139,7 @@ mod tests {
             [false, true, true]
         );
         for _ in 0..9 {
-            calls.begun(alike("one"), own, ActionId::generate(), now);
+            calls.note(alike("one"), own, ActionId::generate(), now);
         }
         assert_eq!(calls.0.lock()[&alike("one").key].len(), MAX_CALLS_ALIKE);
     }

@@ -155,7 +155,7 @@ impl FoundFields {
         let grant = approval.as_ref().and_then(|approval| approval.grant);
         let cost = found.cost();
         Self {
-            confirms: draft.map(|draft| draft.to_string()),
+            confirms: draft.as_ref().map(ToString::to_string),
             grant: grant.map(|grant| grant.to_string()),
             approved_by: approved_by.unwrap_or_default(),
             state_before: before.map(|state| state.word().to_owned()),

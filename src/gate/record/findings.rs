@@ -27,8 +27,9 @@ pub struct Findings {
     pub warning: Option<&'static str>,
     /// Step 8.
     pub key: KeyFound,
-    /// Step 8: the call that made the draft which this one confirms.
-    pub draft: Option<ActionId>,
+    /// Step 8: the call that made the draft which this one confirms; few do, and each call in flight keeps
+    /// room for what stands here.
+    pub draft: Option<Box<ActionId>>,
     /// Step 9: what is left of the task's budget, as agents read it.
     pub remaining: Option<Value>,
     /// Step 10.

@@ -5,13 +5,11 @@
 use crate::gate::Gate;
 use crate::gate::call::TaskTerms;
 use crate::gate::case::{KeyedCall, Subject};
-use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::effects::Effects;
 use crate::gate::effects::bill::Bill;
 use crate::gate::effects::client_limits::ClientProgram;
 use crate::gate::effects::unavailable;
 use crate::gate::held_tasks::{KeptRequest, TASK_OVER};
-use crate::gate::record;
 use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, full};
@@ -28,10 +26,13 @@ use crate::store::operator::time;
 use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::hold::{Hold, HoldPhase, HoldQuestion, HoldStatus, hold_status};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys};
+use question::question;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+
+mod question;
 
 /// What operators read of a call that is held because another one is much like it.
 const ALIKE_WORD: &str = "near_duplicate";
@@ -221,42 +222,6 @@ impl ApprovalAsking<'_> {
         }
     }
 
-    /// Why a person is asked, and where that is written.
-    fn because(&self) -> String {
-        let Subject { tool, rules, .. } = self.subject;
-        let why = match self.over {
-            Some(ALIKE_WORD) => "another call was much like it".to_owned(),
-            Some(limit) => format!("it goes over the limit {limit}"),
-            None if rules.undo.is_irreversible() => "it cannot be undone".to_owned(),
-            None => "its contract asks for each call".to_owned(),
-        };
-        let named = self.policy.allowlist.contract_name_of(&tool.name);
-        match named {
-            Some(name) if !rules.place.is_empty() => {
-                format!("{why} (contract {name}, {})", rules.place)
-            }
-            _ => why,
-        }
-    }
-
-    /// What is left of its task's budget, and its user's, in words.
-    async fn left(&self) -> Result<Option<String>, Refusal> {
-        let Bill {
-            asked,
-            is_only_counted,
-            ..
-        } = self.bill;
-        if !asked.is_limited() {
-            return Ok(None);
-        }
-        let known = self
-            .effects
-            .known(self.bill.payers(), *is_only_counted)
-            .await?;
-        let left = asked.left(known.budget(), self.effects.store.now());
-        Ok(left.words())
-    }
-
     async fn asked(&self, ask: HoldRequest) -> Result<Result<(), CommandRefusal>, Refusal> {
         let store = &self.effects.store;
         let asked = store.run(StoreCommand::Hold(Box::new(ask)), None).await;
@@ -419,46 +384,6 @@ impl Gate {
 
 fn allowed_by(hold: &Hold) -> Vec<String> {
     hold.allowed_by().map(str::to_owned).collect()
-}
-
-/// What a person is shown: all of it is what will run.
-fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
-    let Subject { call, tool, rules } = subject;
-    let judged = &call.judged;
-    HoldQuestion {
-        agent: call.origin.caller.agent.to_string(),
-        tenant: call.origin.caller.tenant.as_ref().map(ToString::to_string),
-        user: call.origin.caller.user.as_ref().map(ToString::to_string),
-        caller_roles: call.origin.caller.roles.clone(),
-        tool: tool.name.clone(),
-        arguments: judged.arguments.clone(),
-        answers: call.answers(),
-        beside: call.beside(),
-        notify: Vec::new(),
-        actions: rules.actions.clone(),
-        irreversible: rules.undo.is_irreversible(),
-        undo: rules.undo.words(),
-        purpose: rules.purpose.clone(),
-        not_for: rules.not_for.clone(),
-        writes: rules.writes.clone(),
-        session: record::session(judged),
-        task: record::said(judged.said.task.as_ref()),
-        policy: policy.written.clone(),
-        bound_to: Some(policy.bound_to(&tool.name).to_string()),
-        over: None,
-        original: judged.rewritten.as_ref().map(|was| was.original.clone()),
-        changed_by: judged
-            .rewritten
-            .as_ref()
-            .map(|was| was.by.clone())
-            .unwrap_or_default(),
-        show: Vec::new(),
-        because: None,
-        left: None,
-        schema_hash: tool.hash.clone(),
-        own_definition: is_own(&call.origin.links, tool),
-        request: None,
-    }
 }
 
 /// The call of a task uses the hold of that, and no other: it asks nobody anew.

@@ -118,11 +118,11 @@ impl GrantTerms {
         apart(&constraints)?;
         if let Some(shown) = shown {
             fill(&mut constraints, shown, String::new());
+            if constraints.len() > MAX_GRANT_CONSTRAINTS {
+                return Err(too_many());
+            }
             fit(&constraints, shown)
                 .map_err(|miss| format!("the call that was shown is not covered: {miss}"))?;
-        }
-        if constraints.len() > MAX_GRANT_CONSTRAINTS {
-            return Err(too_many());
         }
         let bytes = serde_json::to_vec(&constraints).map_or(usize::MAX, |text| text.len());
         if bytes > MAX_GRANT_BYTES {

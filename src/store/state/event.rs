@@ -18,7 +18,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use bytes::Bytes;
-pub use people::{CallHeld, GrantMinted, HoldDecided, HoldExtended};
+pub(crate) use people::{CallHeld, GrantMinted, HoldDecided, HoldExtended};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

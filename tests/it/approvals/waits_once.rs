@@ -26,7 +26,8 @@ async fn a_request_waits_at_the_door() {
     let open = waits(1).await;
     assert_eq!(open["decision"], Value::Null, "{open}");
     assert!(began.elapsed() >= Duration::from_millis(900), "{open}");
-    let allows = says(&gate, "ann", &["allow", &ids[0], "--why", "it is due"]);
+    let word = ["allow", &ids[0], "--why", "it is due"];
+    let allows = says(&gate, "ann", &word);
     let (told, allowed) = tokio::join!(waits(25), allows);
     assert_eq!(allowed.0, 0, "{}", allowed.1);
     assert_eq!(told["decision"], "allow-once", "{told}");

@@ -3,6 +3,7 @@
 use super::{ANN, HoldingGate, call, decision, held, policy};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
+use crate::harness::gate::run;
 use crate::harness::scripted_server::{Offers, tool};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -153,6 +154,74 @@ async fn a_tool_that_has_changed_voids_a_hold() {
         assert!(status == 1 && said.contains("it is void"), "{said}");
     }
     assert_eq!(stage.scripted.executions(), 0);
+}
+
+/// guarantees §7, 003-91: a budget that was lowered while a person was asked counts for what waits, too: it
+/// is not run on the word of before, and has its place once it is sent again.
+#[tokio::test]
+async fn a_limit_that_was_lowered_counts_for_what_waits() {
+    let stage = HoldingGate::new().await;
+    let bot = stage.bot();
+    let waits = call(&bot, "slow", json!({ "n": 1 }), "k");
+    let lowered = async {
+        let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+        let limit = "budgets: { agent: { bot: { max_tool_calls: 1 } } }\n";
+        reloads(&stage, |text: &str| format!("{text}{limit}")).await;
+        id
+    };
+    let (told, id) = tokio::join!(waits, lowered);
+    assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
+    let words = told["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        words.contains("the limits that count for the call"),
+        "{words}"
+    );
+    assert_eq!(
+        shown(&stage, &id).await["state"],
+        "pending",
+        "its contract is the same"
+    );
+    stage.allows(&id).await;
+    let ran = call(&bot, "slow", json!({ "n": 1 }), "k").await;
+    assert_eq!(code(&ran), None, "{ran}");
+    let more = held(&call(&bot, "pay", json!({ "n": 2 }), "k2").await);
+    stage.allows(&more).await;
+    let refused = call(&bot, "pay", json!({ "n": 2 }), "k2").await;
+    assert_eq!(
+        code(&refused).as_deref(),
+        Some("budget_exceeded"),
+        "{refused}"
+    );
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// guarantees §7: what an operator has taken away is shown so, and nobody allows it meanwhile.
+#[tokio::test]
+async fn what_was_taken_away_is_not_allowed() {
+    let stage = HoldingGate::new().await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let config = ["--config", "toolgate.yaml", "--as", "sue"];
+    let door = stage.gate.operators.to_string();
+    let away = [
+        "disable",
+        "bank__pay",
+        "--why",
+        "it pays twice",
+        "--admin",
+        &door,
+    ];
+    let (status, said, more) = run(&stage.gate.setup, &[&away[..], &config].concat()).await;
+    assert_eq!(status, 0, "{said}{more}");
+    let void = shown(&stage, &id).await;
+    assert_eq!(
+        (&void["state"], &void["void"]),
+        (
+            &json!("void"),
+            &json!("an operator has taken the tool away")
+        )
+    );
+    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+    assert!(status == 1 && said.contains("it is void"), "{said}");
 }
 
 /// Waits until the agent's own session lists the tool with these words.

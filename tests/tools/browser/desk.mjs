@@ -89,7 +89,7 @@ await scenario("a person signs in, looks at a call, and allows it with keys", as
   await page.keyboard.press("o");
   await page.waitForSelector(".card");
   const card = await page.innerText(".card");
-  for (const words of ["pay", "bank", "Pays an invoice of the tenant.", "12500", "ACME", "invoice 7", "bot", "t_1", "moves money"]) {
+  for (const words of ["pay", "bank", "Pays an invoice of the tenant.", "12500", "ACME", "invoice 7", "bot", "t_1", "moves money", "125.00 EUR", "its contract asks for each call (contract bank__pay, ", "policy.yaml:2"]) {
     assert.ok(card.includes(words), words);
   }
   assert.equal(await page.evaluate(() => document.activeElement.id), "why", "the reason has the focus, never Allow");
@@ -187,8 +187,45 @@ await scenario("like calls are decided together, and nothing else", async (desk)
   await other.told;
 });
 
+await scenario("a grant is minted on the page, covers the next call, and is taken back", async (desk) => {
+  const page = await desk("ann");
+  const deny = async ({ id, told }) => {
+    await page.goto(`${gate.door}/approvals/${id}`);
+    await page.fill("#why", "not this one");
+    await page.click(".decide .deny button.no");
+    assert.match(await told, /approval_denied/);
+  };
+  const { id, told } = await asked("note", { text: "hi", n: 5 });
+  await page.goto(`${gate.door}/approvals/${id}`);
+  await page.click("details.like summary");
+  await page.fill("[name='at_most:n']", "10");
+  await page.fill("#uses", "3");
+  await page.fill("#grant-why", "small notes of this kind");
+  await page.press("#grant-why", "Enter");
+  assert.equal(await state(id), "pending", "Enter never allows");
+  await page.click("details.like summary");
+  await page.fill("[name='at_most:n']", "10");
+  await page.fill("#uses", "3");
+  await page.fill("#grant-why", "small notes of this kind");
+  await page.click("details.like .yes");
+  assert.match(await page.innerText(".note.good"), /up to 3 calls like it/);
+  assert.match(await told, /did note/);
+  assert.match(await gate.call("note", { text: "hi", n: 7 }), /did note/, "nobody is asked");
+  await deny(await asked("note", { text: "hi", n: 11 }));
+  await deny(await asked("note", { text: "something else", n: 7 }));
+  await page.goto(`${gate.door}/grants`);
+  assert.match(await page.innerText(".call"), /1 of 3 used/);
+  await picture(page, "grants");
+  await page.fill("input[placeholder=why]", "enough");
+  await page.click("button.no");
+  assert.match(await page.innerText(".note.good"), /taken back/);
+  await deny(await asked("note", { text: "hi", n: 8 }));
+  assert.equal(count("note"), 2);
+});
+
 await scenario("what changed between look and word counts for nothing", async (desk) => {
   const page = await desk("ann");
+  const before = count("note");
   const { id, told } = await asked("note", { text: "hello" });
   // Without a script: the page stays as it was shown.
   const plain = await desk("ann", { javaScriptEnabled: false });
@@ -201,7 +238,7 @@ await scenario("what changed between look and word counts for nothing", async (d
   const [answer] = await Promise.all([plain.waitForNavigation(), plain.click(".yes")]);
   assert.equal(answer.status(), 409);
   assert.match(await plain.innerText("main"), /Nothing was done/);
-  assert.equal(count("note"), 0);
+  assert.equal(count("note"), before, "nothing ran");
 });
 
 await scenario("nothing of a call is markup, and nothing hides", async (desk) => {
@@ -321,7 +358,7 @@ await scenario("names, focus and contrast: what a screen reader and a keyboard n
   const { id, told } = await asked("pay", { amount: 7, to: "C" });
   for (const colorScheme of ["light", "dark"]) {
     const page = await desk("ann", { colorScheme, viewport: PHONE });
-    for (const path of ["/approvals", `/approvals/${id}`, "/approvals/history", "/calls", "/tools"]) {
+    for (const path of ["/approvals", `/approvals/${id}`, "/approvals/history", "/grants", "/calls", "/tools"]) {
       await page.goto(`${gate.door}${path}`);
       assert.deepEqual(await page.evaluate(unnamed), [], `${path}: elements without a name`);
       assert.deepEqual(await page.evaluate(pale), [], `${path}, ${colorScheme}: text that is hard to see`);

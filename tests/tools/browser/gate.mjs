@@ -19,9 +19,9 @@ const undone = "side_effect: { writes: ledger, rollback: { manual: book it back 
 
 export function policy({ twice = "note" } = {}) {
   return `contracts:
-${contract("pay", "write, pay", { purpose: "Pays an invoice of the tenant.", effect: undone, approval: "{ ask: always, execute_by: 5m }" })}\
+${contract("pay", "write, pay", { purpose: "Pays an invoice of the tenant.", effect: undone, approval: "{ ask: always, execute_by: 5m, show: [{ pointer: /amount, unit: cents, currency: EUR }, /to] }" })}\
 ${contract("wipe", "delete", { purpose: "Empties a table for good.", effect: "side_effect: { writes: tables }, irreversible: true", approval: "{ required: 2, execute_by: 5m }" })}\
-${contract("note", "write", { purpose: twice, effect: undone, approval: "{ ask: always, execute_by: 5m }" })}\
+${contract("note", "write", { purpose: twice, effect: undone, approval: "{ ask: on-miss, execute_by: 5m }" })}\
 ${contract("soon", "write", { purpose: "Is over soon.", effect: undone, approval: "{ ask: always, approve_by: 2s, hold: 0s }" })}\
 ${contract("lose", "write", { purpose: "Loses its answer.", effect: undone, approval: "{ ask: never }" })}`;
 }

@@ -128,7 +128,7 @@
   const allow = () => {
     const row = at();
     if (row) { location.assign(`${$(".open", row).getAttribute("href")}?confirm=1`); return; }
-    const bar = $("details.allow"); if (!bar) return;
+    const bar = $("details.allow:not(.like)"); if (!bar) return;
     if (bar.open && bar.dataset.armed) { $(".yes", bar).click(); return; }
     arm(bar);
   };

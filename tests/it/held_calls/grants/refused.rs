@@ -20,7 +20,7 @@ async fn what_cannot_be_granted_says_so() {
     assert!(status == 1 && said.contains("irreversible"), "{said}");
 
     let paid = held(&call(&stage.bot(), "pay", json!({}), "k2").await);
-    for (who, why) in [("bob", "one of these roles"), ("bot", "not for itself")] {
+    for (who, why) in [("bob", "expired or not found"), ("bot", "not for itself")] {
         let (status, said) = says(&stage, who, always(&paid)).await;
         assert!(status == 1 && said.contains(why), "{said}");
     }
