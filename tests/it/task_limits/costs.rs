@@ -8,44 +8,76 @@ use super::*;
 async fn a_late_answer_says_what_its_call_cost() {
     let budget = "budget: { cost: 8, cost_from: /cost, timeout_ms: 300 }";
     let contracts = CONTRACTS.replace("secrets: []", &format!("secrets: [], {budget}"));
-    for (tool, read, mode) in [
-        ("bank__note", "outcome_unknown", "enforce"),
-        ("bank__look", "upstream_failed", "enforce"),
-        ("bank__note", "outcome_unknown", "observe"),
-        ("bank__look", "upstream_failed", "observe"),
+    // Observe mode counts where something is limited.
+    let (limited, unlimited) = ("budgets: { global: { max_cost: 10 } }\n", "");
+    for (tool, read, mode, limits) in [
+        ("bank__note", "outcome_unknown", "enforce", limited),
+        ("bank__note", "outcome_unknown", "enforce", unlimited),
+        ("bank__look", "upstream_failed", "enforce", limited),
+        ("bank__look", "upstream_failed", "enforce", unlimited),
+        ("bank__note", "outcome_unknown", "observe", limited),
+        ("bank__look", "upstream_failed", "observe", limited),
     ] {
-        for limits in ["budgets: { global: { max_cost: 10 } }\n", ""] {
-            let bank = Bank::in_mode(mode, &contracts, limits).await;
-            let (answers, answer) = tokio::sync::oneshot::channel();
-            let answer = std::sync::Mutex::new(Some(answer));
-            bank.server.answers(move |seen| match seen.method() {
-                "tools/call" => Reply::Later(answer.lock().unwrap().take().unwrap()),
-                _ => Reply::Result(json!({})),
-            });
-            let given_up = bank.agent().call(tool, json!({ "n": 1 })).await;
-            assert_eq!(code(&given_up).as_deref(), Some(read), "{given_up}");
-            // What is only observed is counted a moment after its answer.
-            until("the call is counted", || async {
-                let (_, listed) = bank.says(&["tasks", "list", "--json"]).await;
-                (listed.lines().count() == 1).then_some(())
-            })
-            .await;
-            let task = bank.task().await;
-            assert_eq!(task["cost"], 8.0, "{mode}: nobody knows yet: {task}");
-            let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
-            answers.send(Reply::Result(result)).ok().unwrap();
-            until("the late answer counts", || async {
-                (bank.task().await["cost"] == 1.0).then_some(())
-            })
-            .await;
-            let task = bank.task().await;
-            assert_eq!(
-                (&task["failures"], &task["tool_calls"]),
-                (&json!(1), &json!(1)),
-                "{mode}: {task}"
-            );
-        }
+        let bank = Bank::in_mode(mode, &contracts, limits).await;
+        let (answers, answer) = tokio::sync::oneshot::channel();
+        let answer = std::sync::Mutex::new(Some(answer));
+        bank.server.answers(move |seen| match seen.method() {
+            "tools/call" => Reply::Later(answer.lock().unwrap().take().unwrap()),
+            _ => Reply::Result(json!({})),
+        });
+        let given_up = bank.agent().call(tool, json!({ "n": 1 })).await;
+        assert_eq!(code(&given_up).as_deref(), Some(read), "{given_up}");
+        // What is only observed is counted a moment after its answer.
+        until("the call is counted", || async {
+            let (_, listed) = bank.says(&["tasks", "list", "--json"]).await;
+            (listed.lines().count() == 1).then_some(())
+        })
+        .await;
+        let task = bank.task().await;
+        assert_eq!(task["cost"], 8.0, "{mode}: nobody knows yet: {task}");
+        let result = json!({ "content": [], "structuredContent": { "cost": 1 } });
+        answers.send(Reply::Result(result)).ok().unwrap();
+        until("the late answer counts", || async {
+            (bank.task().await["cost"] == 1.0).then_some(())
+        })
+        .await;
+        let task = bank.task().await;
+        assert_eq!(
+            (&task["failures"], &task["tool_calls"]),
+            (&json!(1), &json!(1)),
+            "{mode}: {task}"
+        );
     }
+}
+
+/// guarantees §4: a write that is only observed goes on after its deadline also where nothing counts it:
+/// its server is not told to stop.
+#[tokio::test]
+async fn an_observed_write_goes_on_after_its_deadline() {
+    let budget = "permission: anyone, budget: { timeout_ms: 300 },";
+    let contracts = CONTRACTS.replace("permission: anyone,", budget);
+    let bank = Bank::in_mode("observe", &contracts, "").await;
+    let (answers, answer) = tokio::sync::oneshot::channel();
+    let answer = std::sync::Mutex::new(Some(answer));
+    bank.server.answers(move |seen| match seen.method() {
+        "tools/call" => match answer.lock().unwrap().take() {
+            Some(later) => Reply::Later(later),
+            None => Reply::Result(json!({ "content": [] })),
+        },
+        _ => Reply::Result(json!({})),
+    });
+    let given_up = bank.agent().call("bank__note", json!({ "n": 1 })).await;
+    assert_eq!(
+        code(&given_up).as_deref(),
+        Some("outcome_unknown"),
+        "{given_up}"
+    );
+    // By then the server would have heard that nobody waits for its answer.
+    for n in 0..5 {
+        let look = anew(&bank.agent(), "bank__look", json!({ "n": n })).await;
+        assert_eq!(code(&look), None, "{look}");
+    }
+    assert!(!answers.is_closed());
 }
 
 /// 003-93: reads that nobody answers are listened for to a bound; what is beyond it is charged as it was
