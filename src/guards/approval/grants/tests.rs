@@ -10,7 +10,7 @@ mod oracle;
 
 /// Calls that are compared with the oracle; in a debug build fewer, which take seconds there.
 const CALLS: u64 = if cfg!(debug_assertions) {
-    40_000
+    8_000
 } else {
     1_000_000
 };

@@ -59,7 +59,7 @@ pub(in crate::store) fn mint() -> MintGrant {
     }
 }
 
-/// A call under `key` that `mint` covers and that moves `moves`.
+/// A call under `key`, in a session of its own, that `mint` covers and that moves `moves`.
 pub(in crate::store) fn covered(mint: &MintGrant, key: &str, moves: u64) -> Intent {
     let used = GrantUse {
         key: Grant::key_of(mint.grant.id),
@@ -67,6 +67,7 @@ pub(in crate::store) fn covered(mint: &MintGrant, key: &str, moves: u64) -> Inte
     };
     Intent {
         grant: Some(used),
+        session: named(key),
         ..intent(key, 1)
     }
 }
@@ -88,7 +89,7 @@ fn begins(
     intent: &Intent,
     now: Millis,
 ) -> Result<StoreEvent, CommandRefusal> {
-    view.claim = None;
+    (view.claim, view.session) = (None, None);
     begin(view, intent, now)
 }
 

@@ -29,7 +29,8 @@ fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, String>) {
 }
 
 fn is_at_or_below(place: &str, pointer: &str) -> bool {
-    place == pointer || place.starts_with(&format!("{pointer}/"))
+    let rest = place.strip_prefix(pointer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Tenths of a number as it is written; the dice throw no finer ones.
@@ -60,8 +61,8 @@ fn is_met(one: &ArgumentConstraint, arguments: &Value, found: &BTreeMap<String, 
         let mut expected = BTreeMap::new();
         leaves(wanted, &one.pointer, &mut expected);
         // A list and an object may have the same places.
-        let kind = arguments.pointer(&one.pointer).map(shape);
-        expected == part && kind == Some(shape(wanted))
+        let kind = || arguments.pointer(&one.pointer).map(shape);
+        expected == part && kind() == Some(shape(wanted))
     };
     let text = || part.get(&one.pointer).cloned();
     match &one.is {
@@ -104,7 +105,7 @@ fn is_named(constraints: &[ArgumentConstraint], arguments: &Value, place: &str) 
     };
     let is_around = constraints
         .iter()
-        .any(|one| one.pointer.starts_with(&format!("{place}/")));
+        .any(|one| one.pointer != place && is_at_or_below(&one.pointer, place));
     let is_whole = place.is_empty() && arguments.is_object();
     is_named || holds_nothing && (is_around || is_whole)
 }
