@@ -8,10 +8,11 @@ use std::path::PathBuf;
 /// Records that are looked at in one go.
 const MAX_RECORDS_AT_ONCE: usize = 4096;
 /// How the records begin that may be told of.
-const TOLD_RECORDS: [&[u8]; 7] = [
+const TOLD_RECORDS: [&[u8]; 8] = [
     b"{\"held\"",
     b"{\"decided\"",
     b"{\"extended\"",
+    b"{\"granted\"",
     b"{\"intended\"",
     b"{\"reserved\"",
     b"{\"settled\"",

@@ -67,6 +67,7 @@ fn headline(notice: &Notice) -> &'static str {
         (NoticeKind::Requested, _) => "A call waits for a person",
         (NoticeKind::Escalated, _) => "A call still waits for a person",
         (NoticeKind::Decided, "allowed") => "A held call was allowed",
+        (NoticeKind::Decided, "withdrawn") => "A held call was cancelled by its agent",
         (NoticeKind::Decided, _) => "A held call was denied",
         (NoticeKind::Expired, "lapsed") => "An allowed call did not run in time",
         (NoticeKind::Expired, _) => "Nobody decided in time; the call did not run",

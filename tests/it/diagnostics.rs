@@ -190,11 +190,16 @@ fn config(more: &str) -> String {
 }
 
 /// Configurations, each before a good policy.
-fn configs_beyond() -> [(&'static str, String); 5] {
+fn configs_beyond() -> [(&'static str, String); 7] {
     let place = "{ server: fs, tool: a, pointer: /t# }";
     let secrets = |secrets: &str| config(&format!("secrets:\n{secrets}"));
     let secret = format!("  s#: {{ env: A, for: [ {place} ] }}");
     let hook = "  - { name: h#, on: after, tools: [fs__a], url: \"http://127.0.0.1:1/\", secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }";
+    let receivers = |each: &str| config(&format!("notify:\n  receivers:\n{each}"));
+    let receiver = "    - { name: r#, url: \"https://a.example/\" }";
+    let headers = many(17, "X-A#: b,").replace('\n', " ");
+    let headed =
+        format!("    - {{ name: r, url: \"https://a.example/\", headers: {{ {headers} }} }}\n");
     let servers = many(65, "  s#: { command: x }").replace('\n', ", ");
     let servers = format!("{servers}  fs: {{");
     let places = many(65, &format!("    {place},"));
@@ -209,15 +214,18 @@ fn configs_beyond() -> [(&'static str, String); 5] {
         ),
         ("keys", config(&keys)),
         ("hooks", config(&format!("hooks:\n{}", many(17, hook)))),
+        ("receivers", receivers(&many(17, receiver))),
+        ("receiver headers", receivers(&headed)),
     ]
 }
 
 /// Policies, each behind a good configuration.
-fn contracts_beyond() -> [(&'static str, String); 8] {
+fn contracts_beyond() -> [(&'static str, String); 10] {
     let (long, good) = (|count| "x".repeat(count), reading(""));
     let errors = many(65, "    { says: x#, means: unknown },");
     let pointers = many(65, "/a#,").replace('\n', " ");
     let (sum, pattern, with) = ("1 + ".repeat(1_100), long(513), long(257));
+    let told = many(9, "/a#,").replace('\n', " ");
     let values = many(257, "#,").replace('\n', " ");
     let line = "# a comment that makes the file as long as none may be, line by line";
     [
@@ -228,6 +236,14 @@ fn contracts_beyond() -> [(&'static str, String); 8] {
         (
             "pointers",
             reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]")),
+        ),
+        (
+            "told",
+            reading(&format!("approval: {{ ask: always, notify: [{told}] }}")),
+        ),
+        (
+            "near",
+            reading("idempotency: { near: { by: [], within: 1h } }"),
         ),
         ("not_for", reading(&format!("not_for: {}", long(201)))),
         (

@@ -149,10 +149,8 @@ async fn a_tool_that_has_changed_voids_a_hold() {
     .await;
     let why = void["void"].as_str().unwrap();
     assert!(why.contains("the tool has changed"), "{void}");
-    for word in ["allow", "deny"] {
-        let (status, said) = stage.says(ANN, &[word, &id, "--why", "due"]).await;
-        assert!(status == 1 && said.contains("it is void"), "{said}");
-    }
+    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+    assert!(status == 1 && said.contains("it is void"), "{said}");
     assert_eq!(stage.scripted.executions(), 0);
 }
 
@@ -184,8 +182,6 @@ async fn a_limit_that_was_lowered_counts_for_what_waits() {
     stage.allows(&id).await;
     let ran = call(&bot, "slow", json!({ "n": 1 }), "k").await;
     assert_eq!(code(&ran), None, "{ran}");
-    let more = held(&call(&bot, "pay", json!({ "n": 2 }), "k2").await);
-    stage.allows(&more).await;
     let refused = call(&bot, "pay", json!({ "n": 2 }), "k2").await;
     assert_eq!(
         code(&refused).as_deref(),

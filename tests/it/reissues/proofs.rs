@@ -298,11 +298,11 @@ async fn says_that_nothing_ran(keys: &str) {
     assert_eq!(ran(&server).len(), 2);
 }
 
-/// 004-07: what a server answered is given again byte for byte, as oddly as it was written, in each
-/// regime; only the words stand before it where the agent gave no key.
+/// 004-07: each member of what a server answered is given again byte for byte, as oddly as it was written, in
+/// each regime; only the words stand before it where the agent gave no key.
 #[tokio::test]
 async fn a_replay_is_the_answer_byte_for_byte() {
-    let odd = r#""structuredContent" : {"z":1.0,  "a":[ 1e2,0.10 ], "\u0061b":"\u00e9\/" },"isError":false, "x-own":{ "b":1 ,"a":2}"#;
+    let odd = r#""structuredContent":{"z":1.0,  "a":[ 1e2,0.10 ], "\u0061b":"\u00e9\/" },"isError":false,"x-own":{ "b":1 ,"a":2}"#;
     let scripted = ScriptedServer::with(vec![tool("git_add")]).await;
     scripted.answers(move |seen| {
         let id = &seen.body["id"];

@@ -19,7 +19,7 @@ async fn what_nobody_named_is_judged_as_an_agent() {
     }
     let entries = gate.entries(2).await;
     assert!(
-        entries.iter().all(|entry| entry["agent_id"] == "anonymous"),
+        entries.iter().all(|entry| entry["user_id"] == "anonymous"),
         "{entries:?}"
     );
     let known = [pay(99, "t_001"), pay(1, "t_999")].map(|arguments| arguments.to_string());

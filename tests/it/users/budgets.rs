@@ -129,7 +129,7 @@ async fn what_a_read_did_not_cost_is_its_users_again() {
     let gate = Setup::new()
         .server_with("shop", &format!("url: \"{}\"", server.url()))
         .policy(policy)
-        .callers(CALLERS)
+        .callers("  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1, users: meta, needs_user: false }\n")
         .operators(OPERATORS)
         .start()
         .await;
