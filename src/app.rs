@@ -95,6 +95,10 @@ impl App {
         Self::build(config, policy, ledger, None)
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     fn build(
         config: &Config,
         policy: &Arc<LivePolicy>,

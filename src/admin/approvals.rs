@@ -145,6 +145,10 @@ async fn one(
     }
 }
 
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 async fn take(
     Path(id): Path<String>,
     known: OperatorIdentity,
@@ -198,6 +202,10 @@ async fn take(
 }
 
 /// Allows the call, and calls like it.
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, Response> {
     let (id, who) = (word.id.to_string(), word.known.name.clone());
     let minted = always(door, word).await.map_err(|why| ungranted(&why))?;

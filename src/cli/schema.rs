@@ -27,7 +27,7 @@ pub(super) enum SchemaKind {
     Pack,
     /// Exemptions of calls that were executed although they are forbidden
     Exemptions,
-    /// What programs can ask at the operators' door: OpenAPI
+    /// What programs can ask at the operators' door: `OpenAPI`
     Operators,
 }
 

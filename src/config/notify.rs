@@ -239,7 +239,7 @@ fn headers_of(written: &BTreeMap<String, Secret>, problems: &mut Problems) -> He
                     headers.insert(name, value);
                 }
                 (None, _) => {
-                    problems.error("is no name of a header", "use letters, digits and `-`")
+                    problems.error("is no name of a header", "use letters, digits and `-`");
                 }
                 (Some(_), None) => {
                     problems.error("its value cannot stand in a header", "write it on one line");

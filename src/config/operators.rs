@@ -26,6 +26,10 @@ pub(super) struct ConfiguredAgents<'a> {
 }
 
 /// The operators' door.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 pub(super) fn admin(
     settings: AdminSettings,
     agents: ConfiguredAgents<'_>,

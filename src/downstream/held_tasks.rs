@@ -37,6 +37,10 @@ impl Door {
     }
 
     /// The answer to it.
+    #[expect(
+        clippy::large_futures,
+        reason = "polled where it is made, or boxed by who spawns it"
+    )]
     pub(super) async fn of_held_task(&self, arrived: Arrived, id: HeldTaskId) -> Message {
         let request = arrived.message.id.clone();
         let meta = arrived

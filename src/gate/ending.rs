@@ -160,6 +160,10 @@ impl<'a> EndedCall<'a> {
     }
 
     /// Ends a call that may have become a task; `made`: as its agent made it.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the call becomes a task and is gone"
+    )]
     async fn as_task(self, gate: Arc<Gate>, asked: Option<Text>, made: Box<Call>) {
         let task = gate.begin_task(&self.ending, made).await;
         let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));

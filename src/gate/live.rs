@@ -46,7 +46,7 @@ use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Welcome;
-use crate::guards::idempotency::{Keyed, Regime};
+use crate::guards::idempotency::Regime;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -315,10 +315,9 @@ impl<'p> World for Live<'p> {
         if !case.is_paid {
             case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
         }
-        let unpaid = case.keyed.as_ref().filter(|_| !case.is_paid);
+        let keyed = case.keyed.as_ref().filter(|_| !case.is_paid);
         let (past, now) = (self.found.key.past(), self.gate.clock.steady());
-        let is_alike = |keyed: &Keyed| effects.alike.knows_another(keyed, past, now);
-        case.bill.is_alike = unpaid.is_some_and(is_alike);
+        case.bill.is_alike = keyed.is_some_and(|one| effects.alike.knows_another(one, past, now));
         if case.is_planned {
             return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
                 .await

@@ -53,8 +53,6 @@ const HOLD_TIMEOUT_BOUNDS: RangeInclusive<Duration> = Duration::ZERO..=Duration:
 const APPROVALS_NEEDED_BOUNDS: RangeInclusive<u32> = 1..=5;
 /// Roles of which one is needed.
 const MAX_APPROVER_ROLES: usize = 16;
-/// Arguments that people are told of elsewhere.
-const MAX_TOLD_ARGUMENTS: usize = 8;
 
 /// When a person has to allow a call, and who may.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -165,6 +163,10 @@ impl Section for Settings {
     type Rule = Option<Rule>;
     const NAME: &'static str = "approval";
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     fn compile(self, problems: &mut Problems) -> Option<Rule> {
         let Self {
             ask,
@@ -227,7 +229,7 @@ impl Section for Settings {
         judge_named("notify", notify.iter().map(String::as_str), problems);
         judge_named("show", show.iter().map(ShownArgument::pointer), problems);
         let beside = show.iter().filter_map(ShownArgument::beside);
-        judge_named("show", beside.collect::<Vec<_>>().into_iter(), problems);
+        judge_named("show", beside, problems);
         (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
@@ -244,16 +246,8 @@ impl Section for Settings {
 }
 
 /// Judges the arguments that stand under `key`.
-fn judge_named<'a>(
-    key: &str,
-    pointers: impl ExactSizeIterator<Item = &'a str>,
-    problems: &mut Problems,
-) {
+fn judge_named<'a>(key: &str, pointers: impl Iterator<Item = &'a str>, problems: &mut Problems) {
     problems.under(key, |problems| {
-        if pointers.len() > MAX_TOLD_ARGUMENTS {
-            let hint = "the page of the approval shows all of them";
-            problems.error(format!("more than {MAX_TOLD_ARGUMENTS} arguments"), hint);
-        }
         let unfit = pointers
             .enumerate()
             .filter(|(_, pointer)| !is_pointer(pointer));

@@ -97,15 +97,27 @@ impl BudgetDemand {
 
     /// Whether one more call fits what its task has `used`, and its user's account; what is left of
     /// both before it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refusal is made seldom, and is boxed where it travels"
+    )]
     pub fn admit(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
         self.fits(used, now, |demand| &demand.limits)
     }
 
     /// The same by the limits at which no person is asked.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refusal is made seldom, and is boxed where it travels"
+    )]
     pub fn admit_firmly(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
         self.fits(used, now, |demand| &demand.firm)
     }
 
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refusal is made seldom, and is boxed where it travels"
+    )]
     fn fits(
         &self,
         used: UsedBudget<'_>,

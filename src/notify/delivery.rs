@@ -75,8 +75,8 @@ mod tests {
             );
             longest = (longest * 2).min(LONGEST_PAUSE);
         }
-        let after = Some(Duration::from_secs(600));
+        let after = Some(Duration::from_mins(10));
         let asked = EgressError::Status { status: 429, after };
-        assert_eq!(pause(0, &asked), Duration::from_secs(600));
+        assert_eq!(pause(0, &asked), Duration::from_mins(10));
     }
 }

@@ -254,6 +254,10 @@ impl OpenHold {
         }
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
         let can_run = matches!(state(hold, now), "pending" | "allowed");
         let void = can_run.then(|| void(&hold.question)).flatten();
@@ -396,6 +400,10 @@ pub(crate) async fn decided(store: &dyn Store, id: ActionId) -> Result<(), Store
 }
 
 /// Counts what an operator says of the held call `id`, durably.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 pub(crate) async fn decide(
     store: &dyn Store,
     void: &VoidJudge,

@@ -11,6 +11,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
+#[expect(clippy::match_same_arms, reason = "each address says why")]
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_special = match (a, b, c) {
@@ -27,6 +28,10 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
+#[expect(
+    clippy::many_single_char_names,
+    reason = "parts of an address, as RFCs write them"
+)]
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let inside = |high: u16, low: u16| {

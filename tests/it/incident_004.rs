@@ -152,6 +152,7 @@ async fn every_intended_order_is_placed_once() {
 /// again has gone on, as far as anybody can tell, so that by default it may be placed again. None is
 /// lost, and what is in flight or was not heard of is joined.
 #[tokio::test]
+#[expect(clippy::print_stderr, reason = "a scenario tells what it measured")]
 async fn by_default_no_order_is_lost() {
     let (keys, has_keys, _) = REGIMES[2];
     let (server, gate) = shop(keys).await;

@@ -69,6 +69,10 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new().route("/approvals/batch", get(ask).post(decide))
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds are treated alike"
+)]
 async fn ask(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri) -> Response {
     let query = FormFields::read(uri.query().unwrap_or_default().as_bytes());
     let mut cards = cards(&door, &sign_in.operator, query.all("id")).await;

@@ -157,6 +157,10 @@ fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
 }
 
 /// What the argument was as the agent sent it, if that is not `now`.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds are treated alike"
+)]
 fn before(hold: &OpenHold, name: &str, now: Option<&Value>) -> Option<VisibleText> {
     let was = hold.original.as_ref()?.get(name);
     let text = |value: &Value| match value {

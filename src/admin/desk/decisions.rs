@@ -66,6 +66,10 @@ async fn one(
     card(&door, &sign_in, &id, StatusCode::OK, None, is_confirming).await
 }
 
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 async fn said(
     Path(id): Path<String>,
     State(door): State<Arc<OperatorsDoor>>,
@@ -79,6 +83,10 @@ async fn said(
 }
 
 /// What came of the form, or why nothing did.
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 async fn counted(
     door: &OperatorsDoor,
     sign_in: &SignIn,
@@ -129,6 +137,10 @@ async fn counted(
 }
 
 /// The card of the call as it is now.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what a page is made of; to be put together"
+)]
 async fn card(
     door: &OperatorsDoor,
     sign_in: &SignIn,

@@ -104,7 +104,7 @@ impl FromRequest<Arc<OperatorsDoor>> for SignedForm {
         let kind = parts
             .headers
             .get(header::CONTENT_TYPE)
-            .map(|kind| kind.as_bytes());
+            .map(http::HeaderValue::as_bytes);
         let fields = FormFields::of_body(kind, body).await?;
         if !sign_in.owns(fields.first("form_secret")) {
             return Err(refusal(

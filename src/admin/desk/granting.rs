@@ -16,6 +16,10 @@ use axum::http::StatusCode;
 pub(super) const BOUND_FIELD_PREFIX: &str = "at_most:";
 
 /// What came of the form, or why nothing did.
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 pub(super) async fn granted(
     door: &OperatorsDoor,
     known: &OperatorIdentity,

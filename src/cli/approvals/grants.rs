@@ -67,7 +67,7 @@ struct GrantExplainArgs {
     /// The grant's id; without it, a call is explained
     #[arg(required_unless_present = "tool", conflicts_with = "tool")]
     id: Option<ActionId>,
-    /// The tool of the call, such as bank__pay
+    /// The tool of the call, such as `bank__pay`
     #[arg(long, value_name = "TOOL", requires = "agent")]
     tool: Option<String>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ struct GrantCallerArgs {
 
 #[derive(Debug, clap::Args)]
 struct GrantAddArgs {
-    /// The tool, such as bank__pay
+    /// The tool, such as `bank__pay`
     #[arg(long, value_name = "TOOL", required = true)]
     tool: String,
     #[command(flatten)]

@@ -148,6 +148,10 @@ impl Watching<'_> {
     }
 
     /// Looks at what waits, and shows it. The inner error: why the door refuses.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     async fn look(&mut self) -> anyhow::Result<Result<(), String>> {
         let told = match self.ask(DoorRequest::get("/api/approvals")).await {
             Ok(Ok(told)) => told,
@@ -236,7 +240,7 @@ impl Watching<'_> {
         match key {
             b'a' if was_sure => {
                 self.say(&chosen, "allow-once", "seen in the terminal")
-                    .await?
+                    .await?;
             }
             b'a' => self.prompt = ScreenPrompt::Sure,
             b'd' => {

@@ -47,6 +47,7 @@ fn decision(seq: u64, decided: &HoldDecided) -> HistoryStep {
 
 impl History {
     /// Takes note of an event of this call.
+    #[expect(clippy::format_push_string, reason = "said once for a call")]
     pub(super) fn note(&mut self, seq: u64, event: &StoreEvent) {
         let step = match event {
             StoreEvent::Intended(intended) => {

@@ -87,6 +87,10 @@ impl LedgerShowArgs {
         }
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     fn take(&self, record: &JournalRecord, story: &mut Story) -> Result<(), JournalError> {
         if let Some(entry) = record.text()? {
             let word = |name: &str| {

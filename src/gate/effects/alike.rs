@@ -88,7 +88,7 @@ impl AlikeCalls {
 mod tests {
     use super::*;
 
-    const WITHIN: Duration = Duration::from_secs(60);
+    const WITHIN: Duration = Duration::from_mins(1);
 
     fn alike(name: &str) -> Likeness {
         Likeness {

@@ -143,6 +143,7 @@ impl Bill {
 impl Effects {
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
     /// agents read it. Gives the limit that it would go over, where a person may let it.
+    #[expect(clippy::manual_let_else, reason = "the arms say why")]
     pub(in crate::gate) async fn afford(
         &self,
         bill: &Bill,

@@ -273,6 +273,10 @@ struct EndedRound {
 }
 
 /// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
+#[expect(
+    clippy::large_futures,
+    reason = "polled where it is made, or boxed by who spawns it"
+)]
 fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, cost: Option<u64>) {
     let EndedRound {
         key,

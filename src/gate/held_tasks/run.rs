@@ -62,6 +62,10 @@ impl Gate {
     }
 
     /// The task that the call becomes which has ended so; `call` is as its agent made it.
+    #[expect(
+        clippy::similar_names,
+        reason = "they are one thing, sent and to be sent"
+    )]
     pub(in crate::gate) async fn begin_task(
         self: &Arc<Self>,
         ending: &Result<Message, Refusal>,

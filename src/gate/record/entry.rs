@@ -111,6 +111,10 @@ struct FoundFields {
 }
 
 impl FoundFields {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     fn of(found: &Findings) -> Self {
         let Findings {
             task: _,

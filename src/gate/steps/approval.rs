@@ -83,6 +83,10 @@ struct ApprovalAsking<'a> {
 }
 
 impl ApprovalAsking<'_> {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     async fn held(
         &self,
         timer: &mut StageTimer,
@@ -216,7 +220,7 @@ impl ApprovalAsking<'_> {
             asked = self.asked(ask).await?;
         }
         match asked {
-            Ok(_) | Err(CommandRefusal::Held(_)) => Ok(()),
+            Ok(()) | Err(CommandRefusal::Held(_)) => Ok(()),
             Err(CommandRefusal::TooManyHolds(bound)) => Err(full(bound)),
             Err(_) => Err(Refusal::InternalError),
         }
@@ -258,6 +262,10 @@ impl ApprovalAsking<'_> {
 
     /// The refusal of a call that has waited long enough: where a person reads of it, and when it may
     /// come again.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all other kinds are treated alike"
+    )]
     fn told(&self, pending: Refusal, key: Digest) -> Refusal {
         let now = self.gate.clock.steady();
         let after_ms = self.effects.repeats.slowed(key, now).after_ms;

@@ -134,6 +134,10 @@ impl Late {
     }
 
     /// Listens on; the call's claim is unknown until then.
+    #[expect(
+        clippy::large_futures,
+        reason = "polled where it is made, or boxed by who spawns it"
+    )]
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
             let (patience, is_parked) = (self.patience(), self.parked.is_some());

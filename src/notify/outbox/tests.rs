@@ -237,7 +237,7 @@ fn what_nobody_takes_has_bounds() {
     take(&mut outbox, &held(1, MIDNIGHT), &receivers, MIDNIGHT);
     let (notice, tries) = outbox.next_for("dead", MIDNIGHT).unwrap();
     assert_eq!(tries, 0);
-    let pause = Duration::from_secs(3_600);
+    let pause = Duration::from_hours(1);
     let failed = |outbox: &mut Outbox, now| outbox.failed(&notice.id, "dead", now, pause);
     assert_eq!(failed(&mut outbox, MIDNIGHT), NoticeOutcome::Failed);
     assert_eq!(

@@ -4,6 +4,7 @@
 use super::{Notice, Rendered, headline, json, lines};
 use serde_json::json;
 
+#[expect(clippy::format_push_string, reason = "said once for a call")]
 pub(super) fn render(notice: &Notice, link: Option<&str>) -> Rendered {
     let mut text = format!("*{}*", headline(notice));
     for (label, value) in lines(notice) {

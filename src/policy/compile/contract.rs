@@ -83,6 +83,10 @@ pub(super) fn compile(
 }
 
 /// A section that is added to the format and not here does not build.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 fn section_by_section(
     contract: Contract,
     around: ContractEnvironment<'_>,

@@ -19,6 +19,10 @@ use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 const NO_RATE: (Option<Rate>, u64) = (None, 0);
 
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     match event {
         StoreEvent::Intended(intended) => apply_intended(intended, view),

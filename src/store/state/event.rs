@@ -366,6 +366,10 @@ impl Intended {
 
 impl StoreEvent {
     /// What it is about.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after the other; to be cut into its parts"
+    )]
     pub fn place(&self) -> StoreKeys {
         match self {
             Self::Intended(intended) => StoreKeys {

@@ -23,6 +23,7 @@ fn busy() -> Metrics {
         ONE_MS,
     );
     metrics.sent();
+    metrics.noticed("ops", "delivered");
     metrics.stage("identity", ONE_MS);
     metrics.upstream(&server, ONE_MS);
     metrics.upstream_up(&server, true);

@@ -47,6 +47,10 @@ fn field(page: &str, name: &str) -> String {
 /// 001-42, threat-model §3B, §3E: each answer forbids what is not the door's own; a cookie opens pages and
 /// nothing else, a token opens the API and no page; a decision is bound to the card that was shown.
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 async fn pages_are_for_who_has_signed_in() {
     let setup = setup();
     setup.write();

@@ -77,6 +77,10 @@ fn is_asked(code: Option<&str>) -> bool {
 /// 001-38, 001-54: a word on one call that counts for calls like it; each use names the grant, and what is not
 /// like it is asked for as before.
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other; to be cut into its parts"
+)]
 async fn calls_like_one_run_without_being_asked_about() {
     let stage = HoldingGate::granting().await;
     let shown = json!({ "n": 1, "to": "DE89", "note": "a" });

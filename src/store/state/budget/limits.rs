@@ -45,6 +45,10 @@ pub struct Price {
 
 impl BudgetLimits {
     /// Whether one more call at `price` fits; what is left before it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refusal is made seldom, and is boxed where it travels"
+    )]
     pub fn admit(
         &self,
         task: Option<&TaskUsage>,

@@ -61,6 +61,7 @@ fn lapsed() -> HoldStatus {
 
 /// 001-58: every deadline: a moment before it, and at it (`now == deadline` is expired).
 #[test]
+#[expect(clippy::large_stack_arrays, reason = "a test has the room")]
 fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     let ask = ask("key");
     let used = |mut view: StoreView| {

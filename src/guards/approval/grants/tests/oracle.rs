@@ -6,6 +6,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// What stands at which place: scalars, and containers that hold nothing.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds are treated alike"
+)]
 fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(map) => map
@@ -82,6 +86,10 @@ fn is_met(one: &ArgumentConstraint, arguments: &Value, found: &BTreeMap<String, 
 }
 
 /// Where lists and objects stand in a value.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds are treated alike"
+)]
 fn shape(value: &Value) -> String {
     match value {
         Value::Array(list) => format!("[{}]", list.iter().map(shape).collect::<String>()),
