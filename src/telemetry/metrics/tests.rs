@@ -87,6 +87,7 @@ fn names_are_the_promised_ones() {
         names(&text),
         [
             "toolgate_after_hooks_total",
+            "toolgate_approval_oldest_wait_seconds",
             "toolgate_approval_seconds",
             "toolgate_approvals_pending",
             "toolgate_before_hooks_total",
@@ -108,6 +109,7 @@ fn names_are_the_promised_ones() {
             "toolgate_long_meta_total",
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
+            "toolgate_notifications_total",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",
             "toolgate_refused_messages_total",
@@ -126,6 +128,7 @@ fn names_are_the_promised_ones() {
             "toolgate_unknown_outcomes",
             "toolgate_upstream_seconds",
             "toolgate_upstream_up",
+            "toolgate_user_calls_total",
             "toolgate_would_join_total",
         ]
     );
