@@ -20,6 +20,8 @@ const PHONE = { width: 360, height: 640 };
 const DESK = { width: 1440, height: 900 };
 // How soon a page shows what happened elsewhere.
 const LIVE_SECONDS = 5;
+// How long one scenario may take on a machine that does much else.
+const SCENARIO_SECONDS = 120;
 
 const pictures = process.argv[2] === "--pictures" ? process.argv[3] : null;
 const folder = mkdtempSync(join(tmpdir(), "toolgate-desk-"));
@@ -27,21 +29,39 @@ const ran = join(folder, "executions");
 const bank = await startBank(ran);
 const settings = { agents: await freePort(), admin: await freePort(), bank: bank.url };
 const gate = await new Gate(join(folder, "gate"), settings).start();
-const browser = await chromium.launch({
-  executablePath: process.env.BROWSER_BIN ?? BROWSERS.find((path) => existsSync(path)),
-  args: ["--no-sandbox", "--disable-gpu"],
-});
+
+// A browser of its own, which `kill` ends whatever it is doing: one that is asked to close may never do so.
+async function startBrowser() {
+  const server = await chromium.launchServer({
+    executablePath: process.env.BROWSER_BIN ?? BROWSERS.find((path) => existsSync(path)),
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+    timeout: 60_000,
+  });
+  return { browser: await chromium.connect(server.wsEndpoint()), kill: () => server.kill() };
+}
+
+// What a promise gives, or an error when that takes too long.
+async function within(seconds, promise) {
+  let timer;
+  const late = new Promise((_, fail) => {
+    timer = setTimeout(() => fail(new Error(`it did not end within ${seconds} s`)), seconds * 1000);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 let passed = 0;
 const failures = [];
 
 async function scenario(name, body) {
-  const contexts = [];
   const errors = [];
+  const { browser, kill } = await startBrowser();
   // A browser of one operator; without a name, of nobody.
   const desk = async (who, more = {}) => {
     const context = await browser.newContext({ viewport: DESK, ...more });
-    contexts.push(context);
     const page = await context.newPage();
     page.setDefaultTimeout(15_000);
     page.on("pageerror", (error) => errors.push(error.message));
@@ -55,7 +75,7 @@ async function scenario(name, body) {
     return page;
   };
   try {
-    await body(desk);
+    await within(SCENARIO_SECONDS, body(desk));
     assert.deepEqual(errors, [], "the page broke");
     passed += 1;
     console.log(`ok      ${name}`);
@@ -63,7 +83,7 @@ async function scenario(name, body) {
     failures.push(name);
     console.log(`FAILED  ${name}\n${error.stack}\n${gate.log.slice(-2000)}`);
   }
-  for (const context of contexts) await context.close();
+  await kill();
 }
 
 // Calls, and gives the held call once operators can see it, with what the agent is told in the end.
@@ -379,6 +399,7 @@ await scenario("names, focus and contrast: what a screen reader and a keyboard n
 });
 
 if (pictures) {
+  const { browser, kill } = await startBrowser();
   const calls = [];
   calls.push(await asked("pay", { amount: 12500, to: "ACME Ltd", note: "invoice 2026-117" }));
   calls.push(await asked("wipe", { table: "drafts" }));
@@ -394,9 +415,9 @@ if (pictures) {
       await page.goto(`${gate.door}/approvals/${calls[0].id}`);
       await page.waitForSelector(".card");
       await picture(page, `approvals-card-${size}-${colorScheme}`);
-      await context.close();
     }
   }
+  await kill();
 }
 
 await scenario("a token that is taken away ends its pages", async (desk) => {
@@ -442,7 +463,6 @@ function pale() {
   return texts.filter((element) => contrast(element) < 4.5).map((element) => `${element.tagName} ${element.className}: ${element.innerText.slice(0, 40)}`);
 }
 
-await browser.close();
 await gate.stop();
 bank.stop();
 rmSync(folder, { recursive: true, force: true });
