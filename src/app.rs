@@ -95,10 +95,6 @@ impl App {
         Self::build(config, policy, ledger, None)
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     fn build(
         config: &Config,
         policy: &Arc<LivePolicy>,
@@ -118,7 +114,6 @@ impl App {
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
         let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
-        let tools = Arc::new(Toolbox::default());
         let (store, seal) = (
             ledger::store(data, &journal, keeping, ledger.content_keys.clone())?,
             Arc::new(round_key::open(data)?),
@@ -126,10 +121,10 @@ impl App {
         servers.parked_tasks().seal_with(seal.clone());
         let gate = Arc::new(Gate {
             policy: policy.clone(),
-            tools: tools.clone(),
+            tools: Arc::new(Toolbox::default()),
             journal: journal.clone(),
             effects: Effects::new(store),
-            sides: sides.clone(),
+            sides,
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),
@@ -139,7 +134,7 @@ impl App {
             approvers: config.admin.approvers(),
             public_url: config.admin.public_url.clone(),
             sums,
-            seal: seal.clone(),
+            seal,
             content_keys: ledger.content_keys,
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
@@ -148,17 +143,7 @@ impl App {
         if is_serving {
             notices::start(config, &gate, &stop)?;
         }
-        let changed = background::list_changes(&tools, policy, &stop);
-        background::note(&gate, &servers, &changed, &stop);
-        let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));
-        tools.start(&servers, policy, &metrics, &stop);
-        let connected = background::connect(
-            gate.clone(),
-            servers.clone(),
-            servers_running.clone(),
-            stop.clone(),
-        );
-        tasks::spawn("secrets", connected);
+        let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {
             door: Arc::new(door(config, gate, relay, servers)),
@@ -326,6 +311,24 @@ fn leftovers(data: &Path) -> anyhow::Result<Leftovers> {
         "looked for tool servers that an earlier toolgate left behind"
     );
     Ok(leftovers)
+}
+
+/// Connects the tool servers, and starts what goes on beside the calls; the relay to the servers.
+fn connect(
+    gate: &Arc<Gate>,
+    servers: &Arc<Servers>,
+    running: &TaskTracker,
+    stop: &CancellationToken,
+) -> Arc<Relay> {
+    let (policy, sides, seal) = (&gate.policy, gate.sides.clone(), gate.seal.clone());
+    let changed = background::list_changes(&gate.tools, policy, stop);
+    background::note(gate, servers, &changed, stop);
+    let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));
+    gate.tools.start(servers, policy, &gate.metrics, stop);
+    let connected =
+        background::connect(gate.clone(), servers.clone(), running.clone(), stop.clone());
+    tasks::spawn("secrets", connected);
+    relay
 }
 
 /// Where agents come in.

@@ -8,6 +8,7 @@ use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::GrantedCall;
 use crate::model::ids::{ActionId, ToolName};
+use crate::policy::shape::AsWritten;
 use crate::store::claims::StoreError;
 use crate::store::grants::view::GrantView;
 use crate::store::grants::{GrantError, MAX_GRANTS_LISTED, find, revoke};
@@ -129,6 +130,12 @@ pub(super) fn is_theirs(known: &OperatorIdentity, grant: &Grant) -> bool {
     known.roles.iter().any(|role| grant.roles.contains(role))
 }
 
+/// What the body of a request about grants says; `hint` is the answer to one that says anything else.
+async fn written<T: AsWritten>(headers: &HeaderMap, body: Body, hint: &str) -> Result<T, Response> {
+    let body = json_body(headers, body, GRANT_BODY_BYTES_MAX).await?;
+    parse_body(body.as_ref()).ok_or_else(|| unfit(hint))
+}
+
 async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
     match door.grants_for(&known).await {
         Ok(grants) => {
@@ -176,9 +183,8 @@ async fn take_back(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let RevocationBody { why } = parse_body(body.as_ref())
-        .ok_or_else(|| unfit("send {\"why\": \"…\"}; who takes it back is who the token names"))?;
+    let hint = "send {\"why\": \"…\"}; who takes it back is who the token names";
+    let RevocationBody { why } = written(&headers, body, hint).await?;
     let grant = seen(&door, &known, &id).await?;
     if !is_theirs(&known, &grant) {
         return Err(ungranted(&GrantError::NotYours(grant.roles.join(", "))));
@@ -199,10 +205,8 @@ async fn explain(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let said: ExplainBody = parse_body(body.as_ref()).ok_or_else(|| {
-        unfit("send {\"agent\": …, \"tool\": \"server__tool\", \"arguments\": {…}}")
-    })?;
+    let hint = "send {\"agent\": …, \"tool\": \"server__tool\", \"arguments\": {…}}";
+    let said: ExplainBody = written(&headers, body, hint).await?;
     let call = GrantedCall {
         agent: said.agent,
         tenant: said.tenant,

@@ -6,12 +6,14 @@ mod grants;
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
+use super::quarantine::QuarantineList;
 use super::tasks::{SteerReply, TaskList, TaskSteerRequest};
 use super::tools::{DisabledList, SwitchReply, SwitchRequest};
 use crate::store::approvals::OpenHold;
+use crate::store::operator::OPEN_STATES;
 use crate::store::tasks::TaskView;
+use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
-use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 /// Where the schemas of bodies and answers stand.
@@ -35,16 +37,45 @@ struct ApiQuery {
     schema: Value,
 }
 
+impl ApiOperation {
+    /// Something to look at.
+    fn get(path: &'static str, summary: &'static str, reply: Schema) -> Self {
+        Self {
+            method: "get",
+            path,
+            summary,
+            query: None,
+            body: None,
+            reply: Some(reply),
+        }
+    }
+
+    /// Something that changes what there is.
+    fn post(path: &'static str, summary: &'static str, body: Schema, reply: Schema) -> Self {
+        Self {
+            method: "post",
+            body: Some(body),
+            ..Self::get(path, summary, reply)
+        }
+    }
+
+    /// The same, with a parameter of the query.
+    fn asking(self, name: &'static str, schema: Value) -> Self {
+        Self {
+            query: Some(ApiQuery { name, schema }),
+            ..self
+        }
+    }
+}
+
 /// All of it.
 pub(crate) fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = SCHEMAS_PATH.into();
     settings.meta_schema = None;
     let mut schemas = settings.into_generator();
-    let mut operations = operations(&mut schemas);
-    operations.extend(grants::operations(&mut schemas));
     let mut paths = Map::new();
-    for operation in operations {
+    for operation in operations(&mut schemas) {
         let at = paths.entry(operation.path).or_insert_with(|| json!({}));
         let method = operation.method;
         at[method] = described(operation);
@@ -65,122 +96,110 @@ pub(crate) fn document() -> Value {
     })
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the shape of what stands in the table"
-    )]
-    fn of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Option<Schema> {
-        Some(schemas.subschema_for::<T>())
-    }
-    let get = |path, summary, reply| ApiOperation {
+    let mut operations = approvals(schemas);
+    operations.extend(calls(schemas));
+    operations.extend(tasks(schemas));
+    operations.extend(tools(schemas));
+    operations.extend(grants::operations(schemas));
+    operations
+}
+
+fn approvals(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
+    let list = ApiOperation::get(
+        "/api/approvals",
+        "Held calls, the oldest first",
+        schemas.subschema_for::<ApprovalList>(),
+    );
+    let events = ApiOperation {
         method: "get",
-        path,
-        summary,
+        path: "/api/approvals/events",
+        summary: "What happens to held calls: `requested`, `changed`, `resolved`, `used`, `policy`, `missed`",
         query: None,
         body: None,
-        reply,
+        reply: None,
     };
-    let post = |path, summary, body, reply| ApiOperation {
-        method: "post",
-        body,
-        ..get(path, summary, reply)
-    };
-    let asks = |name, schema, operation| ApiOperation {
-        query: Some(ApiQuery { name, schema }),
-        ..operation
-    };
+    let one = ApiOperation::get(
+        "/api/approvals/{id}",
+        "One held call, whole",
+        schemas.subschema_for::<OpenHold>(),
+    );
+    let decide = ApiOperation::post(
+        "/api/approvals/{id}",
+        "Decides about a held call; the same word a second time is no error",
+        schemas.subschema_for::<DecisionBody>(),
+        schemas.subschema_for::<DecisionReply>(),
+    );
     let seconds = json!({ "type": "integer", "minimum": 0, "maximum": DECISION_WAIT_SECONDS_MAX });
-    let state = json!({ "enum": crate::store::operator::OPEN_STATES });
-    vec![
-        get(
-            "/api/approvals",
-            "Held calls, the oldest first",
-            of::<ApprovalList>(schemas),
-        ),
-        get(
-            "/api/approvals/events",
-            "What happens to held calls: `requested`, `changed`, `resolved`, `used`, `policy`, `missed`",
-            None,
-        ),
-        get(
-            "/api/approvals/{id}",
-            "One held call, whole",
-            of::<OpenHold>(schemas),
-        ),
-        post(
-            "/api/approvals/{id}",
-            "Decides about a held call; the same word a second time is no error",
-            of::<DecisionBody>(schemas),
-            of::<DecisionReply>(schemas),
-        ),
-        asks(
-            "timeout",
-            seconds,
-            get(
-                "/api/approvals/{id}/wait",
-                "Waits for the decision; null where there is none in time",
-                of::<ApprovalDecision>(schemas),
-            ),
-        ),
-        asks(
-            "state",
-            state,
-            get(
-                "/api/calls",
-                "Calls that have not come to an end",
-                of::<OpenCallList>(schemas),
-            ),
-        ),
-        post(
-            "/api/calls/{action}/resolve",
-            "Says what became of a call whose outcome is unknown",
-            of::<ResolveRequest>(schemas),
-            of::<ResolveReply>(schemas),
-        ),
-        asks(
-            "agent",
-            json!({ "type": "string" }),
-            get(
-                "/api/tasks",
-                "Tasks, those first that did something last",
-                of::<TaskList>(schemas),
-            ),
-        ),
-        get("/api/tasks/{task}", "One task", of::<TaskView>(schemas)),
-        post(
-            "/api/tasks/{task}/{act}",
-            "Stops a task (`stop`), or gives it its budget back (`reset`)",
-            of::<TaskSteerRequest>(schemas),
-            of::<SteerReply>(schemas),
-        ),
-        get(
-            "/api/tools/disabled",
-            "Tools that operators took away",
-            of::<DisabledList>(schemas),
-        ),
-        post(
-            "/api/tools/{tool}/disable",
-            "Takes a tool away from all agents",
-            of::<SwitchRequest>(schemas),
-            of::<SwitchReply>(schemas),
-        ),
-        post(
-            "/api/tools/{tool}/enable",
-            "Gives a tool back",
-            of::<SwitchRequest>(schemas),
-            of::<SwitchReply>(schemas),
-        ),
-        get(
-            "/api/quarantined",
-            "Tools that are withheld",
-            of::<super::quarantine::QuarantineList>(schemas),
-        ),
-    ]
+    let wait = ApiOperation::get(
+        "/api/approvals/{id}/wait",
+        "Waits for the decision; null where there is none in time",
+        schemas.subschema_for::<ApprovalDecision>(),
+    );
+    vec![list, events, one, decide, wait.asking("timeout", seconds)]
+}
+
+fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
+    let list = ApiOperation::get(
+        "/api/calls",
+        "Calls that have not come to an end",
+        schemas.subschema_for::<OpenCallList>(),
+    );
+    let resolve = ApiOperation::post(
+        "/api/calls/{action}/resolve",
+        "Says what became of a call whose outcome is unknown",
+        schemas.subschema_for::<ResolveRequest>(),
+        schemas.subschema_for::<ResolveReply>(),
+    );
+    let state = json!({ "enum": OPEN_STATES });
+    vec![list.asking("state", state), resolve]
+}
+
+fn tasks(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
+    let list = ApiOperation::get(
+        "/api/tasks",
+        "Tasks, those first that did something last",
+        schemas.subschema_for::<TaskList>(),
+    );
+    let one = ApiOperation::get(
+        "/api/tasks/{task}",
+        "One task",
+        schemas.subschema_for::<TaskView>(),
+    );
+    let steer = ApiOperation::post(
+        "/api/tasks/{task}/{act}",
+        "Stops a task (`stop`), or gives it its budget back (`reset`)",
+        schemas.subschema_for::<TaskSteerRequest>(),
+        schemas.subschema_for::<SteerReply>(),
+    );
+    let agent = json!({ "type": "string" });
+    vec![list.asking("agent", agent), one, steer]
+}
+
+fn tools(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
+    let disabled = ApiOperation::get(
+        "/api/tools/disabled",
+        "Tools that operators took away",
+        schemas.subschema_for::<DisabledList>(),
+    );
+    let disable = ApiOperation::post(
+        "/api/tools/{tool}/disable",
+        "Takes a tool away from all agents",
+        schemas.subschema_for::<SwitchRequest>(),
+        schemas.subschema_for::<SwitchReply>(),
+    );
+    let enable = ApiOperation::post(
+        "/api/tools/{tool}/enable",
+        "Gives a tool back",
+        schemas.subschema_for::<SwitchRequest>(),
+        schemas.subschema_for::<SwitchReply>(),
+    );
+    let quarantined = ApiOperation::get(
+        "/api/quarantined",
+        "Tools that are withheld",
+        schemas.subschema_for::<QuarantineList>(),
+    );
+    vec![disabled, disable, enable, quarantined]
 }
 
 fn described(operation: ApiOperation) -> Value {

@@ -26,10 +26,6 @@ pub(super) struct ConfiguredAgents<'a> {
 }
 
 /// The operators' door.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 pub(super) fn admin(
     settings: AdminSettings,
     agents: ConfiguredAgents<'_>,
@@ -45,46 +41,13 @@ pub(super) fn admin(
     let public_url = problems.under("public_url", |problems| {
         public_url.and_then(|written| of_public_url(&written, problems))
     });
-    let none = tokens.is_empty();
-    let mut known: Vec<Operator> = Vec::new();
-    problems.under("tokens", |problems| {
-        for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
-            problems.under(index.to_string(), |problems| {
-                problems.under("name", |problems| {
-                    judge_name(&name, &roles, &known, agents.names, problems);
-                });
-                judge_printed(&roles, problems);
-                problems.under("token", |problems| {
-                    if token.expose().len() < 16 {
-                        problems.error(
-                            "the token is shorter than 16 bytes",
-                            "make one: `openssl rand -hex 32`",
-                        );
-                    }
-                    let others = known
-                        .iter()
-                        .map(|other| &other.token)
-                        .chain(agents.tokens.iter().copied());
-                    if others
-                        .into_iter()
-                        .any(|other| other.expose() == token.expose())
-                    {
-                        problems.error(
-                            "an agent or another operator has the same token",
-                            "make a new one",
-                        );
-                    }
-                });
-            });
-            known.push(Operator { name, token, roles });
-        }
-    });
+    let known = problems.under("tokens", |problems| of_tokens(tokens, agents, problems));
     let verbs = problems.under("verbs", |problems| of_verbs(verbs, problems));
     problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
     let listen = problems.under("listen", |problems| {
         let listen = address(&listen, problems)?;
         judge_reach(listen, unencrypted, "admin.unencrypted", problems);
-        if none && !listen.ip().is_loopback() {
+        if known.is_empty() && !listen.ip().is_loopback() {
             let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
             problems.error(
                 "other machines can reach this address, and no tokens are configured",
@@ -99,6 +62,28 @@ pub(super) fn admin(
         tokens: known,
         verbs,
     })
+}
+
+/// The operators, each judged beside the agents and those before it.
+fn of_tokens(
+    tokens: Vec<OperatorSettings>,
+    agents: ConfiguredAgents<'_>,
+    problems: &mut Problems,
+) -> Vec<Operator> {
+    let mut known: Vec<Operator> = Vec::new();
+    for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
+        problems.under(index.to_string(), |problems| {
+            problems.under("name", |problems| {
+                judge_name(&name, &roles, &known, agents.names, problems);
+            });
+            judge_printed(&roles, problems);
+            let others = known.iter().map(|other| &other.token);
+            let others = others.chain(agents.tokens.iter().copied());
+            problems.under("token", |problems| judge_token(&token, others, problems));
+        });
+        known.push(Operator { name, token, roles });
+    }
+    known
 }
 
 /// What links begin with: a scheme and a host, perhaps a port, and nothing else.
@@ -164,6 +149,26 @@ fn judge_name(
                 agent.as_str().escape_debug()
             ),
             hint,
+        );
+    }
+}
+
+/// A token is hard to guess, and says which of agents and operators comes.
+fn judge_token<'a>(
+    token: &Secret,
+    mut others: impl Iterator<Item = &'a Secret>,
+    problems: &mut Problems,
+) {
+    if token.expose().len() < 16 {
+        problems.error(
+            "the token is shorter than 16 bytes",
+            "make one: `openssl rand -hex 32`",
+        );
+    }
+    if others.any(|other| other.expose() == token.expose()) {
+        problems.error(
+            "an agent or another operator has the same token",
+            "make a new one",
         );
     }
 }

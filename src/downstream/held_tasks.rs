@@ -37,10 +37,6 @@ impl Door {
     }
 
     /// The answer to it.
-    #[expect(
-        clippy::large_futures,
-        reason = "polled where it is made, or boxed by who spawns it"
-    )]
     pub(super) async fn of_held_task(&self, arrived: Arrived, id: HeldTaskId) -> Message {
         let request = arrived.message.id.clone();
         let meta = arrived
@@ -49,7 +45,7 @@ impl Door {
             .as_ref()
             .and_then(|params| params.get("_meta"));
         let answer = if meta.as_ref().is_some_and(knows_tasks) {
-            self.told_of_task(arrived, &id).await
+            Box::pin(self.told_of_task(arrived, &id)).await
         } else {
             undeclared()
         };

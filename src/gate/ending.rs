@@ -72,7 +72,7 @@ impl Gate {
             let ending = ran(&mut live, case).await;
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
             match made {
-                Some(made) => Box::pin(ended.as_task(self.clone(), asked, made)).await,
+                Some(made) => Box::pin(ended.into_task(self.clone(), asked, made)).await,
                 None => ended.conclude(asked.as_ref(), None),
             }
         }
@@ -160,11 +160,7 @@ impl<'a> EndedCall<'a> {
     }
 
     /// Ends a call that may have become a task; `made`: as its agent made it.
-    #[expect(
-        clippy::wrong_self_convention,
-        reason = "the call becomes a task and is gone"
-    )]
-    async fn as_task(self, gate: Arc<Gate>, asked: Option<Text>, made: Box<Call>) {
+    async fn into_task(self, gate: Arc<Gate>, asked: Option<Text>, made: Box<Call>) {
         let task = gate.begin_task(&self.ending, made).await;
         let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));
         self.conclude(asked.as_ref(), handle);

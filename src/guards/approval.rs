@@ -163,10 +163,6 @@ impl Section for Settings {
     type Rule = Option<Rule>;
     const NAME: &'static str = "approval";
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     fn compile(self, problems: &mut Problems) -> Option<Rule> {
         let Self {
             ask,
@@ -184,32 +180,9 @@ impl Section for Settings {
         let grant_any = grant_any.unwrap_or_default();
         check_open(&grant_any, on_miss, problems);
         let roles = approvers.unwrap_or_else(|| vec![DEFAULT_APPROVER_ROLE.to_owned()]);
-        let is_blank = roles.iter().any(|role| role.trim().is_empty());
-        if roles.is_empty() || roles.len() > MAX_APPROVER_ROLES || is_blank {
-            let hint = format!("name 1 to {MAX_APPROVER_ROLES} roles of `admin.tokens`");
-            problems.under("approvers", |problems| {
-                problems.error("nobody could decide", hint);
-            });
-        }
+        judge_roles(&roles, problems);
         let needed = required.unwrap_or(*APPROVALS_NEEDED_BOUNDS.start());
-        if !APPROVALS_NEEDED_BOUNDS.contains(&needed) {
-            let hint = format!(
-                "between {} and {}",
-                APPROVALS_NEEDED_BOUNDS.start(),
-                APPROVALS_NEEDED_BOUNDS.end()
-            );
-            problems.under("required", |problems| {
-                problems.error("is out of bounds", hint);
-            });
-        }
-        if on_miss && needed > 1 {
-            problems.under("ask", |problems| {
-                let hint = "write `ask: always`, or `required: 1`";
-                let why =
-                    "no grant can cover a call that needs several people, so each is asked for";
-                problems.warning(why, hint);
-            });
-        }
+        judge_needed(needed, on_miss, problems);
         let approve_for = between(
             "approve_by",
             approve_by.as_deref(),
@@ -242,6 +215,38 @@ impl Section for Settings {
             on_miss,
             grant_any,
         })
+    }
+}
+
+/// Judges whose operators may decide.
+fn judge_roles(roles: &[String], problems: &mut Problems) {
+    let is_blank = roles.iter().any(|role| role.trim().is_empty());
+    if roles.is_empty() || roles.len() > MAX_APPROVER_ROLES || is_blank {
+        let hint = format!("name 1 to {MAX_APPROVER_ROLES} roles of `admin.tokens`");
+        problems.under("approvers", |problems| {
+            problems.error("nobody could decide", hint);
+        });
+    }
+}
+
+/// Judges how many operators have to allow a call; a grant is the word of one.
+fn judge_needed(needed: u32, on_miss: bool, problems: &mut Problems) {
+    if !APPROVALS_NEEDED_BOUNDS.contains(&needed) {
+        let hint = format!(
+            "between {} and {}",
+            APPROVALS_NEEDED_BOUNDS.start(),
+            APPROVALS_NEEDED_BOUNDS.end()
+        );
+        problems.under("required", |problems| {
+            problems.error("is out of bounds", hint);
+        });
+    }
+    if on_miss && needed > 1 {
+        problems.under("ask", |problems| {
+            let hint = "write `ask: always`, or `required: 1`";
+            let why = "no grant can cover a call that needs several people, so each is asked for";
+            problems.warning(why, hint);
+        });
     }
 }
 

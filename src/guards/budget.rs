@@ -97,36 +97,28 @@ impl BudgetDemand {
 
     /// Whether one more call fits what its task has `used`, and its user's account; what is left of
     /// both before it.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refusal is made seldom, and is boxed where it travels"
-    )]
-    pub fn admit(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
+    pub fn admit(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Box<Exceeded>> {
         self.fits(used, now, |demand| &demand.limits)
     }
 
     /// The same by the limits at which no person is asked.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refusal is made seldom, and is boxed where it travels"
-    )]
-    pub fn admit_firmly(&self, used: UsedBudget<'_>, now: Millis) -> Result<Remaining, Exceeded> {
+    pub fn admit_firmly(
+        &self,
+        used: UsedBudget<'_>,
+        now: Millis,
+    ) -> Result<Remaining, Box<Exceeded>> {
         self.fits(used, now, |demand| &demand.firm)
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refusal is made seldom, and is boxed where it travels"
-    )]
     fn fits(
         &self,
         used: UsedBudget<'_>,
         now: Millis,
         limits: fn(&Self) -> &BudgetLimits,
-    ) -> Result<Remaining, Exceeded> {
-        let of_both = |exceeded| Exceeded {
-            remaining: self.left(used, now),
-            ..exceeded
+    ) -> Result<Remaining, Box<Exceeded>> {
+        let of_both = |mut exceeded: Box<Exceeded>| {
+            exceeded.remaining = self.left(used, now);
+            exceeded
         };
         let left = limits(self).admit(used.task, &self.price, now);
         let left = left.map_err(of_both)?;

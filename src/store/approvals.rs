@@ -6,7 +6,8 @@ use super::operator::{reason, time};
 use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
+    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, OperatorDecision,
+    Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::canonical;
@@ -229,6 +230,18 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
     )
 }
 
+impl DecisionView {
+    fn of(decision: &OperatorDecision) -> Self {
+        Self {
+            who: decision.who.clone(),
+            allow: decision.allow,
+            why: decision.why.clone(),
+            at: time(decision.at),
+            surface: decision.surface.clone(),
+        }
+    }
+}
+
 impl OpenHold {
     /// Whether an operator of this name with these roles may decide about it.
     pub(crate) fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
@@ -254,22 +267,12 @@ impl OpenHold {
         }
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
         let can_run = matches!(state(hold, now), "pending" | "allowed");
         let void = can_run.then(|| void(&hold.question)).flatten();
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == HoldPhase::Allowed;
-        let decisions = hold.decisions.iter().map(|decision| DecisionView {
-            who: decision.who.clone(),
-            allow: decision.allow,
-            why: decision.why.clone(),
-            at: time(decision.at),
-            surface: decision.surface.clone(),
-        });
+        let decisions = hold.decisions.iter().map(DecisionView::of);
         let shown = Self {
             id: hold.id.to_string(),
             state: void.map_or_else(|| state(hold, now), |_| VOID).to_owned(),
@@ -400,10 +403,6 @@ pub(crate) async fn decided(store: &dyn Store, id: ActionId) -> Result<(), Store
 }
 
 /// Counts what an operator says of the held call `id`, durably.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 pub(crate) async fn decide(
     store: &dyn Store,
     void: &VoidJudge,
@@ -445,19 +444,7 @@ pub(crate) async fn decide(
                 waited: is_over.then_some(waited),
             })
         }
-        Err(CommandRefusal::Undecided(Undecided::Same)) => {
-            let state = store
-                .find_hold(id)
-                .await?
-                .map(|(_, hold)| state(&hold, store.now()).to_owned());
-            state
-                .map(|state| DecisionOutcome {
-                    changed: false,
-                    state,
-                    waited: None,
-                })
-                .ok_or(DecisionError::Gone(id))
-        }
+        Err(CommandRefusal::Undecided(Undecided::Same)) => unchanged(store, id).await,
         Err(CommandRefusal::Undecided(Undecided::NotYours)) => {
             let is_itself = hold.question.is_asked_by(&who) && !hold.self_approval;
             Err(DecisionError::NotYours {
@@ -470,6 +457,16 @@ pub(crate) async fn decide(
         }
         Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
     }
+}
+
+/// How the held call `id` stands, of which an operator has said nothing new.
+async fn unchanged(store: &dyn Store, id: ActionId) -> Result<DecisionOutcome, DecisionError> {
+    let (_, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
+    Ok(DecisionOutcome {
+        changed: false,
+        state: state(&hold, store.now()).to_owned(),
+        waited: None,
+    })
 }
 
 /// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC.

@@ -313,7 +313,7 @@ fn fitting<'a>(
     }
     limits
         .admit(task, price, now)
-        .map_err(|exceeded| CommandRefusal::Budget(Box::new(exceeded)))?;
+        .map_err(CommandRefusal::Budget)?;
     Ok(known)
 }
 

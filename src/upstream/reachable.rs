@@ -11,14 +11,17 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-#[expect(clippy::match_same_arms, reason = "each address says why")]
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = match (a, b, c) {
-        // This network, and what providers and benchmarks use inside.
-        (0, ..) | (100, 64..=127, _) | (192, 0, 0) | (198, 18..=19, _) => true,
-        // Relays of 6to4, multicast and what is reserved.
-        (192, 88, 99) | (224.., ..) => true,
+    let [first, second, third, _] = address.octets();
+    let is_special = match first {
+        // This network, multicast and what is reserved.
+        0 | 224.. => true,
+        // What providers use inside.
+        100 => matches!(second, 64..=127),
+        // What protocols are given for their own use, and relays of 6to4.
+        192 => matches!((second, third), (0, 0) | (88, 99)),
+        // What benchmarks use inside.
+        198 => matches!(second, 18..=19),
         _ => false,
     };
     !(is_special
@@ -28,27 +31,24 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-#[expect(
-    clippy::many_single_char_names,
-    reason = "parts of an address, as RFCs write them"
-)]
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, g, h] = address.segments();
-    let inside = |high: u16, low: u16| {
-        let [[one, two], [three, four]] = [high.to_be_bytes(), low.to_be_bytes()];
-        is_public_v4(Ipv4Addr::new(one, two, three, four))
-    };
-    match (a, b) {
-        // An IPv4 address in another form: mapped, of NAT64, of 6to4.
-        (0, 0) if [c, d, e, f] == [0, 0, 0, 0xffff] => inside(g, h),
-        (0x64, 0xff9b) if [c, d, e, f] == [0; 4] => inside(g, h),
-        (0x2002, _) => inside(b, c),
-        // Teredo, documentation, and what stands for nothing reachable.
-        (0x2001, 0..=0x1ff | 0xdb8) | (0x3fff, 0..=0xfff) => false,
-        // Everything else that is global begins so: no loopback, link-local or unique local address.
-        (0x2000..=0x3fff, _) => true,
-        _ => false,
+    let segments = address.segments();
+    // An IPv4 address in another form: mapped, of NAT64, of 6to4.
+    if let [0, 0, 0, 0, 0, 0xffff, high, low]
+    | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+    | [0x2002, high, low, ..] = segments
+    {
+        let [[first, second], [third, fourth]] = [high.to_be_bytes(), low.to_be_bytes()];
+        return is_public_v4(Ipv4Addr::new(first, second, third, fourth));
     }
+    // Everything else that is global begins so: no loopback, link-local or unique local address.
+    let is_global = matches!(segments, [0x2000..=0x3fff, ..]);
+    // Teredo, documentation, and what stands for nothing reachable.
+    let is_special = matches!(
+        segments,
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..]
+    );
+    is_global && !is_special
 }
 
 #[cfg(test)]

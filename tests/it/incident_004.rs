@@ -152,7 +152,6 @@ async fn every_intended_order_is_placed_once() {
 /// again has gone on, as far as anybody can tell, so that by default it may be placed again. None is
 /// lost, and what is in flight or was not heard of is joined.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a scenario tells what it measured")]
 async fn by_default_no_order_is_lost() {
     let (keys, has_keys, _) = REGIMES[2];
     let (server, gate) = shop(keys).await;
@@ -160,8 +159,10 @@ async fn by_default_no_order_is_lost() {
     assert_eq!(placed.len(), ORDERS, "{placed:?}");
     let ran: usize = placed.values().sum();
     let asked = gate.ledger().await.len();
-    eprintln!("{ran} of {asked} calls ran, for {ORDERS} orders");
-    assert!(ran < asked, "nothing was joined");
+    assert!(
+        ran < asked,
+        "nothing was joined: {ran} of {asked} calls ran, for {ORDERS} orders"
+    );
 }
 
 /// All branches place and confirm all orders through a network that breaks; how often each of them

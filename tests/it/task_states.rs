@@ -110,10 +110,6 @@ fn life() -> Vec<Step> {
 /// 003-04, 003-10, 003-73 … 003-79, 003-81 … 003-85, 003-P3b: every state with its ways in and out,
 /// also those that fail, on both wires.
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 async fn a_task_is_held_to_what_its_agent_reports() {
     let (scripted, gate) = stage(false).await;
     let mut count = 0;
@@ -152,17 +148,8 @@ async fn a_task_is_held_to_what_its_agent_reports() {
                 );
             }
             let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
-            let summary = state == "summarize" && expected.is_none();
-            let is_used_up = expected.is_some_and(|code| code.starts_with("budget_"));
-            assert_eq!(
-                decision["evidence"],
-                if summary || is_used_up {
-                    json!(paid)
-                } else {
-                    Value::Null
-                },
-                "003-76, 003-91: {what}"
-            );
+            let told = evidence_told(&state, expected, &paid);
+            assert_eq!(decision["evidence"], told, "003-76, 003-91: {what}");
             if expected == Some("planned") {
                 judge_plan(&answer, &entry);
             }
@@ -177,6 +164,18 @@ async fn a_task_is_held_to_what_its_agent_reports() {
     let planned = "ledger list --state plan --outcome planned --data data";
     let (_, planned, _) = runs(&gate.setup, planned).await;
     assert_eq!(planned.lines().count(), 1 + 12, "{planned}");
+}
+
+/// What a task reads beside an answer with this code of the calls that have `paid`: all of them with its
+/// summary, and when it can do no more.
+fn evidence_told(state: &Value, code: Option<&str>, paid: &[Value]) -> Value {
+    let is_summary = state == "summarize" && code.is_none();
+    let is_used_up = code.is_some_and(|code| code.starts_with("budget_"));
+    if is_summary || is_used_up {
+        json!(paid)
+    } else {
+        Value::Null
+    }
 }
 
 /// What is planned does not run.

@@ -1,7 +1,7 @@
 //! Several like calls, decided together: only like with like, and nothing that cannot be undone. Each
 //! word is one of its own in the ledger.
 
-use super::card::ApprovalCard;
+use super::card::{ApprovalCard, text_of};
 use super::effect::Effect;
 use super::form::{FormFields, SignedForm};
 use super::frame::PageFrame;
@@ -12,7 +12,6 @@ use crate::admin::OperatorsDoor;
 use crate::admin::approvals::seen;
 use crate::admin::approvals::words::{Said, say};
 use crate::admin::operators::OperatorIdentity;
-use crate::mcp::pretty::pretty;
 use crate::model::ids::ActionId;
 use crate::store::approvals::{OpenHold, show};
 use askama::Template;
@@ -69,10 +68,6 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new().route("/approvals/batch", get(ask).post(decide))
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all other kinds are treated alike"
-)]
 async fn ask(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri) -> Response {
     let query = FormFields::read(uri.query().unwrap_or_default().as_bytes());
     let mut cards = cards(&door, &sign_in.operator, query.all("id")).await;
@@ -90,11 +85,7 @@ async fn ask(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri) 
         numbers.map(order).collect::<Vec<_>>()
     });
     let cell = |card: &ApprovalCard, name: &String| {
-        let text = argument(&card.hold, name).map(|value| match value {
-            Value::String(text) => text.clone(),
-            other => pretty(other),
-        });
-        let text = text.unwrap_or_else(|| "–".to_owned());
+        let text = argument(&card.hold, name).map_or_else(|| "–".to_owned(), text_of);
         let cut: String = text.chars().take(MAX_CELL_CHARS).collect();
         let more = if cut.len() < text.len() { "…" } else { "" };
         VisibleText::of(&(cut + more))

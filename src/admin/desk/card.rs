@@ -157,17 +157,16 @@ fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
 }
 
 /// What the argument was as the agent sent it, if that is not `now`.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all other kinds are treated alike"
-)]
 fn before(hold: &OpenHold, name: &str, now: Option<&Value>) -> Option<VisibleText> {
     let was = hold.original.as_ref()?.get(name);
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => pretty(other),
-    };
-    (was != now).then(|| VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text)))
+    (was != now).then(|| VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text_of)))
+}
+
+/// A value as people read it: a text as it is, everything else as JSON.
+pub(super) fn text_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| pretty(value), ToOwned::to_owned)
 }
 
 fn row(name: &str, value: &Value) -> ArgumentRow {

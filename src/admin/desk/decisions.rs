@@ -45,6 +45,15 @@ struct WordsPage<'a> {
     words: &'a str,
 }
 
+/// What a page says beside the call that it shows.
+struct CardAnswer {
+    status: StatusCode,
+    /// What came of a word on the call, if one was said.
+    note: Option<PageNote>,
+    /// Whether the form to allow it stands open.
+    is_confirming: bool,
+}
+
 /// Something that is known of a call, in a word or two.
 struct Fact {
     name: &'static str,
@@ -63,13 +72,14 @@ async fn one(
 ) -> Response {
     let query = FormFields::read(uri.query().unwrap_or_default().as_bytes());
     let is_confirming = query.first("confirm") == "1";
-    card(&door, &sign_in, &id, StatusCode::OK, None, is_confirming).await
+    let answer = CardAnswer {
+        status: StatusCode::OK,
+        note: None,
+        is_confirming,
+    };
+    card(&door, &sign_in, &id, answer).await
 }
 
-#[expect(
-    clippy::large_futures,
-    reason = "polled where it is made, or boxed by who spawns it"
-)]
 async fn said(
     Path(id): Path<String>,
     State(door): State<Arc<OperatorsDoor>>,
@@ -79,14 +89,15 @@ async fn said(
         Ok(words) => (StatusCode::OK, PageNote::good(words)),
         Err((status, words)) => (status, PageNote::bad(words)),
     };
-    card(&door, &sign_in, &id, status, Some(note), false).await
+    let answer = CardAnswer {
+        status,
+        note: Some(note),
+        is_confirming: false,
+    };
+    card(&door, &sign_in, &id, answer).await
 }
 
 /// What came of the form, or why nothing did.
-#[expect(
-    clippy::large_futures,
-    reason = "polled where it is made, or boxed by who spawns it"
-)]
 async fn counted(
     door: &OperatorsDoor,
     sign_in: &SignIn,
@@ -137,18 +148,12 @@ async fn counted(
 }
 
 /// The card of the call as it is now.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what a page is made of; to be put together"
-)]
-async fn card(
-    door: &OperatorsDoor,
-    sign_in: &SignIn,
-    id: &str,
-    status: StatusCode,
-    note: Option<PageNote>,
-    is_confirming: bool,
-) -> Response {
+async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnswer) -> Response {
+    let CardAnswer {
+        status,
+        note,
+        is_confirming,
+    } = answer;
     let known = &sign_in.operator;
     let (store, void) = (&*door.switches.store, &*door.switches.void);
     let found = match id.parse::<ActionId>() {

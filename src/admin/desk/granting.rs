@@ -16,10 +16,6 @@ use axum::http::StatusCode;
 pub(super) const BOUND_FIELD_PREFIX: &str = "at_most:";
 
 /// What came of the form, or why nothing did.
-#[expect(
-    clippy::large_futures,
-    reason = "polled where it is made, or boxed by who spawns it"
-)]
 pub(super) async fn granted(
     door: &OperatorsDoor,
     known: &OperatorIdentity,
@@ -37,7 +33,7 @@ pub(super) async fn granted(
         terms,
         surface: "page",
     };
-    let minted = always(door, word).await;
+    let minted = Box::pin(always(door, word)).await;
     let minted = minted.map_err(|why| refused(StatusCode::CONFLICT, why.to_string()))?;
     door.switches.recount.notify_one();
     Ok(format!(

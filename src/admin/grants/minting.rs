@@ -1,8 +1,8 @@
 //! How standing grants are minted: with a word on a held call, or by themselves.
 
-use super::{GRANT_BODY_BYTES_MAX, ungranted};
+use super::{ungranted, written};
 use crate::admin::operators::OperatorIdentity;
-use crate::admin::{OperatorsDoor, json_answer, json_body, parse_body, unfit};
+use crate::admin::{OperatorsDoor, json_answer};
 use crate::guards::approval::GrantRules;
 use crate::guards::approval::grant_terms::{GrantTerms, KeptTerms};
 use crate::guards::approval::grants::digest_of_beside;
@@ -88,13 +88,9 @@ pub(super) async fn add(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let body: GrantBody = parse_body(body.as_ref()).ok_or_else(|| {
-        unfit(
-            "send {\"agent\": …, \"tool\": \"server__tool\", \"why\": …, \"grant\": {\"until\": \"8h\", \"uses\": 10, \
-             \"constraints\": [{\"pointer\": \"/amount\", \"at_most\": 500}]}}; who grants is who the token names",
-        )
-    })?;
+    let hint = "send {\"agent\": …, \"tool\": \"server__tool\", \"why\": …, \"grant\": {\"until\": \"8h\", \"uses\": 10, \
+         \"constraints\": [{\"pointer\": \"/amount\", \"at_most\": 500}]}}; who grants is who the token names";
+    let body: GrantBody = written(&headers, body, hint).await?;
     let added = added(&door, known, body).await;
     let minted = added.map_err(|why| ungranted(&why))?;
     let view = GrantView::of(&minted.grant, door.switches.store.now(), None);

@@ -148,10 +148,6 @@ impl Watching<'_> {
     }
 
     /// Looks at what waits, and shows it. The inner error: why the door refuses.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     async fn look(&mut self) -> anyhow::Result<Result<(), String>> {
         let told = match self.ask(DoorRequest::get("/api/approvals")).await {
             Ok(Ok(told)) => told,
@@ -169,60 +165,59 @@ impl Watching<'_> {
                 .is_none_or(|pattern| pattern.matches(&hold.tool))
         };
         let holds: Vec<OpenHold> = approvals.into_iter().filter(fits).collect();
-        let mut is_new = false;
-        for hold in &holds {
-            let before = self.known.get(&hold.id);
-            is_new |= before.is_none();
-            if self.watch.json && before != Some(hold) {
-                let event = if before.is_none() {
-                    "requested"
-                } else {
-                    "changed"
-                };
-                let mut line = serde_json::to_value(hold)?;
-                line["event"] = Value::from(event);
-                print(&(json(&line.to_string()) + "\n"))?;
-            }
+        let is_new = holds.iter().any(|hold| !self.known.contains_key(&hold.id));
+        self.choose(&holds);
+        if self.watch.json {
+            self.tell(&holds)?;
+        } else {
+            self.draw(&holds, is_new)?;
         }
-        let gone: Vec<_> = self
-            .known
-            .keys()
-            .filter(|id| !holds.iter().any(|hold| hold.id == **id))
-            .cloned()
+        self.known = holds
+            .into_iter()
+            .map(|hold| (hold.id.clone(), hold))
             .collect();
-        for id in gone {
-            self.known.remove(&id);
-            if self.watch.json {
-                print(&(json(&json!({ "event": "over", "id": id }).to_string()) + "\n"))?;
-            }
+        Ok(Ok(()))
+    }
+
+    /// Keeps to the call that was chosen for as long as it waits; with `--once`, for good.
+    fn choose(&mut self, holds: &[OpenHold]) {
+        let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
+        let chosen = self.chosen.take();
+        self.chosen = chosen
+            .filter(|id| self.watch.once || waits(id))
+            .or_else(|| holds.first().map(|hold| hold.id.clone()));
+    }
+
+    /// A line for each call that comes, changes, or waits no longer.
+    fn tell(&self, holds: &[OpenHold]) -> anyhow::Result<()> {
+        for hold in holds {
+            let event = match self.known.get(&hold.id) {
+                None => "requested",
+                Some(before) if before != hold => "changed",
+                Some(_) => continue,
+            };
+            let mut line = serde_json::to_value(hold)?;
+            line["event"] = Value::from(event);
+            print(&(json(&line.to_string()) + "\n"))?;
         }
         let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
-        if !self.watch.once && !self.chosen.as_ref().is_some_and(waits) {
-            self.chosen = holds.first().map(|hold| hold.id.clone());
+        for id in self.known.keys().filter(|id| !waits(id)) {
+            print(&(json(&json!({ "event": "over", "id": id }).to_string()) + "\n"))?;
         }
-        self.chosen = self
-            .chosen
-            .take()
-            .or_else(|| holds.first().map(|hold| hold.id.clone()));
-        self.known
-            .extend(holds.iter().map(|hold| (hold.id.clone(), hold.clone())));
-        if !self.watch.json {
-            let bell = if is_new && self.prompt != ScreenPrompt::Unattended {
-                BELL
-            } else {
-                ""
-            };
-            let clear = if self.prompt == ScreenPrompt::Unattended {
-                ""
-            } else {
-                CLEAR
-            };
-            let drawn = screen(&holds, self.chosen.as_deref(), &self.said, &self.prompt);
-            if is_new || self.prompt != ScreenPrompt::Unattended {
-                print(&format!("{clear}{drawn}{bell}"))?;
+        Ok(())
+    }
+
+    /// Draws the screen anew; where nobody types, below the last one, and for a call that comes only.
+    fn draw(&self, holds: &[OpenHold], is_new: bool) -> anyhow::Result<()> {
+        let drawn = screen(holds, self.chosen.as_deref(), &self.said, &self.prompt);
+        match (&self.prompt, is_new) {
+            (ScreenPrompt::Unattended, false) => Ok(()),
+            (ScreenPrompt::Unattended, true) => print(&drawn),
+            (ScreenPrompt::Keys | ScreenPrompt::Sure, _) => {
+                let bell = if is_new { BELL } else { "" };
+                print(&format!("{CLEAR}{drawn}{bell}"))
             }
         }
-        Ok(Ok(()))
     }
 
     async fn press(

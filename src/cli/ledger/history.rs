@@ -12,6 +12,7 @@ use crate::store::state::hold::{self, Hold, OperatorDecision};
 use crate::store::state::settlement::{Charge, Evidence};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 /// Steps that are kept of one call; more are only counted. A call has a handful.
 const MAX_STEPS_KEPT: usize = 64;
@@ -47,7 +48,6 @@ fn decision(seq: u64, decided: &HoldDecided) -> HistoryStep {
 
 impl History {
     /// Takes note of an event of this call.
-    #[expect(clippy::format_push_string, reason = "said once for a call")]
     pub(super) fn note(&mut self, seq: u64, event: &StoreEvent) {
         let step = match event {
             StoreEvent::Intended(intended) => {
@@ -78,7 +78,7 @@ impl History {
                 };
                 let mut step = decision(seq, allowed);
                 let grant = minted.grant.id.to_string();
-                step.words += &format!(", and calls like it with the grant {grant}");
+                let _ = write!(step.words, ", and calls like it with the grant {grant}");
                 step.fields["grant"] = json!(grant);
                 step
             }

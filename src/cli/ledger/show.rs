@@ -8,6 +8,7 @@ use super::history::History;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::ids::ActionId;
 use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord};
 use crate::store::state::claim::ClaimPhase;
@@ -87,10 +88,6 @@ impl LedgerShowArgs {
         }
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     fn take(&self, record: &JournalRecord, story: &mut Story) -> Result<(), JournalError> {
         if let Some(entry) = record.text()? {
             let word = |name: &str| {
@@ -120,29 +117,10 @@ impl LedgerShowArgs {
         let Some(event) = event(record)? else {
             return Ok(());
         };
-        let action = match &event {
-            StoreEvent::Intended(intended) => intended.action.to_string(),
-            StoreEvent::Settled(settled) => settled.action.to_string(),
-            StoreEvent::Held(held) => held.hold.id.to_string(),
-            StoreEvent::Decided(decided) => decided.id.to_string(),
-            StoreEvent::Extended(extended) => extended.id.to_string(),
-            StoreEvent::Granted(minted) => match &minted.allowed {
-                Some(allowed) => allowed.id.to_string(),
-                None => return Ok(()),
-            },
-            StoreEvent::Reserved(_)
-            | StoreEvent::Spent(_)
-            | StoreEvent::Tallied(_)
-            | StoreEvent::Entered { .. }
-            | StoreEvent::Planned { .. }
-            | StoreEvent::Steered(_)
-            | StoreEvent::Fenced { .. }
-            | StoreEvent::Revoked(_)
-            | StoreEvent::Noted(_)
-            | StoreEvent::Carried(_) => {
-                return Ok(());
-            }
+        let Some(action) = action_of(&event) else {
+            return Ok(());
         };
+        let action = action.to_string();
         if !begins(&action, &self.action_id) {
             if let StoreEvent::Intended(next) = &event {
                 story.history.follow(record.seq, next);
@@ -218,6 +196,28 @@ impl LedgerShowArgs {
             .lines()
             .iter()
             .try_for_each(|line| writeln!(out, "{line}"))
+    }
+}
+
+/// The call that the event is about; none where it tells nothing of one.
+fn action_of(event: &StoreEvent) -> Option<ActionId> {
+    match event {
+        StoreEvent::Intended(intended) => Some(intended.action),
+        StoreEvent::Settled(settled) => Some(settled.action),
+        StoreEvent::Held(held) => Some(held.hold.id),
+        StoreEvent::Decided(decided) => Some(decided.id),
+        StoreEvent::Extended(extended) => Some(extended.id),
+        StoreEvent::Granted(minted) => minted.allowed.as_ref().map(|allowed| allowed.id),
+        StoreEvent::Reserved(_)
+        | StoreEvent::Spent(_)
+        | StoreEvent::Tallied(_)
+        | StoreEvent::Entered { .. }
+        | StoreEvent::Planned { .. }
+        | StoreEvent::Steered(_)
+        | StoreEvent::Fenced { .. }
+        | StoreEvent::Revoked(_)
+        | StoreEvent::Noted(_)
+        | StoreEvent::Carried(_) => None,
     }
 }
 

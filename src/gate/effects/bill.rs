@@ -143,7 +143,6 @@ impl Bill {
 impl Effects {
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
     /// agents read it. Gives the limit that it would go over, where a person may let it.
-    #[expect(clippy::manual_let_else, reason = "the arms say why")]
     pub(in crate::gate) async fn afford(
         &self,
         bill: &Bill,
@@ -172,12 +171,9 @@ impl Effects {
             }
             Err(exceeded) => {
                 // A limit at which a person is asked is not what the call is refused for.
-                let firm = match bill.asked.admit_firmly(used, now) {
-                    Ok(_) => {
-                        *left = Some(shown(&exceeded.remaining));
-                        return Ok(Some(exceeded.dimension));
-                    }
-                    Err(firm) => firm,
+                let Err(firm) = bill.asked.admit_firmly(used, now) else {
+                    *left = Some(shown(&exceeded.remaining));
+                    return Ok(Some(exceeded.dimension));
                 };
                 let idle = bill.asked.limits.idle;
                 self.refused(bill.task, &bill.asked.price.tool, idle, used.task)

@@ -273,10 +273,6 @@ struct EndedRound {
 }
 
 /// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
-#[expect(
-    clippy::large_futures,
-    reason = "polled where it is made, or boxed by who spawns it"
-)]
 fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, cost: Option<u64>) {
     let EndedRound {
         key,
@@ -295,7 +291,8 @@ fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, co
         match late::keep(&*store, is_error, body).await {
             Ok(stored) => {
                 let phase = late::ended_with(proof, round, stored);
-                late::settle(&*store, key, action, LateEnding { phase, cost }).await;
+                let ending = LateEnding { phase, cost };
+                Box::pin(late::settle(&*store, key, action, ending)).await;
             }
             Err(error) => {
                 tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown");

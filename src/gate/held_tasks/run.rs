@@ -62,10 +62,6 @@ impl Gate {
     }
 
     /// The task that the call becomes which has ended so; `call` is as its agent made it.
-    #[expect(
-        clippy::similar_names,
-        reason = "they are one thing, sent and to be sent"
-    )]
     pub(in crate::gate) async fn begin_task(
         self: &Arc<Self>,
         ending: &Result<Message, Refusal>,
@@ -74,11 +70,11 @@ impl Gate {
         let Err(Refusal::ApprovalPending { hold, .. }) = ending else {
             return None;
         };
-        let (effects, held) = (&self.effects, hold.as_ref()?);
+        let (effects, pending) = (&self.effects, hold.as_ref()?);
         if effects.ending.is_cancelled() {
             return None;
         }
-        let (key, hold) = effects.store.find_hold(held.id).await.ok()??;
+        let (key, hold) = effects.store.find_hold(pending.id).await.ok()??;
         if hold.question.request.is_none() || hold.question.request != KeptRequest::value_of(&call)
         {
             return None;

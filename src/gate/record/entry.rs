@@ -38,6 +38,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
     let (found, took) = (FoundFields::of(recorded.found), TimeFields::of(recorded));
     let contract = ContractFields::of(recorded, ending);
     let (end, rewriting) = (EndFields::of(recorded, ending), RewriteFields::of(judged));
+    let key = KeyFields::of(&recorded.found.key);
     Entry {
         time: recorded.gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
@@ -76,11 +77,11 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         hold_ms: took.hold,
         upstream_ms: took.upstream,
         policy: recorded.policy.version.clone(),
-        replayed: found.replayed,
-        claimed_by: found.claimed_by,
-        same_as: found.same_as,
-        because: found.because,
-        would_join: found.would_join,
+        replayed: key.replayed,
+        claimed_by: key.claimed_by,
+        same_as: key.same_as,
+        because: key.because,
+        would_join: key.would_join,
         attempts: found.attempts,
         fence: found.fence,
         cost: found.cost,
@@ -99,11 +100,6 @@ struct FoundFields {
     would_refuse: Option<String>,
     unasked: Vec<String>,
     fault: Option<String>,
-    replayed: bool,
-    claimed_by: Option<String>,
-    same_as: Option<String>,
-    because: Option<String>,
-    would_join: Vec<String>,
     attempts: u32,
     fence: Option<u64>,
     cost: Option<f64>,
@@ -111,10 +107,6 @@ struct FoundFields {
 }
 
 impl FoundFields {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     fn of(found: &Findings) -> Self {
         let Findings {
             task: _,
@@ -124,14 +116,7 @@ impl FoundFields {
                 evidence: _,
             },
             warning: _,
-            key:
-                KeyFound {
-                    hash: _,
-                    holder,
-                    replayed,
-                    is_looked_at: _,
-                    compared,
-                },
+            key: _,
             draft,
             remaining,
             approval,
@@ -154,7 +139,6 @@ impl FoundFields {
                 },
             has_kept_arguments: _,
         } = found;
-        let compared = compared.as_deref();
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
         let grant = approval.as_ref().and_then(|approval| approval.grant);
         let cost = found.cost();
@@ -168,15 +152,39 @@ impl FoundFields {
                 .map(|foreseen| foreseen.refusal.code().to_owned()),
             unasked: unasked.clone(),
             fault: fault.as_ref().map(|fault| fault.what.clone()),
-            replayed: *replayed,
-            claimed_by: holder.map(|holder| holder.to_string()),
-            same_as: compared.and_then(|one| Some(one.same_as?.to_string())),
-            because: compared.and_then(|one| Some(one.because?.word().to_owned())),
-            would_join: found.key.joined_words(),
             attempts: *attempts,
             fence: *fence,
             cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
             budget_remaining: remaining.clone(),
+        }
+    }
+}
+
+/// Which call the key makes it, as the entry has it.
+struct KeyFields {
+    replayed: bool,
+    claimed_by: Option<String>,
+    same_as: Option<String>,
+    because: Option<String>,
+    would_join: Vec<String>,
+}
+
+impl KeyFields {
+    fn of(found: &KeyFound) -> Self {
+        let KeyFound {
+            hash: _,
+            holder,
+            replayed,
+            is_looked_at: _,
+            compared,
+        } = found;
+        let compared = compared.as_deref();
+        Self {
+            replayed: *replayed,
+            claimed_by: holder.map(|holder| holder.to_string()),
+            same_as: compared.and_then(|one| Some(one.same_as?.to_string())),
+            because: compared.and_then(|one| Some(one.because?.word().to_owned())),
+            would_join: found.joined_words(),
         }
     }
 }

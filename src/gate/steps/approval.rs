@@ -19,7 +19,7 @@ use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::budget::word;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
-use crate::model::refusal::{PendingHold, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::operator::time;
@@ -83,10 +83,6 @@ struct ApprovalAsking<'a> {
 }
 
 impl ApprovalAsking<'_> {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     async fn held(
         &self,
         timer: &mut StageTimer,
@@ -94,14 +90,7 @@ impl ApprovalAsking<'_> {
         let (effects, gate, rule) = (self.effects, self.gate, self.rule);
         let Subject { call, .. } = self.subject;
         let beside = call.beside();
-        let was = call
-            .judged
-            .rewritten
-            .as_ref()
-            .map(|was| was.original.clone());
-        let more = [call.answers(), beside.clone(), was];
-        let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
-        rule.reach(&gate.approvers, caller, arguments, &more)?;
+        self.judge_reach(beside.clone())?;
         let key = self.key(beside.as_ref());
         let place = StoreKeys {
             hold: Some(key),
@@ -155,6 +144,17 @@ impl ApprovalAsking<'_> {
             }
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Whether a person can be asked about the call at all, with everything that is shown of it.
+    fn judge_reach(&self, beside: Option<Value>) -> Result<(), Refusal> {
+        let Subject { call, .. } = self.subject;
+        let rewritten = call.judged.rewritten.as_ref();
+        let was = rewritten.map(|was| was.original.clone());
+        let more = [call.answers(), beside, was];
+        let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
+        self.rule
+            .reach(&self.gate.approvers, caller, arguments, &more)
     }
 
     /// The call passes if a standing grant covers it; else a person is asked. What a person was asked
@@ -262,27 +262,16 @@ impl ApprovalAsking<'_> {
 
     /// The refusal of a call that has waited long enough: where a person reads of it, and when it may
     /// come again.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "all other kinds are treated alike"
-    )]
-    fn told(&self, pending: Refusal, key: Digest) -> Refusal {
+    fn told(&self, mut pending: Refusal, key: Digest) -> Refusal {
         let now = self.gate.clock.steady();
         let after_ms = self.effects.repeats.slowed(key, now).after_ms;
-        match pending {
-            Refusal::ApprovalPending {
-                roles,
-                hold: Some(hold),
-            } => Refusal::ApprovalPending {
-                roles,
-                hold: Some(PendingHold {
-                    page: self.gate.page_of(hold.id),
-                    after_ms,
-                    ..hold
-                }),
-            },
-            other => other,
+        if let Refusal::ApprovalPending {
+            hold: Some(hold), ..
+        } = &mut pending
+        {
+            (hold.page, hold.after_ms) = (self.gate.page_of(hold.id), after_ms);
         }
+        pending
     }
 
     /// Waits for the decision, `most` of the time, or for another policy; an agent that hangs up leaves

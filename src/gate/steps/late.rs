@@ -134,10 +134,6 @@ impl Late {
     }
 
     /// Listens on; the call's claim is unknown until then.
-    #[expect(
-        clippy::large_futures,
-        reason = "polled where it is made, or boxed by who spawns it"
-    )]
     pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
             let (patience, is_parked) = (self.patience(), self.parked.is_some());
@@ -195,7 +191,7 @@ impl Late {
                 }
             };
             let ending = LateEnding { phase, cost };
-            let is_kept = settle(&*store, key, action, ending).await;
+            let is_kept = Box::pin(settle(&*store, key, action, ending)).await;
             if let Some(settling) = self.parked.filter(|_| is_kept) {
                 settling.keeps();
             }

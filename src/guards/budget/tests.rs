@@ -293,7 +293,6 @@ fn what_degrades_asks_nobody_about_reads() {
 /// 003-87: a layer may count all calls of a user together; what a task may use, and the usual steps of
 /// one about which nothing is written, stay beside it.
 #[test]
-#[expect(clippy::result_large_err, reason = "a refusal is made seldom")]
 fn a_layer_limits_a_user() {
     let tasks = tasks(json!({
         "global": { "max_tool_calls": 5 },

@@ -3,12 +3,12 @@
 
 use super::{Notice, Rendered, headline, json, lines};
 use serde_json::json;
+use std::fmt::Write as _;
 
-#[expect(clippy::format_push_string, reason = "said once for a call")]
 pub(super) fn render(notice: &Notice, link: Option<&str>) -> Rendered {
     let mut text = format!("*{}*", headline(notice));
     for (label, value) in lines(notice) {
-        text += &format!("\n{}: `{}`", escaped(&label), escaped(&value));
+        let _ = write!(text, "\n{}: `{}`", escaped(&label), escaped(&value));
     }
     // Verbatim: no address in it becomes a link, and no name a mention.
     let mut blocks = vec![json!({

@@ -39,6 +39,17 @@ pub(super) struct ContractEnvironment<'a> {
     pub(super) place: &'a str,
 }
 
+impl ContractEnvironment<'_> {
+    /// Rules that know where they are written, and nothing else.
+    fn placed_rules(self) -> ToolRules {
+        ToolRules {
+            written: Some(self.written),
+            place: self.place.into(),
+            ..ToolRules::default()
+        }
+    }
+}
+
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
 pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Problems) -> bool {
     if ids::server_of(name, servers).is_some() {
@@ -83,10 +94,6 @@ pub(super) fn compile(
 }
 
 /// A section that is added to the format and not here does not build.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 fn section_by_section(
     contract: Contract,
     around: ContractEnvironment<'_>,
@@ -128,8 +135,6 @@ fn section_by_section(
     let judged = required::judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
     let arguments = arguments.beside(&judged, &required::named(audit.plain(), &rewrite, &secrets));
     ToolRules {
-        written: Some(around.written),
-        place: around.place.into(),
         purpose,
         not_for,
         side_effect: effect::changes(&actions),
@@ -151,7 +156,7 @@ fn section_by_section(
         secrets,
         results: results.map_or_else(results::Rule::usual, |written| section(written, problems)),
         audit: section(audit, problems),
-        ..ToolRules::default()
+        ..around.placed_rules()
     }
 }
 

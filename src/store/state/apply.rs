@@ -4,7 +4,7 @@ use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
 use super::event::{
     BudgetReserved, BudgetSettled, Carried, HoldDecided, HoldExtended, Intended, Settled,
-    StoreEvent, TaskAct,
+    StoreEvent, TaskAct, TaskSteered,
 };
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
@@ -19,10 +19,6 @@ use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 const NO_RATE: (Option<Rate>, u64) = (None, 0);
 
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     match event {
         StoreEvent::Intended(intended) => apply_intended(intended, view),
@@ -50,19 +46,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             let task = begun(&mut view.task, begins.as_ref(), *at);
             task.intend(*call, *at);
         }
-        StoreEvent::Steered(steered) => {
-            let task = begun(&mut view.task, None, steered.at);
-            match steered.act {
-                TaskAct::Stop => {
-                    task.stopped = Some(TaskStopped {
-                        who: steered.who.clone(),
-                        why: steered.why.clone(),
-                        at: steered.at,
-                    });
-                }
-                TaskAct::Reset => task.reset(steered.at),
-            }
-        }
+        StoreEvent::Steered(steered) => apply_steered(steered, view),
         StoreEvent::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
         StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some((**task).clone()),
         StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
@@ -103,6 +87,20 @@ fn begun<'a>(
         });
     }
     task.get_or_insert_with(|| TaskUsage::new(at))
+}
+
+fn apply_steered(steered: &TaskSteered, view: &mut StoreView) {
+    let task = begun(&mut view.task, None, steered.at);
+    match steered.act {
+        TaskAct::Stop => {
+            task.stopped = Some(TaskStopped {
+                who: steered.who.clone(),
+                why: steered.why.clone(),
+                at: steered.at,
+            });
+        }
+        TaskAct::Reset => task.reset(steered.at),
+    }
 }
 
 fn apply_reserved(reserved: &BudgetReserved, view: &mut StoreView) {

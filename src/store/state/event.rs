@@ -186,6 +186,19 @@ impl Carried {
             SessionFence { token, at },
         )
     }
+
+    /// What it is about.
+    fn place(&self) -> StoreKeys {
+        let mut keys = StoreKeys::default();
+        match self {
+            Self::Claim(key, _) => keys.call = Some(*key),
+            Self::Task(key, _) => keys.task = Some(*key),
+            Self::Session(key, _) => keys.session = Some(*key),
+            Self::Hold(key, _) => keys.hold = Some(*key),
+            Self::Grant(key, _) => keys.grant = Some(*key),
+        }
+        keys
+    }
 }
 
 /// A claim begins.
@@ -366,10 +379,6 @@ impl Intended {
 
 impl StoreEvent {
     /// What it is about.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after the other; to be cut into its parts"
-    )]
     pub fn place(&self) -> StoreKeys {
         match self {
             Self::Intended(intended) => StoreKeys {
@@ -401,31 +410,24 @@ impl StoreEvent {
             Self::Tallied(ReadsTallied { task, .. })
             | Self::Entered { task, .. }
             | Self::Planned { task, .. }
-            | Self::Steered(TaskSteered { task, .. })
-            | Self::Carried(Carried::Task(task, _)) => StoreKeys {
+            | Self::Steered(TaskSteered { task, .. }) => StoreKeys {
                 task: Some(*task),
                 ..StoreKeys::default()
             },
-            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => {
-                StoreKeys {
-                    session: Some(*session),
-                    ..StoreKeys::default()
-                }
-            }
-            Self::Carried(Carried::Claim(key, _)) => StoreKeys {
-                call: Some(*key),
+            Self::Fenced { session, .. } => StoreKeys {
+                session: Some(*session),
                 ..StoreKeys::default()
             },
             Self::Held(held) => StoreKeys {
                 hold: Some(held.key),
                 ..StoreKeys::default()
             },
-            Self::Decided(HoldDecided { key, .. })
-            | Self::Extended(HoldExtended { key, .. })
-            | Self::Carried(Carried::Hold(key, _)) => StoreKeys {
-                hold: Some(*key),
-                ..StoreKeys::default()
-            },
+            Self::Decided(HoldDecided { key, .. }) | Self::Extended(HoldExtended { key, .. }) => {
+                StoreKeys {
+                    hold: Some(*key),
+                    ..StoreKeys::default()
+                }
+            }
             Self::Granted(minted) => StoreKeys {
                 hold: minted.allowed.as_ref().map(|allowed| allowed.key),
                 grant: Some(Grant::key_of(minted.grant.id)),
@@ -435,10 +437,7 @@ impl StoreEvent {
                 grant: Some(Grant::key_of(*id)),
                 ..StoreKeys::default()
             },
-            Self::Carried(Carried::Grant(key, _)) => StoreKeys {
-                grant: Some(*key),
-                ..StoreKeys::default()
-            },
+            Self::Carried(carried) => carried.place(),
             Self::Noted(_) => StoreKeys::default(),
         }
     }

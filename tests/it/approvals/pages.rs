@@ -44,13 +44,68 @@ fn field(page: &str, name: &str) -> String {
     start.split('"').next().unwrap().to_owned()
 }
 
+/// Whether a page forbids what is not the door's own, and lets nobody keep it.
+fn judge_headers(shown: &Answer) {
+    let policy = shown.header("content-security-policy").unwrap();
+    for part in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    for (name, value) in [
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(shown.header(name), Some(value));
+    }
+}
+
+/// Says on the card what does not count, gives the call more time, and allows it; the secret of the
+/// card's forms.
+async fn allows(gate: &Gate, page: &str, card: &Answer, cookie: (&str, &str)) -> String {
+    let (secret, digest) = (
+        field(&card.text(), "form_secret"),
+        field(&card.text(), "shown"),
+    );
+    let word = |shown| {
+        [
+            ("decision", "allow"),
+            ("why", "due"),
+            ("form_secret", secret.as_str()),
+            ("shown", shown),
+        ]
+    };
+    let (other, allowed) = (word("sha256:0"), word(&digest));
+    let extended = [("decision", "extend"), ("form_secret", secret.as_str())];
+    let foreign = ("origin", "http://127.0.0.1:1");
+    let cross = ("sec-fetch-site", "cross-site");
+    for (fields, more, status) in [
+        (&other[..], None, 409),
+        (&allowed[..2], None, 403),
+        (&allowed[..], Some(foreign), 403),
+        (&allowed[..], Some(cross), 403),
+        // A call is given more time once.
+        (&extended[..], None, 200),
+        (&extended[..], None, 409),
+        (&allowed[..], None, 200),
+    ] {
+        let headers: Vec<_> = [cookie].into_iter().chain(more).collect();
+        assert_eq!(
+            sends(gate, page, fields, &headers).await.status,
+            status,
+            "{fields:?}"
+        );
+    }
+    secret
+}
+
 /// 001-42, threat-model §3B, §3E: each answer forbids what is not the door's own; a cookie opens pages and
 /// nothing else, a token opens the API and no page; a decision is bound to the card that was shown.
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 async fn pages_are_for_who_has_signed_in() {
     let setup = setup();
     setup.write();
@@ -71,73 +126,12 @@ async fn pages_are_for_who_has_signed_in() {
     let bearer = format!("Bearer {ANN_TOKEN}");
     assert_eq!(get(&page, &[("authorization", &bearer)]).await.status, 401);
     let cookie = signs_in(&gate).await;
-    assert_eq!(
-        get("/api/approvals", &[("cookie", &cookie)]).await.status,
-        401
-    );
-    let shown = get(&page, &[("cookie", &cookie)]).await;
-    assert_eq!(shown.status, 200);
-    let policy = shown.header("content-security-policy").unwrap();
-    for part in [
-        "default-src 'none'",
-        "script-src 'self'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-    ] {
-        assert!(policy.contains(part), "{policy}");
-    }
-    for (name, value) in [
-        ("cache-control", "no-store"),
-        ("referrer-policy", "no-referrer"),
-        ("x-content-type-options", "nosniff"),
-    ] {
-        assert_eq!(shown.header(name), Some(value));
-    }
-    let (secret, digest) = (
-        field(&shown.text(), "form_secret"),
-        field(&shown.text(), "shown"),
-    );
     let cookie = [("cookie", cookie.as_str())];
-    let word = |shown| {
-        [
-            ("decision", "allow"),
-            ("why", "due"),
-            ("form_secret", secret.as_str()),
-            ("shown", shown),
-        ]
-    };
-    for (fields, more, status) in [
-        (word("sha256:0").to_vec(), None, 409),
-        (word(&digest)[..2].to_vec(), None, 403),
-        (
-            word(&digest).to_vec(),
-            Some(("origin", "http://127.0.0.1:1")),
-            403,
-        ),
-        (
-            word(&digest).to_vec(),
-            Some(("sec-fetch-site", "cross-site")),
-            403,
-        ),
-    ] {
-        let headers: Vec<_> = cookie.into_iter().chain(more).collect();
-        assert_eq!(
-            sends(&gate, &page, &fields, &headers).await.status,
-            status,
-            "{fields:?}"
-        );
-    }
-    let extended = [("decision", "extend"), ("form_secret", secret.as_str())];
-    assert_eq!(sends(&gate, &page, &extended, &cookie).await.status, 200);
-    assert_eq!(
-        sends(&gate, &page, &extended, &cookie).await.status,
-        409,
-        "once"
-    );
-    assert_eq!(
-        sends(&gate, &page, &word(&digest), &cookie).await.status,
-        200
-    );
+    assert_eq!(get("/api/approvals", &cookie).await.status, 401);
+    let card = get(&page, &cookie).await;
+    assert_eq!(card.status, 200);
+    judge_headers(&card);
+    let secret = allows(&gate, &page, &card, cookie[0]).await;
     let (_, text) = says(&gate, "eve", &["show", &ids[0], "--json"]).await;
     let hold: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(

@@ -43,8 +43,8 @@ async fn a_late_cost_is_listened_for_so_long() {
     }
 }
 
-/// 003-93: what an answer says of its cost counts, up to the most that can be; what is no number that
-/// everybody reads alike says nothing, so that what was reserved stays charged.
+/// 003-93: what an answer says of its cost counts, up to the most that can be; a number below 0, and one
+/// that JSON parsers read differently, say nothing, so that what was reserved stays charged.
 #[test]
 fn a_cost_is_read_where_everybody_reads_the_same() {
     let written = budget::Settings {

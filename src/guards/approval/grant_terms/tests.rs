@@ -8,13 +8,9 @@ fn terms(body: Value) -> GrantTerms {
 }
 
 /// The constraints as pairs, or why there are none.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "values are written where they are used"
-)]
-fn kept(body: Value, shown: Option<Value>) -> Result<Vec<(String, ArgumentRule)>, String> {
+fn kept(body: Value, shown: Option<&Value>) -> Result<Vec<(String, ArgumentRule)>, String> {
     let any = ["/note".to_owned()];
-    let kept = terms(body).kept(shown.as_ref(), &any)?;
+    let kept = terms(body).kept(shown, &any)?;
     let pairs = kept.constraints.iter();
     Ok(pairs
         .map(|one| (one.pointer.clone(), one.is.clone()))
@@ -29,7 +25,7 @@ fn equals(value: Value) -> ArgumentRule {
 #[test]
 fn what_is_not_widened_stays_as_it_was_shown() {
     let shown = json!({ "to": { "iban": "DE89", "name": "x" }, "amount": 100, "note": "hi", "list": [1, 2] });
-    let exact = kept(json!({}), Some(shown.clone())).unwrap();
+    let exact = kept(json!({}), Some(&shown)).unwrap();
     assert_eq!(exact, [(String::new(), equals(shown.clone()))]);
     let constraints = json!([
         { "pointer": "/amount", "at_most": 500 },
@@ -37,7 +33,7 @@ fn what_is_not_widened_stays_as_it_was_shown() {
         { "pointer": "/note", "any": true },
         { "pointer": "/list/0", "same_as_this": true },
     ]);
-    let mut wide = kept(json!({ "constraints": constraints }), Some(shown)).unwrap();
+    let mut wide = kept(json!({ "constraints": constraints }), Some(&shown)).unwrap();
     wide.sort_by(|one, other| one.0.cmp(&other.0));
     let expected = [
         ("/amount", ArgumentRule::AtMost(500.into())),
@@ -60,63 +56,27 @@ fn what_is_not_widened_stays_as_it_was_shown() {
     assert_eq!(kept(json!({}), None).unwrap(), []);
 }
 
-#[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
-fn what_cannot_be_granted_says_why() {
+/// That none of these can be granted beside a call that was shown, in words that say why.
+fn judge_refused<const N: usize>(cases: [(Value, &str); N]) {
     let shown = json!({ "amount": 100, "note": "hi", "to": { "iban": "DE89" } });
-    let many: serde_json::Map<String, Value> =
-        (0..40).map(|n| (format!("a{n}"), json!(n))).collect();
-    let one = |constraint: Value| json!({ "constraints": [constraint] });
-    let cases = [
+    for (body, why) in cases {
+        let found = kept(body.clone(), Some(&shown)).unwrap_err();
+        assert!(found.contains(why), "{body}: {found}");
+    }
+}
+
+fn constrained(constraint: &Value) -> Value {
+    json!({ "constraints": [constraint] })
+}
+
+#[test]
+fn terms_that_cannot_be_granted_say_why() {
+    judge_refused([
         (json!({ "until": "31d" }), "`until` is out of bounds"),
         (json!({ "until": "1s" }), "`until` is out of bounds"),
         (json!({ "until": "soon" }), "`until` is no length of time"),
         (json!({ "uses": 0 }), "`uses` is out of bounds"),
         (json!({ "uses": 1001 }), "`uses` is out of bounds"),
-        (
-            one(json!({ "pointer": "amount", "at_most": 1 })),
-            "JSON pointer",
-        ),
-        (one(json!({ "pointer": "/amount" })), "say one thing"),
-        (
-            one(json!({ "pointer": "/amount", "at_most": 500, "any": true })),
-            "say one thing",
-        ),
-        (
-            one(json!({ "pointer": "/amount", "at_most": -1 })),
-            "below 0",
-        ),
-        (
-            one(json!({ "pointer": "/amount", "at_most": 50 })),
-            "the call that was shown is not covered",
-        ),
-        (
-            one(json!({ "pointer": "/amount", "any": true })),
-            "`approval.grant_any`",
-        ),
-        (
-            one(json!({ "pointer": "", "any": true })),
-            "`approval.grant_any`",
-        ),
-        (
-            one(json!({ "pointer": "/amount", "one_of": [] })),
-            "names nothing",
-        ),
-        (
-            one(json!({ "pointer": "/note", "starts_with": "" })),
-            "is empty",
-        ),
-        (
-            one(json!({ "pointer": "/note", "starts_with": "a/../b" })),
-            "leads up",
-        ),
-        (
-            one(json!({ "pointer": "/none", "same_as_this": true })),
-            "no call was shown that has",
-        ),
         (
             json!({ "total": { "pointer": "/amount", "at_most": 0 } }),
             "`total` needs",
@@ -129,21 +89,7 @@ fn what_cannot_be_granted_says_why() {
             json!({ "total": { "pointer": "/amount", "at_most": 99 } }),
             "no number that fits",
         ),
-        (
-            json!({ "constraints": [{ "pointer": "/to", "same_as_this": true }, { "pointer": "/to/iban", "same_as_this": true }] }),
-            "spoken of twice",
-        ),
-    ];
-    for (body, why) in cases {
-        let found = kept(body.clone(), Some(shown.clone())).unwrap_err();
-        assert!(found.contains(why), "{body}: {found}");
-    }
-    let wide = one(json!({ "pointer": "/a1", "at_most": 9 }));
-    let found = kept(wide, Some(Value::Object(many))).unwrap_err();
-    assert!(found.contains("more than 32"), "{found}");
-    let long = json!({ "a": "x".repeat(MAX_GRANT_BYTES) });
-    let found = kept(json!({}), Some(long)).unwrap_err();
-    assert!(found.contains("longer than 16 KiB"), "{found}");
+    ]);
     let total = json!({ "total": { "pointer": "/amount", "at_most": 5 } });
     assert!(
         kept(total, None)
@@ -152,10 +98,64 @@ fn what_cannot_be_granted_says_why() {
     );
     for body in [
         json!({ "untill": "8h" }),
-        json!({ "constraints": [{ "pointer": "/a", "equal": 1 }] }),
+        constrained(&json!({ "pointer": "/a", "equal": 1 })),
     ] {
         assert!(serde_json::from_value::<GrantTerms>(body).is_err());
     }
+}
+
+#[test]
+fn constraints_that_cannot_be_granted_say_why() {
+    let cases = [
+        (json!({ "pointer": "amount", "at_most": 1 }), "JSON pointer"),
+        (json!({ "pointer": "/amount" }), "say one thing"),
+        (
+            json!({ "pointer": "/amount", "at_most": 500, "any": true }),
+            "say one thing",
+        ),
+        (json!({ "pointer": "/amount", "at_most": -1 }), "below 0"),
+        (
+            json!({ "pointer": "/amount", "at_most": 50 }),
+            "the call that was shown is not covered",
+        ),
+        (
+            json!({ "pointer": "/amount", "any": true }),
+            "`approval.grant_any`",
+        ),
+        (
+            json!({ "pointer": "", "any": true }),
+            "`approval.grant_any`",
+        ),
+        (
+            json!({ "pointer": "/amount", "one_of": [] }),
+            "names nothing",
+        ),
+        (json!({ "pointer": "/note", "starts_with": "" }), "is empty"),
+        (
+            json!({ "pointer": "/note", "starts_with": "a/../b" }),
+            "leads up",
+        ),
+        (
+            json!({ "pointer": "/none", "same_as_this": true }),
+            "no call was shown that has",
+        ),
+    ];
+    judge_refused(cases.map(|(constraint, why)| (constrained(&constraint), why)));
+    let both = json!([{ "pointer": "/to", "same_as_this": true }, { "pointer": "/to/iban", "same_as_this": true }]);
+    judge_refused([(json!({ "constraints": both }), "spoken of twice")]);
+}
+
+/// What no constraint names counts as it was shown, and with that towards what a grant can hold.
+#[test]
+fn what_is_too_much_cannot_be_granted() {
+    let many: serde_json::Map<String, Value> =
+        (0..40).map(|n| (format!("a{n}"), json!(n))).collect();
+    let wide = constrained(&json!({ "pointer": "/a1", "at_most": 9 }));
+    let found = kept(wide, Some(&Value::Object(many))).unwrap_err();
+    assert!(found.contains("more than 32"), "{found}");
+    let long = json!({ "a": "x".repeat(MAX_GRANT_BYTES) });
+    let found = kept(json!({}), Some(&long)).unwrap_err();
+    assert!(found.contains("longer than 16 KiB"), "{found}");
 }
 
 /// What chooses a contract's variant is read from what has to be equal.

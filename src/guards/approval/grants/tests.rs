@@ -70,12 +70,28 @@ fn takes(constraints: &[ArgumentConstraint], arguments: &Value) -> bool {
     fit(constraints, arguments).is_ok()
 }
 
+/// Calls that each differ from `same` in one part of a grant's scope, and how a miss is told.
+fn others<'a>(
+    same: GrantSubject<'a>,
+    tool: &'a ToolName,
+    beside: &'a Value,
+) -> [(GrantSubject<'a>, &'static str); 8] {
+    let (agent, tenant, user) = ("Bot", None, Some("eve"));
+    let (definition, beside, policy) = ("new", Some(beside), Digest::of(b"new"));
+    [
+        (GrantSubject { agent, ..same }, "another agent"),
+        (GrantSubject { tenant, ..same }, "another tenant"),
+        (GrantSubject { user: None, ..same }, "another user"),
+        (GrantSubject { user, ..same }, "another user"),
+        (GrantSubject { tool, ..same }, "another tool"),
+        (GrantSubject { definition, ..same }, "the tool has changed"),
+        (GrantSubject { policy, ..same }, "the policy"),
+        (GrantSubject { beside, ..same }, "beside its arguments"),
+    ]
+}
+
 /// The names of a scope count byte for byte, what is missing in one of both, too.
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 fn a_grant_is_for_one_agent_tenant_user_tool_definition_and_contract() {
     let (tool, other, arguments) = (
         ToolName::new("bank__pay"),
@@ -85,59 +101,7 @@ fn a_grant_is_for_one_agent_tenant_user_tool_definition_and_contract() {
     let (same, beside) = (call(&tool, &arguments), json!({ "task": {} }));
     let granted = grant(vec![]);
     assert!(covers(&granted, &same).is_ok());
-    let others = [
-        (
-            GrantSubject {
-                agent: "Bot",
-                ..same
-            },
-            "another agent",
-        ),
-        (
-            GrantSubject {
-                tenant: None,
-                ..same
-            },
-            "another tenant",
-        ),
-        (GrantSubject { user: None, ..same }, "another user"),
-        (
-            GrantSubject {
-                user: Some("eve"),
-                ..same
-            },
-            "another user",
-        ),
-        (
-            GrantSubject {
-                tool: &other,
-                ..same
-            },
-            "another tool",
-        ),
-        (
-            GrantSubject {
-                definition: "new",
-                ..same
-            },
-            "the tool has changed",
-        ),
-        (
-            GrantSubject {
-                policy: Digest::of(b"new"),
-                ..same
-            },
-            "the policy",
-        ),
-        (
-            GrantSubject {
-                beside: Some(&beside),
-                ..same
-            },
-            "beside its arguments",
-        ),
-    ];
-    for (call, why) in others {
+    for (call, why) in others(same, &other, &beside) {
         let miss = covers(&granted, &call).unwrap_err().to_string();
         assert!(miss.contains(why), "{miss}");
     }
@@ -157,65 +121,45 @@ fn a_grant_is_for_one_agent_tenant_user_tool_definition_and_contract() {
 /// One constraint's pointer and rule, arguments, and whether they fit.
 type ConstraintCase = (&'static str, ArgumentRule, Value, bool);
 
+/// Whether each takes just the arguments that it has to.
+fn judge_taken(cases: Vec<ConstraintCase>) {
+    for (pointer, is, arguments, expected) in cases {
+        let one = constraint(pointer, is);
+        let found = takes(std::slice::from_ref(&one), &arguments);
+        assert_eq!(found, expected, "{one:?} {arguments}");
+    }
+}
+
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one step after the other; to be cut into its parts"
-)]
 fn each_argument_is_as_it_was_granted() {
-    let at_most = |most: &str| ArgumentRule::AtMost(serde_json::from_str(most).unwrap());
-    let starts = |start: &str| ArgumentRule::StartsWith(start.to_owned());
-    let cases: Vec<ConstraintCase> = vec![
-        (
-            "/a",
-            ArgumentRule::Equals(json!(1)),
-            json!({ "a": 1 }),
-            true,
-        ),
-        (
-            "/a",
-            ArgumentRule::Equals(json!(1)),
-            json!({ "a": 1.0 }),
-            false,
-        ),
-        (
-            "/a",
-            ArgumentRule::Equals(json!(0.0)),
-            json!({ "a": -0.0 }),
-            false,
-        ),
-        ("/a", ArgumentRule::Equals(json!(1)), json!({}), false),
-        ("/a", ArgumentRule::Equals(json!(null)), json!({}), false),
-        (
-            "/a",
-            ArgumentRule::Equals(json!(1)),
-            json!({ "a": 1, "b": 1 }),
-            false,
-        ),
+    use ArgumentRule::{AtMost, Equals, OneOf};
+    let at_most = |most: &str| AtMost(serde_json::from_str(most).unwrap());
+    judge_taken(vec![
+        ("/a", Equals(json!(1)), json!({ "a": 1 }), true),
+        ("/a", Equals(json!(1)), json!({ "a": 1.0 }), false),
+        ("/a", Equals(json!(0.0)), json!({ "a": -0.0 }), false),
+        ("/a", Equals(json!(1)), json!({}), false),
+        ("/a", Equals(json!(null)), json!({}), false),
+        ("/a", Equals(json!(1)), json!({ "a": 1, "b": 1 }), false),
         (
             "",
-            ArgumentRule::Equals(json!({ "a": 1, "b": 2 })),
+            Equals(json!({ "a": 1, "b": 2 })),
             json!({ "b": 2, "a": 1 }),
             true,
         ),
         (
             "",
-            ArgumentRule::Equals(json!({ "a": 1 })),
+            Equals(json!({ "a": 1 })),
             json!({ "a": 1, "b": 2 }),
             false,
         ),
         (
             "/a",
-            ArgumentRule::OneOf(vec![json!("x"), json!("y")]),
+            OneOf(vec![json!("x"), json!("y")]),
             json!({ "a": "y" }),
             true,
         ),
-        (
-            "/a",
-            ArgumentRule::OneOf(vec![json!("x")]),
-            json!({ "a": "X" }),
-            false,
-        ),
+        ("/a", OneOf(vec![json!("x")]), json!({ "a": "X" }), false),
         ("/a", at_most("500"), json!({ "a": 500 }), true),
         ("/a", at_most("500"), json!({ "a": 500.000_000_1 }), false),
         (
@@ -226,6 +170,16 @@ fn each_argument_is_as_it_was_granted() {
         ),
         ("/a", at_most("500"), json!({ "a": -1 }), false),
         ("/a", at_most("500"), json!({ "a": "5" }), false),
+    ]);
+    assert!(takes(&[], &json!({})), "no arguments at all");
+    assert!(!takes(&[], &json!({ "a": null })) && !takes(&[], &json!([])));
+}
+
+#[test]
+fn a_start_leads_nowhere_else_and_anything_opens_its_place_alone() {
+    use ArgumentRule::{Any, StartsWith};
+    let starts = |start: &str| StartsWith(start.to_owned());
+    judge_taken(vec![
         ("/a", starts("/srv/"), json!({ "a": "/srv/x/y" }), true),
         ("/a", starts("/srv/"), json!({ "a": "/srv" }), false),
         ("/a", starts("/srv/"), json!({ "a": "/srv/../etc" }), false),
@@ -239,27 +193,15 @@ fn each_argument_is_as_it_was_granted() {
         ("/a", starts("/srv/."), json!({ "a": "/srv/../etc" }), false),
         ("/a", starts("/srv/"), json!({ "a": "/srv/a..b" }), true),
         ("/a", starts("x"), json!({ "a": ["x"] }), false),
-        ("/a", ArgumentRule::Any, json!({}), true),
-        ("/a", ArgumentRule::Any, json!({ "a": { "b": [1] } }), true),
-        (
-            "/a/b",
-            ArgumentRule::Any,
-            json!({ "a": { "b": 1, "c": 1 } }),
-            false,
-        ),
-        ("/a/0", ArgumentRule::Any, json!({ "a": [1] }), true),
-        ("/a/0", ArgumentRule::Any, json!({ "a": [1, 2] }), false),
-        ("/a~1b", ArgumentRule::Any, json!({ "a/b": 1 }), true),
-        ("/a", ArgumentRule::Any, json!([1]), false),
-        ("/a", ArgumentRule::Any, json!({ "a~1": 1 }), false),
-    ];
-    for (pointer, is, arguments, expected) in cases {
-        let one = constraint(pointer, is);
-        let found = takes(std::slice::from_ref(&one), &arguments);
-        assert_eq!(found, expected, "{one:?} {arguments}");
-    }
-    assert!(takes(&[], &json!({})), "no arguments at all");
-    assert!(!takes(&[], &json!({ "a": null })) && !takes(&[], &json!([])));
+        ("/a", Any, json!({}), true),
+        ("/a", Any, json!({ "a": { "b": [1] } }), true),
+        ("/a/b", Any, json!({ "a": { "b": 1, "c": 1 } }), false),
+        ("/a/0", Any, json!({ "a": [1] }), true),
+        ("/a/0", Any, json!({ "a": [1, 2] }), false),
+        ("/a~1b", Any, json!({ "a/b": 1 }), true),
+        ("/a", Any, json!([1]), false),
+        ("/a", Any, json!({ "a~1": 1 }), false),
+    ]);
 }
 
 /// What is added up has to be an amount, and what the call takes is that.

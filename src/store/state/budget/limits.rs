@@ -45,16 +45,12 @@ pub struct Price {
 
 impl BudgetLimits {
     /// Whether one more call at `price` fits; what is left before it.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refusal is made seldom, and is boxed where it travels"
-    )]
     pub fn admit(
         &self,
         task: Option<&TaskUsage>,
         price: &Price,
         now: Millis,
-    ) -> Result<Remaining, Exceeded> {
+    ) -> Result<Remaining, Box<Exceeded>> {
         let fresh = TaskUsage::new(now);
         // A rate is over time, not over a task: what was used of it stays used when the task ends.
         let used = task.unwrap_or(&fresh).used(&price.tool);
@@ -83,7 +79,7 @@ impl BudgetLimits {
             .into_iter()
             .filter_map(|(dimension, exceeded)| exceeded.then_some(dimension));
         if let Some(dimension) = exceeded.next() {
-            return Err(Exceeded {
+            return Err(Box::new(Exceeded {
                 dimension,
                 others: exceeded.collect(),
                 remaining,
@@ -91,17 +87,17 @@ impl BudgetLimits {
                     .span
                     .map(|span| (task.began + span).saturating_sub(now)),
                 is_account: self.span.is_some(),
-            });
+            }));
         }
         let rate = self.rate.filter(|_| !self.is_only_counted);
         match rate.map(|rate| used.wait(rate, now)) {
-            Some(wait) if wait > 0 => Err(Exceeded {
+            Some(wait) if wait > 0 => Err(Box::new(Exceeded {
                 dimension: Dimension::Rate,
                 others: Box::default(),
                 remaining,
                 after: Some(wait),
                 is_account: false,
-            }),
+            })),
             _ => Ok(remaining),
         }
     }

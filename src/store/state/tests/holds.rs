@@ -61,7 +61,6 @@ fn lapsed() -> HoldStatus {
 
 /// 001-58: every deadline: a moment before it, and at it (`now == deadline` is expired).
 #[test]
-#[expect(clippy::large_stack_arrays, reason = "a test has the room")]
 fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     let ask = ask("key");
     let used = |mut view: StoreView| {
@@ -77,7 +76,7 @@ fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
         view
     };
     let (pending, allowed) = (|| held(&ask, &[]), || held(&ask, &[("ann", true)]));
-    for (view, at, before, after) in [
+    let cases = vec![
         (
             pending(),
             APPROVE_MS,
@@ -104,7 +103,8 @@ fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
             HoldStatus::Absent,
         ),
         (used(allowed()), 1, HoldStatus::Absent, HoldStatus::Absent),
-    ] {
+    ];
+    for (view, at, before, after) in cases {
         assert_eq!(stands(&view, START_MS + at - 1), before, "{at}");
         assert_eq!(stands(&view, START_MS + at), after, "{at}");
         assert_eq!(stands(&view, Millis::MAX), HoldStatus::Absent, "{at}");

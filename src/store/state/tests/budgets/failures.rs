@@ -94,21 +94,17 @@ fn a_call_that_was_answered_ends_a_row_of_failures() {
 /// 003-92: failures of one tool in a row are its own: they are counted anew after a call of it that
 /// succeeded, whatever other tools do, and no other tool is refused for them.
 #[test]
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all other kinds are treated alike"
-)]
 fn the_failures_of_a_tool_are_its_own() {
     let limits = BudgetLimits {
         tool_failures: Some(2),
         ..BudgetLimits::default()
     };
-    let of = |tool: &str, failed: bool| match spent(failed, None) {
-        StoreCommand::Spend(spend) => StoreCommand::Spend(Spend {
-            tool: ToolName::new(tool),
-            ..spend
-        }),
-        other => other,
+    let of = |tool: &str, failed: bool| {
+        let mut spent = spent(failed, None);
+        if let StoreCommand::Spend(spend) = &mut spent {
+            spend.tool = ToolName::new(tool);
+        }
+        spent
     };
     let asked = |view: &StoreView, tool: &str| {
         let price = Price {
