@@ -19,8 +19,22 @@ pub struct ReadTally {
     pub failures_in_a_row: u64,
     /// Did one not fail?
     pub has_succeeded: bool,
+    /// The same two of each tool that was sent a read; none in records from before they were kept.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rows: Vec<FailureRow>,
     /// For the loop detector, oldest first; [`MAX_SEEN_CALLS`] at most.
     pub seen: Vec<SeenCall>,
+}
+
+/// What reads make of the failures of their tool in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureRow {
+    /// What they count as.
+    pub tool: ToolName,
+    /// Reads that failed since the last that did not.
+    pub failures: u64,
+    /// Did one not fail?
+    pub has_succeeded: bool,
 }
 
 /// One read that came to its end.
@@ -38,14 +52,21 @@ impl ReadTally {
     /// One read.
     pub fn of(read: EndedRead) -> Self {
         let EndedRead { sent, failed, seen } = read;
+        let (failures, has_succeeded) = (u64::from(failed), !failed && !seen.refused);
+        let row = sent.as_ref().map(|(tool, _)| FailureRow {
+            tool: tool.clone(),
+            failures,
+            has_succeeded,
+        });
         let (tools, cost) =
             sent.map_or_else(Default::default, |(tool, cost)| (vec![(tool, 1)], cost));
         Self {
             tools,
             cost,
-            failures: u64::from(failed),
-            failures_in_a_row: u64::from(failed),
-            has_succeeded: !failed && !seen.refused,
+            failures,
+            failures_in_a_row: failures,
+            has_succeeded,
+            rows: row.into_iter().collect(),
             seen: vec![seen],
         }
     }
@@ -77,9 +98,26 @@ impl ReadTally {
         self.failures += later.failures;
         self.failures_in_a_row = before + later.failures_in_a_row;
         self.has_succeeded |= later.has_succeeded;
+        for next in later.rows {
+            match self.rows.iter_mut().find(|row| row.tool == next.tool) {
+                Some(row) => {
+                    row.failures = next.after(row.failures);
+                    row.has_succeeded |= next.has_succeeded;
+                }
+                None => self.rows.push(next),
+            }
+        }
         for seen in later.seen {
             see(&mut self.seen, seen);
         }
+    }
+}
+
+impl FailureRow {
+    /// The failures in a row that these reads make of as many `before` them.
+    fn after(&self, before: u64) -> u64 {
+        let before = if self.has_succeeded { 0 } else { before };
+        before.saturating_add(self.failures)
     }
 }
 
@@ -98,6 +136,10 @@ impl TaskUsage {
         }
         self.failures += reads.failures;
         self.failures_in_a_row += reads.failures_in_a_row;
+        for row in &reads.rows {
+            let used = self.tool(row.tool.as_str());
+            used.failures_in_a_row = row.after(used.failures_in_a_row);
+        }
         for seen in &reads.seen {
             self.see(*seen);
         }

@@ -75,35 +75,40 @@ fn tally_of(reads: &[SomeRead]) -> StoreCommand {
     })
 }
 
+/// Counts the reads one after the other, as those are that something written limits.
+fn count_each(view: &mut StoreView, reads: &[SomeRead]) {
+    for read in reads {
+        let mut reserve = reserve(&BudgetLimits::default(), TOOLS[read.tool], read.cost);
+        if let StoreCommand::Reserve(reserve) = &mut reserve {
+            reserve.origin = Some(TaskOrigin::default());
+        }
+        run(view, &reserve, START_MS).unwrap();
+        run(view, &spend_of(read), START_MS).unwrap();
+    }
+}
+
 proptest! {
-    /// 003-115, 003-119: however reads are cut into sums, the task is the same afterwards.
+    /// 003-115, 003-119: however reads are cut into sums, and whatever is counted between these, the task
+    /// is the same afterwards.
     #[test]
     fn sums_are_what_their_reads_are(
         reads in prop::collection::vec(some_read(), 1..200),
         size in 1..40_usize,
+        is_mixed in any::<bool>(),
     ) {
         let (mut each, mut summed) = (StoreView::default(), StoreView::default());
-        for read in &reads {
-            let mut reserve = reserve(&BudgetLimits::default(), TOOLS[read.tool], read.cost);
-            if let StoreCommand::Reserve(reserve) = &mut reserve {
-                reserve.origin = Some(TaskOrigin::default());
-            }
-            run(&mut each, &reserve, START_MS).unwrap();
-            run(&mut each, &spend_of(read), START_MS).unwrap();
-        }
+        count_each(&mut each, &reads);
         // A sum ends with the read that fills it, as reads are counted.
-        let mut rest: &[SomeRead] = &reads;
-        while !rest.is_empty() {
-            let size = size.min(rest.len()).min(MAX_SEEN_CALLS);
-            run(&mut summed, &tally_of(&rest[..size]), START_MS).unwrap();
-            rest = &rest[size..];
+        for (number, some) in reads.chunks(size.min(MAX_SEEN_CALLS)).enumerate() {
+            if is_mixed && number.is_multiple_of(2) {
+                count_each(&mut summed, some);
+            } else {
+                run(&mut summed, &tally_of(some), START_MS).unwrap();
+            }
         }
         let unsent_tools = |view: StoreView| {
             let mut task = view.task.unwrap();
             task.tools.retain(|_, used| used.calls > 0);
-            // Failures of one tool in a row are counted where a policy limits them, and such reads are
-            // no sums.
-            task.tools.values_mut().for_each(|used| used.failures_in_a_row = 0);
             task
         };
         prop_assert_eq!(unsent_tools(each), unsent_tools(summed));
