@@ -185,16 +185,34 @@ fn alternatives_keep_their_backticks() {
     );
 }
 
-/// Conditions within conditions end in bounded work.
+/// Each definition asks the one before it twice: `depth` of them are 2^depth questions.
+fn nested(depth: usize) -> Value {
+    let mut definitions = serde_json::Map::new();
+    definitions.insert("0".to_owned(), json!({ "required": ["x"] }));
+    for nth in 1..=depth {
+        let inner = json!({ "$ref": format!("#/$defs/{}", nth - 1) });
+        let both = json!({ "not": { "anyOf": [inner.clone(), { "not": inner }] } });
+        definitions.insert(nth.to_string(), both);
+    }
+    json!({ "$ref": format!("#/$defs/{depth}"), "$defs": definitions })
+}
+
+/// Conditions within conditions end in bounded work: a server's schema may be hostile.
 #[test]
 fn conditions_within_each_other_end() {
-    let mut schema = json!({ "required": ["x"] });
-    for _ in 0..20 {
-        schema = json!({ "not": { "anyOf": [schema.clone(), { "not": schema }] } });
-    }
-    // Which part it is may stay unsaid.
-    let judged = crate::schema::Schema::compile(&json!({ "$defs": {
+    use crate::schema::{Quarantine, Schema};
+    assert_eq!(
+        Schema::compile(&nested(40)).map(drop),
+        Err(Quarantine::TooCostly)
+    );
+    // Which part it is stays unsaid when finding it takes too much.
+    let whole = "arguments that match the tool's input schema";
+    assert_eq!(fault(&nested(16), &json!({})).1, whole);
+    let itself = json!({ "$defs": {
         "a": { "anyOf": [{ "not": { "$ref": "#/$defs/a" } }, { "if": { "$ref": "#/$defs/a" }, "then": false }] } },
-        "not": { "$ref": "#/$defs/a" }, "maxProperties": 0 }));
-    drop(judged.map(|schema| schema.accepts(&json!({ "x": 1 }))));
+        "not": { "$ref": "#/$defs/a" }, "maxProperties": 0 });
+    assert_eq!(
+        Schema::compile(&itself).map(drop),
+        Err(Quarantine::TooCostly)
+    );
 }
