@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// Connections of agents at once (threat-model §8) …
 const MAX_AGENT_CONNECTIONS: usize = 1_024;
 /// … and of operators, who are few and must get in when agents are many.
-const MAX_OPERATOR_CONNECTIONS: usize = 64;
+const MAX_OPERATOR_CONNECTIONS: usize = 256;
 /// One place in so many is for strangers.
 const STRANGERS_DIVISOR: usize = 4;
 /// A caller may have so many of four places of those that are known.
@@ -137,7 +137,8 @@ impl ConnectionLimit {
         )
     }
 
-    /// Places for operators: 64, but at most an eighth of the files that the process may open.
+    /// Places for operators, each open page of whom listens: 256, but at most an eighth of the files
+    /// that the process may open.
     pub(crate) fn of_operators() -> Self {
         Self::new(MAX_OPERATOR_CONNECTIONS.min(files() / 8))
     }

@@ -34,6 +34,7 @@ mod agents;
 mod bank;
 mod invariants;
 mod lossy;
+mod people;
 mod process;
 mod scenes;
 mod schedule;

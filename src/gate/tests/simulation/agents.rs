@@ -420,6 +420,6 @@ fn wanted_task(message: &Message) -> bool {
 }
 
 /// The tool that a deed is done with: two of five pay, two transfer.
-fn tool(deed: u64) -> &'static str {
+pub(super) fn tool(deed: u64) -> &'static str {
     [TOOLS[0], TOOLS[1], TOOLS[2], TOOLS[0], TOOLS[1]][usize::try_from(deed / TASKS).unwrap()]
 }

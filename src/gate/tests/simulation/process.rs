@@ -134,13 +134,26 @@ impl Ground {
 
     /// A bank whose tools people decide on.
     pub(super) fn held_for_people() -> Self {
-        let ann = Approver {
-            name: "ann".to_owned(),
-            roles: vec!["finance".to_owned()],
-        };
         Self {
-            approvers: Approvers(vec![ann]),
+            approvers: approvers(),
             ..Self::of(HELD_POLICY, &HELD_TOOLS)
+        }
+    }
+
+    /// The same bank as everywhere, where people decide on each `pay`, and on each `transfer` that
+    /// nobody has granted.
+    pub(super) fn decided_by_people() -> Self {
+        let approval = |purpose: &str, ask: &str| {
+            format!(
+                "purpose: {purpose}, approval: {{ ask: {ask}, approvers: [finance], approve_by: 2m, execute_by: 1m, hold: 5s }},"
+            )
+        };
+        let policy = POLICY
+            .replace("purpose: pay,", &approval("pay", "always"))
+            .replace("purpose: transfer,", &approval("transfer", "on-miss"));
+        Self {
+            approvers: approvers(),
+            ..Self::of(&policy, &TOOLS)
         }
     }
 
@@ -175,6 +188,13 @@ impl Ground {
             _directory: directory,
         }
     }
+}
+
+fn approvers() -> Approvers {
+    Approvers(vec![Approver {
+        name: "ann".to_owned(),
+        roles: vec!["finance".to_owned()],
+    }])
 }
 
 fn servers(connections: &Connections) -> Arc<Servers> {

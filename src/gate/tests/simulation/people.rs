@@ -1,0 +1,298 @@
+//! The same where people decide: calls are held, allowed, denied and granted, and grants are taken back,
+//! while all else goes wrong (guarantees §7; I3 of threat-model §12).
+
+use super::process::Ground;
+use super::{
+    Book, Counts, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TestClock, add, first_seed,
+    in_paused_time, number,
+};
+use crate::guards::approval::grants::digest_of_beside;
+use crate::model::amount::Amount;
+use crate::model::digest::Digest;
+use crate::model::ids::ActionId;
+use crate::store::claims::Store;
+use crate::store::grants::{ShownCall, mint, revoke};
+use crate::store::state::Millis;
+use crate::store::state::command::{Decide, StoreCommand};
+use crate::store::state::event::{HoldDecided, Intended, StoreEvent};
+use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant, GrantScope};
+use crate::store::state::hold::{Hold, HoldPhase};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Seeds that are run when nothing else is asked for, and tests that share them.
+const SEEDS: u64 = 200;
+const PARTS: u64 = 2;
+/// What must be seen: where nobody decides, nothing is shown.
+const EXPECTED: [&str; 12] = [
+    "allowed",
+    "denied",
+    "granted",
+    "taken back",
+    "ran with a word",
+    "ran with a grant",
+    "approval_pending",
+    "approval_denied",
+    "kills",
+    "power cuts",
+    "disks full",
+    "replays",
+];
+
+/// Holds and grants that can be used, by their keys, as the journal tells of them in its order.
+#[derive(Default)]
+struct WordsSaid {
+    /// Until when a held call may be allowed, and how long it may run then.
+    held: BTreeMap<Digest, Hold>,
+    /// Until when an allowed call may begin.
+    allowed: BTreeMap<Digest, Millis>,
+    granted: BTreeMap<Digest, Grant>,
+    revoked: BTreeSet<ActionId>,
+    /// The grant that a call began with.
+    by_grant: BTreeMap<ActionId, Digest>,
+}
+
+impl WordsSaid {
+    fn decided(&mut self, decided: &HoldDecided) {
+        let execute_for = self.held[&decided.key].execute_for;
+        let is_allowed = decided.phase == HoldPhase::Allowed;
+        if is_allowed {
+            let until = decided.decision.at + execute_for;
+            self.allowed.insert(decided.key, until);
+        } else {
+            self.allowed.remove(&decided.key);
+        }
+    }
+
+    /// A call that people decide on begins with a word that stands, which is used up, or with a grant
+    /// that stands.
+    fn begun(&mut self, intended: &Intended, book: &Book) -> Option<&'static str> {
+        let action = intended.action;
+        if book.is_free(action) || intended.attempt > 1 {
+            return None;
+        }
+        if let Some(used) = &intended.grant {
+            let grant = &self.granted[&used.key];
+            assert!(
+                intended.at < grant.until && !self.revoked.contains(&grant.id),
+                "I3: {action} begins with a grant that is over: {grant:?}"
+            );
+            self.by_grant.insert(action, used.key);
+            return Some("ran with a grant");
+        }
+        let word = intended.hold.and_then(|key| self.allowed.remove(&key));
+        assert!(
+            word.is_some_and(|until| intended.at < until),
+            "I3: {action} begins without a person's word: {word:?}"
+        );
+        Some("ran with a word")
+    }
+
+    /// No grant covers more of what the bank did than it says.
+    fn check_uses(&self, done: impl Iterator<Item = ActionId>) {
+        let mut uses: BTreeMap<Digest, u64> = BTreeMap::new();
+        for key in done.filter_map(|action| self.by_grant.get(&action)) {
+            *uses.entry(*key).or_default() += 1;
+        }
+        for (key, used) in uses {
+            let grant = &self.granted[&key];
+            assert!(used <= grant.max_uses, "I3: {used} calls of {grant:?}");
+        }
+    }
+}
+
+impl Book {
+    /// Whether nobody is asked about the call.
+    fn is_free(&self, action: ActionId) -> bool {
+        super::agents::tool(self.actions[&action]) == "order"
+    }
+}
+
+/// I3: what the journal says of each call that began.
+fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
+    let mut said = WordsSaid::default();
+    for event in events {
+        match event {
+            StoreEvent::Held(held) => {
+                said.allowed.remove(&held.key);
+                said.held.insert(held.key, held.hold);
+            }
+            StoreEvent::Decided(decided) => said.decided(&decided),
+            StoreEvent::Granted(minted) => {
+                let key = Grant::key_of(minted.grant.id);
+                said.granted.insert(key, minted.grant);
+                minted.allowed.iter().for_each(|word| said.decided(word));
+            }
+            StoreEvent::Revoked(revoked) => {
+                said.revoked.insert(revoked.id);
+            }
+            StoreEvent::Intended(intended) => {
+                let how = said.begun(&intended, book);
+                how.into_iter().for_each(|how| world.count(how));
+            }
+            StoreEvent::Settled(_)
+            | StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Tallied(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Planned { .. }
+            | StoreEvent::Steered(_)
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Extended(_)
+            | StoreEvent::Noted(_)
+            | StoreEvent::Carried(_) => {}
+        }
+    }
+    said.check_uses(book.done.keys().copied());
+}
+
+impl SimulatedWorld {
+    /// A person looks now and then, and says of each call that waits what the dice say.
+    async fn decides(self: &Rc<Self>) {
+        let mut grants = Vec::new();
+        while self.busy.get() > 0 {
+            self.some(8000).await;
+            let Some(gate) = self.gate() else { continue };
+            let store = &*gate.effects.store;
+            let mut held = store.holds(100).await.unwrap_or_default();
+            held.sort_by_key(|(_, hold)| hold.id);
+            for (key, hold) in held {
+                match self.roll(8) {
+                    0 => self.says(store, (key, &hold), false).await,
+                    1..4 => self.says(store, (key, &hold), true).await,
+                    4 | 5 => grants.extend(self.grants(store, (key, &hold)).await),
+                    _ => {}
+                }
+            }
+            if self.once_in(4)
+                && let Some(id) = grants.pop()
+                && revoke(store, id, "ann", "enough").await.is_ok()
+            {
+                self.count("taken back");
+            }
+        }
+    }
+
+    async fn says(&self, store: &dyn Store, (key, hold): (Digest, &Hold), allow: bool) {
+        let decide = StoreCommand::Decide(word(key, hold, allow));
+        if let Ok(Ok(_)) = store.run(decide, None).await {
+            self.count(if allow { "allowed" } else { "denied" });
+        }
+    }
+
+    /// Grants calls like the one that is held, which now and then is allowed with that.
+    async fn grants(&self, store: &dyn Store, (key, hold): (Digest, &Hold)) -> Option<ActionId> {
+        let shown = self.once_in(2).then(|| ShownCall {
+            allow: word(key, hold, true),
+            asked: hold.asked,
+        });
+        let grant = grant_like(self.action(0), hold, 1 + self.roll(3));
+        let minted = mint(store, grant, 20_000 + self.roll(100_000), shown).await;
+        let minted = minted.ok()?;
+        self.count("granted");
+        Some(minted.grant.id)
+    }
+}
+
+fn word(key: Digest, hold: &Hold, allow: bool) -> Decide {
+    Decide {
+        key,
+        id: hold.id,
+        who: "ann".to_owned(),
+        roles: vec!["finance".to_owned()],
+        allow,
+        why: "it is due".to_owned(),
+        surface: None,
+    }
+}
+
+fn grant_like(id: ActionId, hold: &Hold, max_uses: u64) -> Grant {
+    let question = &hold.question;
+    Grant {
+        id,
+        minted: 0,
+        until: 0,
+        max_uses,
+        scope: GrantScope {
+            agent: question.agent.clone(),
+            tenant: question.tenant.clone(),
+            user: question.user.clone(),
+            tool: question.tool.clone(),
+            schema_hash: question.schema_hash.clone(),
+            bound_to: question.bound_to.clone().unwrap(),
+            beside: question.beside.as_ref().map(digest_of_beside),
+        },
+        constraints: [ArgumentConstraint {
+            pointer: String::new(),
+            is: ArgumentRule::Any,
+        }]
+        .into(),
+        total: None,
+        who: "ann".to_owned(),
+        why: "each day".to_owned(),
+        roles: vec!["finance".to_owned()],
+        shown: None,
+        uses: 0,
+        moved: Amount::default(),
+        last: None,
+        revoked: None,
+    }
+}
+
+/// Runs one seed to its end, checks it, and gives what happened how often.
+fn run(seed: u64) -> Counts {
+    thread_local! {
+        static GROUND: Rc<Ground> = Rc::new(Ground::decided_by_people());
+    }
+    in_paused_time(async {
+        let kind = Kind::Paper(SimulatedDisk::new(seed));
+        let world = SimulatedWorld::on(GROUND.with(Rc::clone), seed, TestClock::new(), kind);
+        let begin = |world: &Rc<SimulatedWorld>| {
+            world.populate();
+            let person = world.clone();
+            world
+                .schedule
+                .spawn(OUTSIDE, async move { person.decides().await });
+        };
+        world.plays(begin).await;
+        let paper = world.process.borrow().as_ref().unwrap().paper.clone();
+        let events = paper.unwrap().reread();
+        let book = world.book.take();
+        check_words(&world, events, &book);
+        let mut counts = world.book.replace(book).counts;
+        world.check().await;
+        add(&mut counts, world.book.take().counts);
+        counts
+    })
+}
+
+fn run_part(part: u64) {
+    let (first, seeds) = (first_seed(), number("TOOLGATE_SEEDS").unwrap_or(SEEDS));
+    let mut counts = Counts::new();
+    for seed in (first..first + seeds).filter(|seed| seed % PARTS == part) {
+        let ran = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        let Ok(counted) = ran else {
+            panic!("seed {seed} fails; TOOLGATE_SEED={seed} TOOLGATE_SEEDS=1 runs it again")
+        };
+        add(&mut counts, counted);
+    }
+    let missing = EXPECTED.iter().filter(|what| !counts.contains_key(**what));
+    let missing: Vec<_> = missing.collect();
+    assert!(
+        first > 0 || seeds < SEEDS || missing.is_empty(),
+        "never seen: {missing:?}; {counts:?}"
+    );
+}
+
+/// guarantees §7: I1 to I9 where people decide.
+#[test]
+fn nothing_that_people_decide_on_runs_without_their_word_1() {
+    run_part(0);
+}
+
+/// The other half of the seeds.
+#[test]
+fn nothing_that_people_decide_on_runs_without_their_word_2() {
+    run_part(1);
+}
