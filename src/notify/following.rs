@@ -1,6 +1,6 @@
 //! What there is to tell: what the journal says, and what only time tells.
 
-use super::journal_tail::JournalTail;
+use super::journal_tail::{JournalTail, ToldRecord};
 use super::notice::{Notice, NoticeKind, NoticeSubject};
 use super::running::Notifier;
 use crate::model::clock::Clock;
@@ -55,7 +55,7 @@ impl Notifier {
             let pause = match self.take_in(&mut tail).await {
                 Ok(()) => LOOK_INTERVAL,
                 Err(error) => {
-                    tracing::error!(%error, "the journal cannot be read for what is to be told");
+                    tracing::error!(%error, "what is to be told cannot be read; it is read again");
                     READ_RETRY_DELAY
                 }
             };
@@ -72,8 +72,8 @@ impl Notifier {
         }
     }
 
-    /// Takes in what the journal has more.
-    async fn take_in(&self, tail: &mut JournalTail) -> Result<(), String> {
+    /// Takes in what the journal has more, up to what cannot be told of yet.
+    pub(super) async fn take_in(&self, tail: &mut JournalTail) -> Result<(), String> {
         loop {
             let (after, durable) = (self.outbox.lock().after, self.parts.journal.durable_seq());
             if durable <= after {
@@ -86,11 +86,13 @@ impl Notifier {
                 (reader, read)
             });
             let (reader, read) = read.await.map_err(|error| error.to_string())?;
-            *tail = reader;
-            let (events, last) = read.map_err(|error| error.to_string())?;
-            for event in &events {
-                self.take(event).await;
+            let (records, last) = read.map_err(|error| error.to_string())?;
+            // Until all of it is taken, the next look begins anew where this one came to.
+            for ToldRecord { seq, event } in &records {
+                self.take(event).await?;
+                self.outbox.lock().after = *seq;
             }
+            *tail = reader;
             if last <= after {
                 return Ok(());
             }
@@ -98,16 +100,17 @@ impl Notifier {
         }
     }
 
-    async fn take(&self, event: &StoreEvent) {
-        let unheld = self.unheld(event);
-        let notice = self.outbox.lock().take(event);
-        let notice = match (notice, unheld) {
-            (None, Some(action)) => self.unknown(action, event.at()).await,
-            (notice, _) => notice,
+    /// Queues what `event` says, unless the store cannot say yet whose call it is about.
+    async fn take(&self, event: &StoreEvent) -> Result<(), String> {
+        let unknown = match self.unheld(event) {
+            Some(action) => self.unknown(action, event.at()).await?,
+            None => None,
         };
+        let notice = self.outbox.lock().take(event).or(unknown);
         if let Some(notice) = notice {
             self.tell(&notice);
         }
+        Ok(())
     }
 
     /// The call that `event` says is unknown, where it was not held.
@@ -120,10 +123,11 @@ impl Notifier {
         (is_unknown && !is_held).then_some(settled.action)
     }
 
-    async fn unknown(&self, action: ActionId, at: Millis) -> Option<Notice> {
-        let (_, claim) = self.parts.store.find(action).await.ok()??;
-        let about = NoticeSubject::of(&claim);
-        Some(about.notice(NoticeKind::Unknown, at, "unknown"))
+    async fn unknown(&self, action: ActionId, at: Millis) -> Result<Option<Notice>, String> {
+        let found = self.parts.store.find(action).await;
+        let found = found.map_err(|error| format!("whose call {action} is: {error}"))?;
+        Ok(found
+            .map(|(_, claim)| NoticeSubject::of(&claim).notice(NoticeKind::Unknown, at, "unknown")))
     }
 
     /// Tells of the calls that wait and of which the journal had nothing to say any more; whether they

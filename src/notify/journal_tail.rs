@@ -22,6 +22,15 @@ const TOLD_RECORDS: [&[u8]; 8] = [
 /// What stands in the record of a call that was held.
 const HELD_MEMBER: &[u8] = b"\"hold\":";
 
+/// A record that may be told of.
+#[derive(Debug)]
+pub(super) struct ToldRecord {
+    /// Its number.
+    pub(super) seq: u64,
+    /// What it says.
+    pub(super) event: StoreEvent,
+}
+
 /// A reader that stays where it was.
 pub(super) struct JournalTail {
     data: PathBuf,
@@ -46,7 +55,7 @@ impl JournalTail {
         &mut self,
         after: u64,
         durable: u64,
-    ) -> Result<(Vec<StoreEvent>, u64), JournalError> {
+    ) -> Result<(Vec<ToldRecord>, u64), JournalError> {
         let read = self.go_on(after, durable);
         if read.is_err() {
             // It is opened anew where it was.
@@ -55,12 +64,12 @@ impl JournalTail {
         read
     }
 
-    fn go_on(&mut self, after: u64, durable: u64) -> Result<(Vec<StoreEvent>, u64), JournalError> {
+    fn go_on(&mut self, after: u64, durable: u64) -> Result<(Vec<ToldRecord>, u64), JournalError> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             none => none.insert(JournalReader::after(&self.data, after)?),
         };
-        let (mut events, mut last) = (Vec::new(), after);
+        let (mut records, mut last) = (Vec::new(), after);
         for _ in 0..MAX_RECORDS_AT_ONCE {
             let Some(record) = self.ahead.take().map(Ok).or_else(|| reader.next()) else {
                 break;
@@ -71,9 +80,10 @@ impl JournalTail {
                 break;
             }
             last = record.seq;
-            events.extend(told(&record));
+            let event = told(&record);
+            records.extend(event.map(|event| ToldRecord { seq: last, event }));
         }
-        Ok((events, last))
+        Ok((records, last))
     }
 }
 

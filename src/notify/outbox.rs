@@ -17,6 +17,12 @@ mod tests;
 const MAX_WAITING_OF_RECEIVER: usize = 256;
 /// Tellings in all.
 const MAX_WAITING: usize = 2048;
+/// One place in so many is for what has waited for long (`escalate`), so that no crowd of calls hides it.
+const ESCALATED_DIVISOR: usize = 8;
+/// One agent's calls that ask may take one place in so many …
+const ASKING_DIVISOR: usize = 4;
+/// … and what came of its calls one in so many: others are told of, whatever one agent does.
+const ENDED_DIVISOR: usize = 2;
 /// How long it is tried to tell something.
 const TELL_MILLIS_MAX: u64 = 24 * 60 * 60 * 1000;
 
@@ -53,7 +59,8 @@ pub(super) enum NoticeOutcome {
     Delivered,
     /// It did not, and is asked again.
     Failed,
-    /// Nobody asks it any more: for a day it did not take it, or there is no room for what waits.
+    /// Nobody asks it any more: for a day it did not take it, or there is no room for what waits, or it asked for
+    /// a word on a call that is over, and there was no room for more.
     Dropped,
     /// It is left alone.
     Quiet,
@@ -109,12 +116,18 @@ impl Outbox {
         if theirs().any(|one| one.notice == notice.id) {
             return None;
         }
-        let is_old = now.saturating_sub(notice.at) >= TELL_MILLIS_MAX;
-        let is_full =
-            self.waiting.len() >= MAX_WAITING || theirs().count() >= MAX_WAITING_OF_RECEIVER;
-        if is_old || is_full {
+        if now.saturating_sub(notice.at) >= TELL_MILLIS_MAX {
             return told(NoticeOutcome::Dropped);
         }
+        let gives_way = match self.place(notice, &receiver.name, now) {
+            Ok(gives_way) => gives_way,
+            Err(outcome) => return told(outcome),
+        };
+        let outcome = gives_way.and_then(|index| {
+            self.waiting.remove(index);
+            self.forget_told();
+            told(NoticeOutcome::Dropped)
+        });
         self.notices.insert(notice.id.clone(), notice.clone());
         self.waiting.push(WaitingNotice {
             notice: notice.id.clone(),
@@ -123,7 +136,59 @@ impl Outbox {
             since: now,
             next: now,
         });
-        None
+        outcome
+    }
+
+    /// Whether there is a place for `notice` at `receiver`; where that is another's, which gives way, its index.
+    fn place(
+        &self,
+        notice: &Notice,
+        receiver: &str,
+        now: Millis,
+    ) -> Result<Option<usize>, NoticeOutcome> {
+        let theirs = self.waiting.iter().enumerate();
+        let theirs = theirs.filter(|(_, one)| one.receiver == receiver);
+        let theirs =
+            theirs.filter_map(|(index, one)| Some((index, self.notices.get(&one.notice)?)));
+        let theirs: Vec<(usize, &Notice)> = theirs.collect();
+        let (about, most) = (&notice.about, share(notice.kind));
+        let is_beside = |other: &Notice| {
+            let whose = (&other.about.agent, &other.about.tenant);
+            whose == (&about.agent, &about.tenant) && share(other.kind) == most
+        };
+        let beside = theirs.iter().filter(|(_, other)| is_beside(other));
+        let is_crowded = beside.count() >= most;
+        let kept = |places: usize| match notice.kind {
+            NoticeKind::Escalated => places,
+            NoticeKind::Requested
+            | NoticeKind::Decided
+            | NoticeKind::Expired
+            | NoticeKind::Executed
+            | NoticeKind::Unknown => places - places / ESCALATED_DIVISOR,
+        };
+        let is_full = self.waiting.len() >= kept(MAX_WAITING)
+            || theirs.len() >= kept(MAX_WAITING_OF_RECEIVER);
+        if !is_crowded && !is_full {
+            return Ok(None);
+        }
+        let found = theirs
+            .iter()
+            .find(|(_, other)| self.asks_in_vain(other, now) && (!is_crowded || is_beside(other)));
+        let found = found.map(|(index, _)| *index);
+        found.map(Some).ok_or(NoticeOutcome::Dropped)
+    }
+
+    /// Whether it asks for a word on a call that is over.
+    fn asks_in_vain(&self, notice: &Notice, now: Millis) -> bool {
+        let asks = match notice.kind {
+            NoticeKind::Requested | NoticeKind::Escalated => notice.about.is_held,
+            NoticeKind::Decided
+            | NoticeKind::Expired
+            | NoticeKind::Executed
+            | NoticeKind::Unknown => false,
+        };
+        let followed = self.followed.get(&notice.about.id);
+        asks && followed.is_none_or(|call| !call.is_waiting(now))
     }
 
     /// What `receiver` is told next, and how often that was tried; what was tried least comes first, so
@@ -226,6 +291,17 @@ impl Outbox {
             told.extend(named.filter_map(|receiver| self.queue(&notice, receiver, now)));
         }
         Some(told)
+    }
+}
+
+/// How many places of a receiver what is told of one agent may take, together with all that has the same share.
+fn share(kind: NoticeKind) -> usize {
+    match kind {
+        NoticeKind::Requested => MAX_WAITING_OF_RECEIVER / ASKING_DIVISOR,
+        NoticeKind::Decided | NoticeKind::Expired | NoticeKind::Executed | NoticeKind::Unknown => {
+            MAX_WAITING_OF_RECEIVER / ENDED_DIVISOR
+        }
+        NoticeKind::Escalated => MAX_WAITING_OF_RECEIVER,
     }
 }
 

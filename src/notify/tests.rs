@@ -1,12 +1,17 @@
 //! What the tests of this floor share: a held call, and who is told.
 
+mod mute_store;
+mod unknowns;
+
 use super::notice::NoticeKind;
 use super::receiver::{NoticeReceiver, NoticeTemplate};
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::state::Millis;
-use crate::store::state::event::{CallHeld, HoldDecided, StoreEvent};
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::event::{CallHeld, HoldDecided, Settled, StoreEvent};
 use crate::store::state::hold::{Hold, HoldPhase, HoldQuestion, OperatorDecision};
+use crate::store::state::settlement::{Charge, Evidence};
 use http::{HeaderMap, Uri};
 use serde_json::json;
 use std::time::Duration;
@@ -96,6 +101,24 @@ pub(super) fn decided(number: u8, at: Millis, allow: bool) -> StoreEvent {
         } else {
             HoldPhase::Denied
         },
+    })
+}
+
+/// What became of the call `number`, which took nothing of a budget.
+pub(super) fn settled(number: u8, at: Millis, phase: ClaimPhase) -> StoreEvent {
+    StoreEvent::Settled(Settled {
+        key: key(number),
+        action: action(number),
+        task: key(number),
+        account: None,
+        session: key(number),
+        at,
+        phase,
+        evidence: Evidence::Exchange,
+        charge: Charge::Hold,
+        grant: None,
+        failed: true,
+        seen: None,
     })
 }
 

@@ -78,8 +78,7 @@ impl Outbox {
                 None
             }
             StoreEvent::Intended(intended) => {
-                let call = self.held_under(intended.hold?)?;
-                call.stage = FollowedStage::Running(intended.action);
+                self.begins(intended.hold?, intended.action);
                 None
             }
             StoreEvent::Reserved(reserved) => {
@@ -143,6 +142,13 @@ impl Outbox {
         Some(notice.by(std::slice::from_ref(&said.who)))
     }
 
+    /// A call that was held under `key` and allowed has begun, as `action`.
+    pub(super) fn begins(&mut self, key: Digest, action: ActionId) {
+        if let Some(call) = self.held_under(key) {
+            call.stage = FollowedStage::Running(action);
+        }
+    }
+
     fn held_under(&mut self, key: Digest) -> Option<&mut FollowedCall> {
         self.followed
             .values_mut()
@@ -162,16 +168,21 @@ impl Outbox {
     }
 
     fn ended(&mut self, settled: &Settled) -> Option<Notice> {
-        let (kind, state) = match &settled.phase {
-            ClaimPhase::Completed(_) => (NoticeKind::Executed, "completed"),
-            ClaimPhase::Failed { .. } | ClaimPhase::NotSent => (NoticeKind::Executed, "failed"),
-            ClaimPhase::Unknown { .. } => (NoticeKind::Unknown, "unknown"),
-            ClaimPhase::Abandoned | ClaimPhase::Dispatching | ClaimPhase::AwaitingInput { .. } => {
-                return None;
+        let told = match &settled.phase {
+            ClaimPhase::Completed(_) => Some((NoticeKind::Executed, "completed")),
+            ClaimPhase::Failed { .. } | ClaimPhase::NotSent => {
+                Some((NoticeKind::Executed, "failed"))
             }
+            ClaimPhase::Unknown { .. } => Some((NoticeKind::Unknown, "unknown")),
+            // What was allowed has run up to a question; what follows may be another call, and is not followed.
+            ClaimPhase::AwaitingInput { .. } => Some((NoticeKind::Executed, "awaiting_input")),
+            // An operator says so, and knows.
+            ClaimPhase::Abandoned => None,
+            ClaimPhase::Dispatching => return None,
         };
         let id = self.running(settled.action)?;
         let call = self.followed.remove(&id)?;
+        let (kind, state) = told?;
         Some(call.about.notice(kind, settled.at, state))
     }
 

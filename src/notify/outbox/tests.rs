@@ -3,12 +3,15 @@
 
 use super::followed::FollowedCall;
 use super::{MAX_WAITING_OF_RECEIVER, NoticeOutcome, Outbox, TELL_MILLIS_MAX};
-use crate::notify::notice::Notice;
+use crate::model::digest::Digest;
+use crate::notify::notice::{Notice, NoticeKind, NoticeSubject};
 use crate::notify::receiver::{EscalationStep, NoticeReceiver, QuietHours};
-use crate::notify::tests::{MIDNIGHT, action, decided, held, receiver};
+use crate::notify::tests::{MIDNIGHT, action, decided, held, hold, key, receiver, settled};
 use crate::store::state::Millis;
+use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::event::StoreEvent;
 use crate::store::tests::same::SplitMixRng;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -228,8 +231,7 @@ fn what_nobody_decides_is_told_to_others() {
     assert_eq!(outbox.escalate(&receivers, MIDNIGHT + 700_000), None);
 }
 
-/// A receiver that takes nothing is tried for a day, and has room for so much; another one is told
-/// meanwhile.
+/// A receiver that takes nothing is tried for a day; another one is told meanwhile.
 #[test]
 fn what_nobody_takes_has_bounds() {
     let receivers = [receiver("dead"), receiver("alive")];
@@ -248,15 +250,6 @@ fn what_nobody_takes_has_bounds() {
     let late = MIDNIGHT + TELL_MILLIS_MAX;
     assert_eq!(failed(&mut outbox, late), NoticeOutcome::Dropped);
     assert_eq!(outbox.next_for("dead", late + 3_600_000), Err(None));
-    for number in 0..=u64::try_from(MAX_WAITING_OF_RECEIVER).unwrap() {
-        let one = Notice {
-            id: number.to_string(),
-            ..notice.clone()
-        };
-        let told = outbox.tell(&one, &receivers[..1], MIDNIGHT);
-        let is_full = number == u64::try_from(MAX_WAITING_OF_RECEIVER).unwrap();
-        assert_eq!(told.is_empty(), !is_full, "{number}");
-    }
     // What happened more than a day ago is not told any more.
     let mut outbox = Outbox::starting(0);
     take(
@@ -266,6 +259,119 @@ fn what_nobody_takes_has_bounds() {
         MIDNIGHT + TELL_MILLIS_MAX,
     );
     assert_eq!(outbox.next_for("dead", MIDNIGHT), Err(None));
+}
+
+/// Something about the call `number` of `agent`; of calls that nobody follows.
+fn of(agent: &str, kind: NoticeKind, number: usize) -> Notice {
+    let mut about = NoticeSubject::held(&hold(1, MIDNIGHT));
+    (about.id, about.agent) = (format!("{agent}-{number}"), agent.to_owned());
+    about.notice(kind, MIDNIGHT, "pending")
+}
+
+/// The same, of a call that waits.
+fn asks(outbox: &mut Outbox, agent: &str, number: usize) -> Notice {
+    let notice = of(agent, NoticeKind::Requested, number);
+    if outbox.followed.is_empty() {
+        outbox.take(&held(1, MIDNIGHT)).unwrap();
+    }
+    let call = outbox.followed.values().next().unwrap().clone();
+    outbox.followed.insert(notice.about.id.clone(), call);
+    notice
+}
+
+/// threat-model §3E: one agent that asks without end, at a receiver that takes nothing, hides neither what others
+/// ask nor what has waited for long; what asks in vain gives way.
+#[test]
+fn one_agent_cannot_silence_others() {
+    let receivers = [receiver("dead")];
+    let mut outbox = Outbox::starting(0);
+    let mut asked = Vec::new();
+    let queue = |outbox: &mut Outbox, notice: &Notice| {
+        let told = outbox.tell(notice, &receivers, MIDNIGHT);
+        told.first().map(|(_, outcome)| *outcome)
+    };
+    let dropped = Some(NoticeOutcome::Dropped);
+    for number in 0..300 {
+        let notice = asks(&mut outbox, "loud", number);
+        let came = queue(&mut outbox, &notice);
+        assert_eq!(came, if number < 64 { None } else { dropped }, "{number}");
+        asked.push(notice);
+    }
+    let quiet = asks(&mut outbox, "quiet", 0);
+    assert_eq!(queue(&mut outbox, &quiet), None);
+    for number in 0..300 {
+        let notice = of("loud", NoticeKind::Unknown, number);
+        let came = queue(&mut outbox, &notice);
+        assert_eq!(came, if number < 128 { None } else { dropped }, "{number}");
+    }
+    for number in 0..300 {
+        let notice = asks(&mut outbox, &format!("other-{number}"), 0);
+        let came = queue(&mut outbox, &notice);
+        let places = MAX_WAITING_OF_RECEIVER - MAX_WAITING_OF_RECEIVER / 8 - 64 - 128 - 1;
+        assert_eq!(
+            came,
+            if number < places { None } else { dropped },
+            "{number}"
+        );
+    }
+    let listens = NoticeReceiver {
+        events: vec![NoticeKind::Escalated],
+        ..receiver("dead")
+    };
+    let escalated = of("quiet", NoticeKind::Escalated, 0);
+    let told = outbox.tell(&escalated, &[listens], MIDNIGHT);
+    assert!(told.is_empty(), "a place was kept for it: {told:?}");
+    // A call of the loud one is over, and another asks in its place.
+    outbox.followed.remove(&asked[0].about.id);
+    let more = asks(&mut outbox, "loud", 300);
+    assert_eq!(
+        queue(&mut outbox, &more),
+        dropped,
+        "that of the call that is over"
+    );
+    let heard: BTreeSet<String> = all(&mut outbox, "dead", MIDNIGHT)
+        .into_iter()
+        .map(|notice| notice.id)
+        .collect();
+    for notice in [&quiet, &escalated, &more, &asked[1]] {
+        assert!(heard.contains(&notice.id), "{}", notice.id);
+    }
+    assert!(!heard.contains(&asked[0].id) && !heard.contains(&asked[64].id));
+}
+
+/// A call that was allowed and whose tool asked something has run: nothing more is followed of it.
+#[test]
+fn a_call_whose_tool_asks_is_followed_no_longer() {
+    let ends = [
+        (awaiting(), Some("awaiting_input")),
+        (ClaimPhase::Abandoned, None),
+        (ClaimPhase::NotSent, Some("failed")),
+    ];
+    for (phase, told) in ends {
+        let mut outbox = Outbox::starting(0);
+        outbox.take(&held(1, MIDNIGHT)).unwrap();
+        outbox.take(&decided(1, MIDNIGHT + 1, true)).unwrap();
+        outbox.begins(key(1), action(7));
+        assert!(outbox.is_running(action(7)));
+        let notice = outbox.take(&settled(7, MIDNIGHT + 2, phase));
+        assert_eq!(notice.map(|notice| notice.state).as_deref(), told);
+        assert!(outbox.followed.is_empty(), "{told:?}");
+    }
+}
+
+fn awaiting() -> ClaimPhase {
+    ClaimPhase::AwaitingInput {
+        round: 1,
+        asked: Stored {
+            is_error: false,
+            size: 2,
+            digest: Digest::of(b"{}"),
+            in_file: false,
+            sealed: None,
+            body: Bytes::from_static(b"{}"),
+        },
+        is_task: false,
+    }
 }
 
 /// Nothing of what the call says is kept, but for what its contract marks.
