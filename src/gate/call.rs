@@ -38,6 +38,14 @@ const OF_ONE_REQUEST: [&str; 6] = [
     "io.modelcontextprotocol/protocolVersion",
     "io.modelcontextprotocol/logLevel",
 ];
+/// Such members of agents' programs, as they were sent on 2026-11-27: `claudecode/toolUseId` by Claude Code, the
+/// others by VS Code (`mcpServer.ts` of its `workbench/contrib/mcp`). Each names a request or the conversation in
+/// which it is made: as little as the session are they part of what is allowed.
+const OF_ONE_REQUEST_BY_PROGRAMS: [&str; 3] = [
+    "claudecode/toolUseId",
+    "vscode.conversationId",
+    "vscode.requestId",
+];
 /// Such members that say what the agent is.
 const OF_THE_AGENT: [&str; 2] = [
     "io.modelcontextprotocol/clientInfo",
@@ -47,6 +55,8 @@ const OF_THE_AGENT: [&str; 2] = [
 /// what the call does.
 const OF_ONE_REQUEST_BYTES: usize = 512;
 const OF_THE_AGENT_BYTES: usize = 2 << 10;
+/// What programs send is an id.
+const BY_PROGRAMS_BYTES: usize = 128;
 
 /// What tool servers that cooperate check (guarantees §5).
 pub(in crate::gate) const FENCE: &str = "dev.toolgate/fence";
@@ -277,6 +287,9 @@ pub(in crate::gate) fn is_of_one_request(key: &str, value: &Text) -> bool {
     let bytes = value.as_bytes();
     if OF_THE_AGENT.contains(&key) {
         return value.is_object() && bytes.len() <= OF_THE_AGENT_BYTES;
+    }
+    if OF_ONE_REQUEST_BY_PROGRAMS.contains(&key) {
+        return value.as_str().is_some() && bytes.len() <= BY_PROGRAMS_BYTES;
     }
     let is_scalar = !value.is_object() && !value.is_array();
     OF_ONE_REQUEST.contains(&key) && is_scalar && bytes.len() <= OF_ONE_REQUEST_BYTES

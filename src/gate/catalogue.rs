@@ -6,6 +6,7 @@ pub(crate) mod hidden;
 pub mod last_fit;
 pub mod list;
 pub(in crate::gate) mod notes;
+pub(in crate::gate) mod offered;
 pub(in crate::gate) mod own_tools;
 pub(crate) mod pinned;
 pub mod tool;

@@ -5,6 +5,7 @@
 pub(in crate::gate) mod alike;
 pub(in crate::gate) mod bill;
 pub(in crate::gate) mod caller_rows;
+pub(in crate::gate) mod cancelled_holds;
 pub(in crate::gate) mod client_limits;
 pub(in crate::gate) mod kin;
 pub(in crate::gate) mod looks;
@@ -22,6 +23,7 @@ use crate::gate::case::Subject;
 use crate::gate::effects::alike::AlikeCalls;
 use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
+use crate::gate::effects::cancelled_holds::CancelledHolds;
 use crate::gate::effects::client_limits::ClientLimits;
 use crate::gate::effects::kin::{HeldKeys, KinStand};
 use crate::gate::effects::observed::ObservedCalls;
@@ -88,6 +90,8 @@ pub struct Effects {
     pub(in crate::gate) client_limits: ClientLimits,
     /// How often held calls are sent again.
     pub(in crate::gate) repeats: RepeatedAsks,
+    /// How many held calls agents have cancelled.
+    pub(in crate::gate) cancelled: CancelledHolds,
 }
 
 /// What step 12 writes, as the steps before have found it.
@@ -128,6 +132,7 @@ impl Effects {
             caller_rows: CallerRows::default(),
             client_limits: ClientLimits::default(),
             repeats: RepeatedAsks::default(),
+            cancelled: CancelledHolds::default(),
         }
     }
 

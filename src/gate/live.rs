@@ -19,31 +19,26 @@ use crate::gate::case::UnclaimedCall;
 use crate::gate::case::VisibleCall;
 use crate::gate::case::WatchedCall;
 use crate::gate::case::WelcomeCall;
-use crate::gate::catalogue::contract_mismatch as fit;
-use crate::gate::catalogue::pinned;
+use crate::gate::catalogue::offered::is_offered;
 use crate::gate::catalogue::tool::Tool;
-use crate::gate::catalogue::unlisted;
 use crate::gate::effects::Beginning;
+use crate::gate::effects::alike::AlikeBeginning;
 use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};
 use crate::gate::effects::taken::{AwaitedAnswer, Taken};
-use crate::gate::pipeline::Stage;
-use crate::gate::pipeline::Turn;
-use crate::gate::pipeline::World;
+use crate::gate::pipeline::{Stage, Turn, World};
 use crate::gate::record;
 use crate::gate::record::RecordedCall;
-use crate::gate::record::findings::Findings;
-use crate::gate::record::findings::KeyFound;
+use crate::gate::record::findings::{Findings, KeyFound};
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::cleared::Cleared;
-use crate::gate::steps::deliver::Delivery;
-use crate::gate::steps::deliver::SendingLog;
-use crate::gate::steps::deliver::deliver;
+use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
 use crate::gate::steps::hops;
 use crate::gate::steps::judging;
 use crate::gate::steps::probing;
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
+use crate::gate::steps::still_so;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Welcome;
 use crate::guards::idempotency::Regime;
@@ -80,11 +75,7 @@ impl<'p> Live<'p> {
         hops::judge(&call)?;
         let policy = self.policy;
         let tool = tool
-            .filter(|tool| {
-                fit::is_offered(policy, tool)
-                    && pinned::is_offered(policy, tool)
-                    && unlisted::may_be_called(policy, tool)
-            })
+            .filter(|tool| is_offered(policy, tool))
             .ok_or(Refusal::ToolNotAllowlisted)?;
         let admitted = call.admitted(policy)?;
         Ok(VisibleCall {
@@ -315,9 +306,9 @@ impl<'p> World for Live<'p> {
         if !case.is_paid {
             case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
         }
-        let keyed = case.keyed.as_ref().filter(|_| !case.is_paid);
         let (past, now) = (self.found.key.past(), self.gate.clock.steady());
-        case.bill.is_alike = keyed.is_some_and(|one| effects.alike.knows_another(one, past, now));
+        let is_alike = effects.is_alike(self.policy, &case, past, now);
+        case.bill.is_alike = Box::pin(is_alike).await?;
         if case.is_planned {
             return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
                 .await
@@ -399,7 +390,15 @@ impl<'p> World for Live<'p> {
             entry,
             left: &mut self.found.remaining,
         };
-        let begun = Box::pin(self.gate.effects.begin(&case.subject.call, next)).await?;
+        let beginning = AlikeBeginning::of(&case, next.past, self.gate.clock.steady());
+        let allowed = self.found.approval.as_deref();
+        let begun = if still_so::may_begin(self.gate, self.policy, &case.subject, allowed)? {
+            let begun = (self.gate.effects).begin_of_alike(&case.subject.call, beginning, next);
+            Box::pin(begun).await?
+        } else {
+            drop(next);
+            None
+        };
         let (Some(claimed), Some(rule)) = (begun, &case.subject.rules.idempotency) else {
             // Another call was quicker. One that waits takes no room, and what was allowed is not
             // this call's.
@@ -408,8 +407,6 @@ impl<'p> World for Live<'p> {
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);
-        let (action, now) = (case.subject.call.judged.action, self.gate.clock.steady());
-        self.gate.effects.alike.begun(keyed, action, now);
         let cleared = self.taken.hold(claimed, rule, keyed);
         let server = &case.subject.tool.server.settings.name;
         let place = place_at(keyed.place(), server);

@@ -19,5 +19,6 @@ pub(in crate::gate) mod rewrite;
 pub(in crate::gate) mod rounds;
 pub(in crate::gate) mod secrets;
 pub(in crate::gate) mod shaper;
+pub(in crate::gate) mod still_so;
 pub(in crate::gate) mod task_state;
 pub(in crate::gate) mod waiting;

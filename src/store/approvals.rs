@@ -20,6 +20,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
+mod past;
+
+pub(crate) use past::{past_holds, past_like};
+
 /// Says why nobody's word on what is held with that question counts any more, where that is so.
 pub(crate) type VoidJudge = dyn Fn(&HoldQuestion) -> Option<&'static str> + Send + Sync;
 /// The state of such a hold.
@@ -376,17 +380,6 @@ pub(crate) async fn show(
 ) -> Result<Option<OpenHold>, StoreError> {
     let found = store.find_hold(id).await?;
     Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now(), void)))
-}
-
-/// Up to `most` held calls that are decided or over, the newest first.
-pub(crate) async fn past_holds(
-    store: &dyn Store,
-    void: &VoidJudge,
-    most: usize,
-) -> Result<Vec<OpenHold>, StoreError> {
-    let (holds, now) = (store.past_holds(most).await?, store.now());
-    let past = holds.iter().map(|(_, hold)| OpenHold::of(hold, now, void));
-    Ok(past.collect())
 }
 
 /// Waits until the held call `id` is not pending any more, or is not known.

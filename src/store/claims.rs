@@ -109,8 +109,12 @@ pub trait Store: Send + Sync {
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError>;
 
     /// Up to `most` held calls that are decided and used, denied, or over, as long as they are known, with
-    /// their keys; the newest first.
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError>;
+    /// their keys; the newest first. With a `kind`, only those of that, by `hold_kind`.
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError>;
 
     /// What happens to held calls from now on.
     fn look_on(&self) -> broadcast::Receiver<HoldNews>;

@@ -9,7 +9,7 @@
 use super::claims::{Store, StoreError, TaskSearch};
 use super::content_key::ContentKeys;
 use super::hold_news::HoldNews;
-use super::journal::{self, Journal};
+use super::journal::Journal;
 use super::memory::is_in_flight;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
@@ -27,6 +27,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use errors::unwritten;
 use inner::{EmbeddedInner, MAX_UNINDEXED};
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +49,7 @@ mod packed;
 mod park;
 mod replay;
 mod room;
+mod without_room;
 
 /// Fail points before an event is durable, and after.
 const FAILPOINTS_BEFORE_SYNC: [Option<&str>; 4] = [
@@ -220,18 +223,13 @@ impl Store for EmbeddedStore {
                 if written.is_ok() {
                     reached(&event, FAILPOINTS_AFTER_SYNC);
                 }
-                match (&event, &written) {
-                    (StoreEvent::Intended(intended), Err(journal::JournalError::NoSpace(_))) => {
-                        self.shared.take_back(intended);
-                    }
-                    (StoreEvent::Settled(settled), Ok(())) => {
-                        self.shared.marks.clear(settled.action);
-                    }
-                    _ => {}
+                if let (StoreEvent::Settled(settled), Ok(())) = (&event, &written) {
+                    self.shared.marks.clear(settled.action);
                 }
+                let written = written.map_err(|error| self.shared.unwritten(&event, error));
                 // Calls that wait have to look again, also when the disk failed.
                 self.shared.waiters.wake_for(&event);
-                written.map_err(unwritten)?;
+                written?;
                 let find = |key: &Digest| self.shared.table.lock().hold(key);
                 self.shared.feed.tell(&event, find);
                 Ok(Ok(event))
@@ -312,16 +310,28 @@ impl Store for EmbeddedStore {
         Ok(found.pop())
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
         let (shared, now) = (self.shared.clone(), self.shared.time.now());
+        // What is in memory is newer than what is indexed.
+        let (mut found, known): (_, HashSet<Digest>) = {
+            let table = shared.table.lock();
+            let known = table.holds.keys().copied().collect();
+            (table.past_holds(kind, now, most), known)
+        };
         let look = move || {
             shared
                 .lookup
-                .ask(|index| index.holds(|hold| !hold.is_open(now)))
+                .ask(|index| index.past_holds(kind, &known, now, most))
         };
         let searched = tokio::task::spawn_blocking(look).await;
-        let found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
-        Ok(self.shared.table.lock().past_holds(found, now, most))
+        found.extend(searched.map_err(|error| StoreError::Broken(error.to_string()))??);
+        found.sort_by_key(|(_, hold)| Reverse((hold.changed(), hold.id)));
+        found.truncate(most);
+        Ok(found)
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -131,9 +131,13 @@ impl Store for MemoryStore {
         Ok(found.or_else(|| self.feed.used(id, self.time.now())))
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
         let now = self.time.now();
-        Ok(self.table.lock().past_holds(Vec::new(), now, most))
+        Ok(self.table.lock().past_holds(kind, now, most))
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -314,8 +314,12 @@ impl Store for ReadCounts {
         self.store.find_hold(id).await
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        self.store.past_holds(most).await
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.store.past_holds(kind, most).await
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -128,23 +128,21 @@ impl StateTable {
         self.holds.get(key).map(|kept| kept.value.clone())
     }
 
-    /// Adds the held calls that are not open at `now` to those `found` elsewhere, in whose place
-    /// they come, and leaves up to `most`, the newest first.
+    /// Up to `most` held calls of that kind, or of any, that are not open at `now`, the newest first.
     pub(super) fn past_holds(
         &self,
-        found: Vec<(Digest, Hold)>,
+        kind: Option<Digest>,
         now: Millis,
         most: usize,
     ) -> Vec<(Digest, Hold)> {
-        let mut found: HashMap<Digest, Hold> = found.into_iter().collect();
-        for (key, kept) in &self.holds {
-            found.insert(*key, kept.value.clone());
-        }
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.retain(|(_, hold)| !hold.is_open(now));
-        found.sort_by_key(|(_, hold)| Reverse((hold.changed(), hold.id)));
-        found.truncate(most);
-        found
+        let fits = |hold: &Hold| {
+            !hold.is_open(now) && kind.is_none_or(|kind| kind == hold.question.kind())
+        };
+        let past = self.holds.iter().filter(|(_, kept)| fits(&kept.value));
+        let mut past: Vec<_> = past.map(|(key, kept)| (*key, &kept.value)).collect();
+        past.sort_by_key(|(_, hold)| Reverse((hold.changed(), hold.id)));
+        let newest = past.into_iter().take(most);
+        newest.map(|(key, hold)| (key, hold.clone())).collect()
     }
 
     /// The held call whose id is `id`.

@@ -50,6 +50,25 @@ pub fn policy(more: &str) -> String {
     )
 }
 
+/// A bank of these eras that answers with the arguments it was given.
+async fn bank(eras: Offers) -> ScriptedServer {
+    let tools = ["pay", "slow", "free", "wipe", "send"].map(tool).to_vec();
+    let scripted = ScriptedServer::start(Offers { tools, ..eras }).await;
+    scripted.answers(|seen| {
+        let text = seen.body["params"]["arguments"].to_string();
+        Reply::Result(
+            json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
+        )
+    });
+    scripted
+}
+
+/// A toolgate in front of it, with that policy.
+fn in_front(scripted: &ScriptedServer, policy: &str) -> Setup {
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", scripted.url()));
+    setup.policy(policy).callers(CALLERS).operators(OPERATORS)
+}
+
 pub struct HoldingGate {
     pub scripted: ScriptedServer,
     pub gate: Gate,
@@ -86,18 +105,8 @@ impl HoldingGate {
 
     /// Before a server of these eras.
     pub async fn before(eras: Offers, policy: &str, mode: &'static str) -> Self {
-        let tools = ["pay", "slow", "free", "wipe", "send"].map(tool).to_vec();
-        let scripted = ScriptedServer::start(Offers { tools, ..eras }).await;
-        scripted.answers(|seen| {
-            let text = seen.body["params"]["arguments"].to_string();
-            Reply::Result(
-                json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
-            )
-        });
-        let setup = Setup::new()
-            .server_with("bank", &format!("url: \"{}\"", scripted.url()))
-            .mode(mode);
-        let setup = setup.policy(policy).callers(CALLERS).operators(OPERATORS);
+        let scripted = bank(eras).await;
+        let setup = in_front(&scripted, policy).mode(mode);
         Self {
             scripted,
             gate: setup.start().await,

@@ -14,9 +14,9 @@ use crate::model::refusal::Refusal;
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::store::claims::StoreError;
 use crate::store::state::StoreKeys;
-use crate::store::state::claim::{ClaimPhase, Stored};
+use crate::store::state::claim::{Claim, ClaimPhase, Stored};
 use crate::store::state::command::{StoreCommand, Withdraw};
-use crate::store::state::hold::{Hold, HoldPhase};
+use crate::store::state::hold::{Hold, HoldPhase, UsedClaim};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -175,7 +175,10 @@ impl Gate {
             (Some(TaskStand::GoesOn), hold) => id.going_on(hold.as_ref(), now),
             (None, Some(hold)) => match &hold.phase {
                 HoldPhase::Withdrawn => id.ended(&HeldEnd::Cancelled, now),
-                HoldPhase::Used { action, .. } => self.used(id, *action).await?,
+                HoldPhase::Used { action, claim, .. } => {
+                    let claim = self.claim_of(*action, *claim).await?;
+                    self.used(id, claim).await?
+                }
                 HoldPhase::Pending | HoldPhase::Allowed | HoldPhase::Denied => {
                     return Ok(unsent(&hold));
                 }
@@ -185,11 +188,32 @@ impl Gate {
         Ok(TaskLook::Told(complete(told)))
     }
 
-    /// What is kept of the call that ran for the task.
-    async fn used(&self, id: &HeldTaskId, action: ActionId) -> Result<Object, StoreError> {
+    /// What the call that ran for a task has claimed, if that is known still. Records of before don't say
+    /// where it stands, so that it is searched for.
+    async fn claim_of(
+        &self,
+        action: ActionId,
+        claim: UsedClaim,
+    ) -> Result<Option<Claim>, StoreError> {
         let store = &self.effects.store;
-        let (claim, now) = (store.find(action).await?, store.now());
-        let Some((_, claim)) = claim else {
+        let found = match claim {
+            UsedClaim::Nothing => None,
+            UsedClaim::Key(key) => {
+                let place = StoreKeys {
+                    call: Some(key),
+                    ..StoreKeys::default()
+                };
+                store.load_view(place).await?.claim
+            }
+            UsedClaim::Unsaid => store.find(action).await?.map(|(_, claim)| claim),
+        };
+        Ok(found.filter(|claim| claim.action == action))
+    }
+
+    /// What is kept of the call that ran for the task.
+    async fn used(&self, id: &HeldTaskId, claim: Option<Claim>) -> Result<Object, StoreError> {
+        let now = self.effects.store.now();
+        let Some(claim) = claim else {
             return Ok(id.unknown(now));
         };
         Ok(match claim.phase {
@@ -222,12 +246,14 @@ impl Gate {
             id: id.hold,
             who: caller.agent.to_string(),
         };
-        let told = self
-            .effects
-            .store
-            .run(StoreCommand::Withdraw(withdraw), None);
-        if let Err(error) = told.await {
-            tracing::warn!(%error, hold = %id.hold, "a task cannot be cancelled");
+        let effects = &self.effects;
+        let told = effects.store.run(StoreCommand::Withdraw(withdraw), None);
+        match told.await {
+            Ok(Ok(_)) => effects.cancelled.note(caller, self.clock.steady()),
+            Ok(Err(_)) => {}
+            Err(error) => {
+                tracing::warn!(%error, hold = %id.hold, "a task cannot be cancelled");
+            }
         }
     }
 }
@@ -247,7 +273,9 @@ fn unattended(params: &Text) -> Text {
 }
 
 fn unsent(hold: &Hold) -> TaskLook {
-    let kept = hold.question.request.as_ref().and_then(KeptRequest::of);
+    let question = &hold.question;
+    let kept = question.request.as_ref();
+    let kept = kept.and_then(|kept| KeptRequest::of(kept, question.as_sent()));
     kept.map_or(TaskLook::Unknown, TaskLook::Unsent)
 }
 

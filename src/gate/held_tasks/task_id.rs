@@ -37,7 +37,12 @@ impl HeldTaskId {
     /// The id of the task that `hold` is, for its caller: the same each time.
     pub(in crate::gate) fn of(seal: &RoundSeal, caller: &Caller, key: Digest, hold: &Hold) -> Self {
         let open = hold.approve_by.saturating_sub(hold.asked);
-        let life = open
+        // An operator may give it as much time again, and by that makes it no other task.
+        let longest = match &hold.extended_by {
+            Some(_) => open,
+            None => open.saturating_mul(2),
+        };
+        let life = longest
             .saturating_add(hold.execute_for)
             .saturating_add(RETENTION_MS);
         let (asked, tool) = (hold.asked, hold.question.tool.clone());

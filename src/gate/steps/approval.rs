@@ -12,7 +12,8 @@ use crate::gate::effects::unavailable;
 use crate::gate::held_tasks::{KeptRequest, TASK_OVER};
 use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
-use crate::gate::steps::hold_room::{HOLD_BOUNDS, full};
+use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
+use crate::gate::steps::still_so::is_still_so;
 use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
@@ -26,16 +27,15 @@ use crate::store::operator::time;
 use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::hold::{Hold, HoldPhase, HoldQuestion, HoldStatus, hold_status};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys};
+use alike::ALIKE_WORD;
 use question::question;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+mod alike;
 mod question;
-
-/// What operators read of a call that is held because another one is much like it.
-const ALIKE_WORD: &str = "near_duplicate";
 
 impl Effects {
     /// Step 10. None: the call has waited, and everything from step 8 on has to be looked at again.
@@ -89,9 +89,8 @@ impl ApprovalAsking<'_> {
     ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
         let (effects, gate, rule) = (self.effects, self.gate, self.rule);
         let Subject { call, .. } = self.subject;
-        let beside = call.beside();
-        self.judge_reach(beside.clone())?;
-        let key = self.key(beside.as_ref());
+        self.judge_reach()?;
+        let key = self.key();
         let place = StoreKeys {
             hold: Some(key),
             ..StoreKeys::default()
@@ -147,11 +146,11 @@ impl ApprovalAsking<'_> {
     }
 
     /// Whether a person can be asked about the call at all, with everything that is shown of it.
-    fn judge_reach(&self, beside: Option<Value>) -> Result<(), Refusal> {
+    fn judge_reach(&self) -> Result<(), Refusal> {
         let Subject { call, .. } = self.subject;
         let rewritten = call.judged.rewritten.as_ref();
         let was = rewritten.map(|was| was.original.clone());
-        let more = [call.answers(), beside, was];
+        let more = [call.answers(), call.beside(), was];
         let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
         self.rule
             .reach(&self.gate.approvers, caller, arguments, &more)
@@ -171,30 +170,29 @@ impl ApprovalAsking<'_> {
                 return Ok(Some((approved, Some(found))));
             }
         }
+        // Nobody is asked about what could not run any more.
+        is_still_so(gate, self.policy, self.subject).map_err(|why| Refusal::ApprovalTimeout {
+            id: self.subject.call.judged.action,
+            why,
+        })?;
         self.ask(key).await.map(|()| None)
     }
 
-    /// What a decision is bound to: exactly this call.
-    fn key(&self, beside: Option<&Value>) -> Digest {
-        let Subject { call, tool, .. } = self.subject;
-        let over = self
-            .over
-            .map(|word| format!("{word} of {}", self.bill.task));
-        Rule::key(&ApprovalSubject {
-            caller: &call.origin.caller,
-            tool: &tool.name,
-            definition: &tool.hash,
-            arguments: &call.judged.arguments,
-            round: call.round(),
-            beside,
-            policy: self.policy.bound_to(&tool.name),
-            over: over.as_deref(),
-        })
+    /// What a decision is bound to: exactly this call, and the task whose limit it goes over. What other calls
+    /// are like it is no matter of its task.
+    fn key(&self) -> Digest {
+        let over = self.over.map(|word| match word {
+            ALIKE_WORD => word.to_owned(),
+            limit => format!("{limit} of {}", self.bill.task),
+        });
+        hold_key(self.policy, self.subject, over.as_deref())
     }
 
     /// Holds the call, durably, unless another call has just held the same.
     async fn ask(&self, key: Digest) -> Result<(), Refusal> {
-        let rule = self.rule;
+        let (rule, caller) = (self.rule, &self.subject.call.origin.caller);
+        let now = self.gate.clock.steady();
+        let cancelled = self.effects.cancelled.lately(caller, now);
         let mut ask = HoldRequest {
             key,
             id: self.subject.call.judged.action,
@@ -212,11 +210,12 @@ impl ApprovalAsking<'_> {
                 request: KeptRequest::value_of(&self.subject.call),
                 ..question(self.policy, self.subject)
             },
-            bounds: HOLD_BOUNDS,
+            bounds: beside_cancelled(HOLD_BOUNDS, cancelled),
         };
         let mut asked = self.asked(ask.clone()).await?;
         if let Err(CommandRefusal::TooManyHolds(_)) = asked {
-            ask.bounds = self.gate.bounds_beside_void(&ask.question).await?;
+            let bounds = self.gate.bounds_beside_void(&ask.question).await?;
+            ask.bounds = beside_cancelled(bounds, cancelled);
             asked = self.asked(ask).await?;
         }
         match asked {
@@ -310,72 +309,27 @@ impl ApprovalAsking<'_> {
     }
 }
 
+/// What a decision on the call is bound to, which is asked about because it goes `over` something, if it does.
+fn hold_key(policy: &Policy, subject: &Subject<'_>, over: Option<&str>) -> Digest {
+    let Subject { call, tool, .. } = subject;
+    Rule::key(&ApprovalSubject {
+        caller: &call.origin.caller,
+        tool: &tool.name,
+        definition: &tool.hash,
+        arguments: &call.judged.arguments,
+        round: call.round(),
+        beside: call.beside().as_ref(),
+        policy: policy.bound_to(&tool.name),
+        over,
+    })
+}
+
 /// Until when it could run, of a call that has lapsed; else until when it can be decided.
 fn deadline(hold: &Hold, stands: &HoldStatus) -> Millis {
     if let HoldStatus::Lapsed { until, .. } = stands {
         *until
     } else {
         hold.approve_by
-    }
-}
-
-const CONTRACT_CHANGED: &str =
-    "what the policy says of the tool has changed since a person was asked";
-const TOOL_TAKEN: &str = "the caller may not call the tool any more since a person was asked";
-const LIMITS_CHANGED: &str =
-    "the limits that count for the call have changed since a person was asked";
-const TOOL_AWAY: &str = "an operator has taken the tool away";
-const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
-/// What a record of before says is bound to a session and a whole policy, as no call is any more.
-const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
-                                decision any more";
-
-/// What has changed while a person was asked makes what was allowed another call (guarantees §7).
-fn is_still_so(gate: &Gate, policy: &Policy, subject: &Subject<'_>) -> Result<(), &'static str> {
-    let Subject { call, tool, rules } = subject;
-    let (origin, now) = (&call.origin, gate.policy.current());
-    if now.bound_to(&tool.name) != policy.bound_to(&tool.name) {
-        return Err(CONTRACT_CHANGED);
-    }
-    if now.allowlist.admit(&origin.caller, &tool.name).is_err() {
-        return Err(TOOL_TAKEN);
-    }
-    // The call has its place in the budget as it was when it came.
-    let asks = |policy: &Policy| {
-        let (caller, judged) = (&origin.caller, &call.judged.tool);
-        rules
-            .budget
-            .ask(&policy.tasks, caller, judged, rules.side_effect)
-    };
-    if asks(&now) != asks(policy) {
-        return Err(LIMITS_CHANGED);
-    }
-    let is_same = gate
-        .tool_of(Some(&origin.links), &tool.name)
-        .is_some_and(|now| now.hash == tool.hash);
-    if is_same { Ok(()) } else { Err(TOOL_CHANGED) }
-}
-
-impl Gate {
-    /// Why an operator's word on what is held with `question` would count for nothing, if it would.
-    pub(crate) fn void(&self, question: &HoldQuestion) -> Option<&'static str> {
-        let bound = self.policy.current().bound_to(&question.tool);
-        let Some(asked) = &question.bound_to else {
-            return Some(TOOLGATE_CHANGED);
-        };
-        if *asked != bound.to_string() {
-            return Some(CONTRACT_CHANGED);
-        }
-        if self.policy.current().allowlist.is_disabled(&question.tool) {
-            return Some(TOOL_AWAY);
-        }
-        // What the agent's own sessions list now is looked at when its call comes again.
-        if question.own_definition {
-            return None;
-        }
-        let tool = self.tool_of(None, &question.tool);
-        let has_changed = tool.is_some_and(|now| now.hash != question.schema_hash);
-        has_changed.then_some(TOOL_CHANGED)
     }
 }
 

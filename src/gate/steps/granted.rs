@@ -5,6 +5,7 @@ use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::effects::{Effects, unavailable};
 use crate::gate::record::findings::ApprovalFound;
+use crate::gate::steps::still_so::is_still_so;
 use crate::guards::ToolRules;
 use crate::guards::approval::grants::{
     CONTRACT_CHANGED_SINCE, GrantSubject, OPERATOR_GONE, TOOL_CHANGED_SINCE, covers,
@@ -30,9 +31,9 @@ impl Effects {
         let Subject { call, tool, .. } = subject;
         // What is bound to another policy than the one in force is bound to nothing.
         let bound = policy.bound_to(&tool.name);
-        let is_in_force = gate.policy.current().bound_to(&tool.name) == bound;
+        let is_in_force = || is_still_so(gate, policy, subject).is_ok();
         // Nobody can grant an answer to a question that the server has not asked yet.
-        if !rule.on_miss || call.round().is_some() || !is_in_force {
+        if !rule.on_miss || call.round().is_some() || !is_in_force() {
             return Ok(None);
         }
         let grants = self
@@ -89,17 +90,7 @@ impl GrantJudge for Gate {
         let rule = rules.approval.as_ref();
         let rule =
             rule.ok_or("nobody is asked about calls of the tool, so there is nothing to grant")?;
-        if !rule.on_miss {
-            return Err(
-                "its contract says `ask: always`, so a person has to allow each call".to_owned(),
-            );
-        }
-        if rule.needed > 1 {
-            return Err(format!(
-                "{} people have to allow each call, and a grant is one person's word",
-                rule.needed
-            ));
-        }
+        rule.is_grantable()?;
         Ok(GrantRules {
             roles: rule.roles.clone(),
             self_approval: rule.self_approval,
@@ -121,13 +112,14 @@ impl GrantJudge for Gate {
         let contract = policy.allowlist.contract_of(&scope.tool);
         let mut cases = contract.into_iter().flat_map(cases);
         let may = |rules: &ToolRules| {
-            let rule = rules.approval.as_ref().filter(|rule| rule.on_miss);
-            rule.is_some_and(|rule| rule.may_still(&self.approvers, grant))
+            let mut rules = rules.approval.iter();
+            rules.any(|rule| rule.is_grantable().is_ok() && rule.may_still(&self.approvers, grant))
         };
         (!cases.any(|rules| may(rules))).then_some(OPERATOR_GONE)
     }
 
     fn missed(&self, grant: &Grant, call: &GrantedCall, now: Millis) -> Option<String> {
+        let policy = self.policy.current();
         let tool = self.tool_of(None, &call.tool);
         let definition = tool.map(|tool| tool.hash.clone());
         let subject = GrantSubject {
@@ -138,10 +130,21 @@ impl GrantJudge for Gate {
             definition: definition.as_deref().unwrap_or(&grant.scope.schema_hash),
             arguments: &call.arguments,
             beside: None,
-            policy: self.policy.current().bound_to(&call.tool),
+            policy: policy.bound_to(&call.tool),
         };
-        match covers(grant, &subject) {
+        // Which variant it is says what a grant may leave open.
+        let rules = rules_for(&policy, &call.tool, &call.arguments);
+        let rule = rules.and_then(|rules| rules.approval.as_ref());
+        let used = match rule {
+            Some(rule) => {
+                let granted = rule.granted(&self.approvers, grant, &subject);
+                granted.map(|approved| approved.grant())
+            }
+            None => covers(grant, &subject).map(Some),
+        };
+        match used {
             Ok(used) => {
+                let used = used?;
                 let admitted = grant.admit(used.amount, now);
                 admitted
                     .err()

@@ -16,6 +16,14 @@ pub(in crate::gate) const HOLD_BOUNDS: HoldBounds = HoldBounds {
 /// Held calls that are looked at for room.
 const MAX_LOOKED_AT: usize = 1000;
 
+/// The same `bounds` for an agent that has cancelled so many calls lately.
+pub(in crate::gate) fn beside_cancelled(bounds: HoldBounds, cancelled: usize) -> HoldBounds {
+    HoldBounds {
+        agent: bounds.agent.saturating_sub(cancelled),
+        ..bounds
+    }
+}
+
 impl Gate {
     /// The bounds for `question`, wider by what is void: at most by as much again, however often
     /// policies change.
@@ -48,7 +56,11 @@ pub(in crate::gate) fn full(bound: HoldBound) -> Refusal {
     Refusal::ApprovalQueueFull {
         waiting: match bound {
             HoldBound::All => format!("{all} calls"),
-            HoldBound::Agent => format!("{agent} calls of this agent"),
+            HoldBound::Agent => {
+                format!(
+                    "{agent} calls of this agent, with those that it has cancelled within an hour,"
+                )
+            }
             HoldBound::Caller => format!("{caller} calls of this user"),
         },
     }

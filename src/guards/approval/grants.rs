@@ -51,6 +51,10 @@ pub enum GrantMiss {
     Other(String),
     /// What would be added up is no amount.
     NoAmount(String),
+    /// No grant stands for a person's word on such a call.
+    Ungrantable(String),
+    /// The argument may be whatever it is by the grant, and not by what counts for such a call.
+    LeftOpen(String),
 }
 
 /// Why a grant covers no call any more when the contract is another.
@@ -67,6 +71,11 @@ impl fmt::Display for GrantMiss {
         match self {
             Self::Scope(what) => write!(f, "it is for another {what}"),
             Self::Dead(why) => f.write_str(why),
+            Self::Ungrantable(why) => f.write_str(why),
+            Self::LeftOpen(pointer) => write!(
+                f,
+                "it leaves the argument `{pointer}` open, which the contract does not for such a call"
+            ),
             Self::Beside => f.write_str("the call brings other things beside its arguments"),
             Self::Unnamed(pointer) if pointer.is_empty() => {
                 f.write_str("it says nothing of the arguments as a whole")
@@ -97,10 +106,32 @@ impl Rule {
         call: &GrantSubject<'_>,
     ) -> Result<Approved, GrantMiss> {
         let used = covers(grant, call)?;
-        if !self.on_miss || !self.may_still(approvers, grant) {
+        if !self.may_still(approvers, grant) {
             return Err(GrantMiss::Dead(OPERATOR_GONE));
         }
+        // It was judged when it was minted, but then by the variant of the call that was shown.
+        self.is_grantable().map_err(GrantMiss::Ungrantable)?;
+        for one in &*grant.constraints {
+            if matches!(one.is, ArgumentRule::Any) && !self.grant_any.contains(&one.pointer) {
+                return Err(GrantMiss::LeftOpen(one.pointer.clone()));
+            }
+        }
         Ok(Approved::by_grant(used))
+    }
+
+    /// Whether a grant can stand for a person's word on such a call; else why not.
+    pub fn is_grantable(&self) -> Result<(), String> {
+        if !self.on_miss {
+            let why = "its contract says `ask: always`, so a person has to allow each call";
+            return Err(why.to_owned());
+        }
+        if self.needed > 1 {
+            return Err(format!(
+                "{} people have to allow each call, and a grant is one person's word",
+                self.needed
+            ));
+        }
+        Ok(())
     }
 
     /// Whether the operator who minted `grant` is one who may decide about such calls.

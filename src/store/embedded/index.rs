@@ -7,6 +7,7 @@
 //! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
 //! h <key>                a held call: JSON on a line, then its arguments
+//! d <time> <key>         when it changed last: a digest of its tool and agent
 //! p <key>                a standing grant: JSON on a line, then its constraints
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
@@ -21,7 +22,6 @@ use super::super::state::budget::TaskUsage;
 use super::super::state::claim::Claim;
 use super::super::state::event::{Carried, StoreEvent};
 use super::super::state::fence::SessionFence;
-use super::super::state::hold::Hold;
 use super::super::state::{Millis, StoreKeys, StoreView};
 use super::key_filter::KeyFilter;
 use super::park::block_on_for;
@@ -29,7 +29,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
-    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten,
+    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring,
     idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;
@@ -43,10 +43,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use values::{claim_text, hold_text, read, read_claim, read_grant, read_hold, text, unreadable};
+use values::{claim_text, read, read_claim, read_grant, read_hold, text, unreadable};
 
 mod changes;
 mod grants;
+mod holds;
 mod kin;
 mod names;
 mod sweep;
@@ -116,6 +117,7 @@ impl Index {
             .transpose()?
             .unwrap_or_default();
         index.learn()?;
+        index.name_holds()?;
         let first = calmly(|| index.db.scan_prefix([KIN_PREFIX]).next().transpose())?;
         index.holds.store(first.is_some(), Ordering::Release);
         Ok((index, applied))
@@ -216,28 +218,6 @@ impl Index {
             .transpose()
     }
 
-    /// The call held under `key`.
-    pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, StoreError> {
-        self.get(&named(HOLD_PREFIX, key))?
-            .map(|value| read_hold(&value))
-            .transpose()
-    }
-
-    /// The held calls that are so. Looks through all of them.
-    pub(super) fn holds(
-        &self,
-        is_so: impl Fn(&Hold) -> bool,
-    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        let (mut holds, mut found) = (self.db.scan_prefix([HOLD_PREFIX]), Vec::new());
-        while let Some((name, value)) = calmly(|| holds.next().transpose())? {
-            let hold = read_hold(&value)?;
-            if let (true, Some(key)) = (is_so(&hold), named_by(&name)) {
-                found.push((key, hold));
-            }
-        }
-        Ok(found)
-    }
-
     /// The key that `action` holds or held.
     pub(super) fn key_of(&self, action: ActionId) -> Result<Option<Digest>, StoreError> {
         Ok(self
@@ -291,10 +271,7 @@ impl Index {
             batch.insert(named(SESSION_PREFIX, key), text(session)?);
             batch.insert(expiring(idle_since(session.at), SESSION_PREFIX, key), &[]);
         }
-        for (key, hold) in &changes.holds {
-            batch.insert(named(HOLD_PREFIX, key), hold_text(hold)?);
-            batch.insert(expiring(forgotten(hold), HOLD_PREFIX, key), &[]);
-        }
+        self.put_holds(&mut batch, &changes.holds)?;
         grants::put(&mut batch, &changes.grants)?;
         batch.insert(META_KEY, text(&applied)?);
         calmly(|| self.db.apply_batch(batch))?;

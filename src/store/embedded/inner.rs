@@ -13,10 +13,9 @@ use crate::store::hold_news::HoldFeed;
 use crate::store::journal::{Extent, Item, Journal, Ticket};
 use crate::store::results::Results;
 use crate::store::sent_flags::SentFlags;
-use crate::store::state::claim::{Claim, ClaimPhase};
-use crate::store::state::command::{Settle, StoreCommand};
-use crate::store::state::event::{Intended, StoreEvent};
-use crate::store::state::settlement::Evidence;
+use crate::store::state::claim::Claim;
+use crate::store::state::command::StoreCommand;
+use crate::store::state::event::StoreEvent;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView, decide};
 use crate::store::table::StateTable;
 use crate::store::time::Time;
@@ -142,24 +141,6 @@ impl EmbeddedInner {
         let ticket = self.append(&event, entry)?;
         table.apply(&event, view, ticket.seq());
         Ok(Ok((event, ticket)))
-    }
-
-    /// Takes back an intent that waits for room on the disk: nothing was sent, and nothing will be.
-    pub(super) fn take_back(&self, intended: &Intended) {
-        let settle = Settle {
-            key: intended.key,
-            action: intended.action,
-            phase: ClaimPhase::NotSent,
-            evidence: Evidence::Exchange,
-            cost: None,
-            failed: false,
-            seen: None,
-        };
-        // Queued behind the intent, and waited for by nobody.
-        if let Err(error) = self.decide(&StoreCommand::Settle(settle), None) {
-            tracing::error!(action = %intended.action, %error, "a call that was not sent holds its key until a restart");
-        }
-        self.waiters.wake(&intended.key);
     }
 
     pub(super) fn append(

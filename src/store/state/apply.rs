@@ -7,7 +7,7 @@ use super::event::{
     StoreEvent, TaskAct, TaskSteered,
 };
 use super::fence::SessionFence;
-use super::hold::{self, Hold};
+use super::hold::{self, Hold, UsedClaim};
 use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
@@ -112,7 +112,8 @@ fn apply_reserved(reserved: &BudgetReserved, view: &mut StoreView) {
         account.reserve(tool, cost, NO_RATE, at);
     }
     if let (Some((_, action)), Some(hold)) = (reserved.hold, &mut view.hold) {
-        hold.phase = hold::HoldPhase::Used { action, at };
+        let claim = UsedClaim::Nothing;
+        hold.phase = hold::HoldPhase::Used { action, at, claim };
     }
 }
 
@@ -179,6 +180,7 @@ fn apply_intended(intended: &Intended, view: &mut StoreView) {
         hold.phase = hold::HoldPhase::Used {
             action: intended.action,
             at: intended.at,
+            claim: UsedClaim::Key(intended.key),
         };
     }
 }

@@ -4,6 +4,7 @@
 use super::Millis;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::model::shown_argument::ShownArgument;
@@ -15,6 +16,8 @@ use serde_json::Value;
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
 /// index (guarantees §8).
 pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
+/// Bytes, as JSON, of a request that is kept with a hold, beside the arguments that are.
+pub const MAX_KEPT_REQUEST_BYTES: usize = 3 << 10;
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
@@ -133,13 +136,35 @@ pub struct HoldQuestion {
     /// than toolgate itself is told.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub own_definition: bool,
-    /// The request as its agent sent it, where toolgate sends it again for a task of the agent's.
-    /// Kept as the arguments are.
+    /// The request as its agent sent it, but for the arguments that are kept here already, where toolgate sends it
+    /// again for a task of the agent's; at most [`MAX_KEPT_REQUEST_BYTES`] bytes. Kept as the arguments are.
     #[serde(skip)]
     pub request: Option<Value>,
 }
 
+/// What held calls of one tool and one agent of a tenant have in common.
+pub fn hold_kind(tool: &str, agent: &str, tenant: Option<&str>) -> Digest {
+    let (has_tenant, tenant) = ([u8::from(tenant.is_some())], tenant.unwrap_or_default());
+    let parts: [&[u8]; 4] = [
+        tool.as_bytes(),
+        agent.as_bytes(),
+        &has_tenant,
+        tenant.as_bytes(),
+    ];
+    Digest::of_parts("held calls of one kind", &parts)
+}
+
 impl HoldQuestion {
+    /// The arguments as the agent sent them, but for what was taken off before they were judged.
+    pub fn as_sent(&self) -> &Value {
+        self.original.as_ref().unwrap_or(&self.arguments)
+    }
+
+    /// What it has in common with others, by [`hold_kind`].
+    pub fn kind(&self) -> Digest {
+        hold_kind(self.tool.as_str(), &self.agent, self.tenant.as_deref())
+    }
+
     /// Whether `who` is the name of the agent that asks, or of the user for whom it does.
     pub fn is_asked_by(&self, who: &str) -> bool {
         let mut asking = std::iter::once(&self.agent).chain(&self.user);
@@ -181,7 +206,29 @@ pub enum HoldPhase {
         action: ActionId,
         /// When.
         at: Millis,
+        /// What it claimed.
+        #[serde(skip_serializing_if = "UsedClaim::is_unsaid", default)]
+        claim: UsedClaim,
     },
+}
+
+/// Where the outcome of a call stands that has begun with a hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsedClaim {
+    /// It is not said: the record is from before it was.
+    #[default]
+    Unsaid,
+    /// Nowhere: the call claimed nothing.
+    Nothing,
+    /// Under this key.
+    Key(Digest),
+}
+
+impl UsedClaim {
+    fn is_unsaid(&self) -> bool {
+        *self == Self::Unsaid
+    }
 }
 
 /// How a hold stands for a call that asks.

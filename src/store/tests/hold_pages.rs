@@ -7,7 +7,7 @@ use crate::model::ids::ActionId;
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::store::claims::Store;
 use crate::store::state::command::{ExtendHold, HoldRequest, Intent, StoreCommand};
-use crate::store::state::hold::{HoldPhase, Undecided};
+use crate::store::state::hold::{HoldPhase, Undecided, hold_kind};
 use crate::store::state::tests::{ask, intent, word};
 use crate::store::state::{CommandRefusal, Millis};
 use std::time::Duration;
@@ -34,6 +34,7 @@ macro_rules! in_each_store {
 
 in_each_store!(
     more_time_is_given_once,
+    past_calls_are_found_by_their_kind,
     who_looks_on_is_told_and_what_was_used_is_known_for_a_while,
 );
 
@@ -102,6 +103,40 @@ async fn more_time_is_given_once(stand: &TestStore, hands: &'static TestClock) {
     );
 }
 
+/// A page tells of some calls like its own: the newest that are over, in memory or not, and no others.
+async fn past_calls_are_found_by_their_kind(stand: &TestStore, hands: &'static TestClock) {
+    let mut store = stand.open();
+    let asked = |nth: usize, agent: &str| {
+        let mut asked = ask(&format!("key {nth}"));
+        asked.question.agent = agent.to_owned();
+        asked
+    };
+    let mut ids = Vec::new();
+    for (nth, agent) in ["one", "other", "one", "one"].into_iter().enumerate() {
+        let asked = asked(nth, agent);
+        hold(&*store, &asked).await;
+        say(&*store, &asked, false).await;
+        hands.pass(Duration::from_secs(1));
+        ids.push(asked.id);
+    }
+    let open = asked(9, "one");
+    hold(&*store, &open).await;
+    let question = &open.question;
+    let kind = hold_kind(question.tool.as_str(), "one", question.tenant.as_deref());
+    for _ in 0..2 {
+        let of_kind = store.past_holds(Some(kind), 2).await.unwrap();
+        let of_kind: Vec<_> = of_kind.iter().map(|(_, hold)| hold.id).collect();
+        assert_eq!(of_kind, [ids[3], ids[2]]);
+        let all = store.past_holds(None, 3).await.unwrap();
+        let all: Vec<_> = all.iter().map(|(_, hold)| hold.id).collect();
+        assert_eq!(all, [ids[3], ids[2], ids[1]]);
+        if stand.lasts() {
+            drop(store);
+            store = stand.open();
+        }
+    }
+}
+
 /// 001-45, 001-49, 001-A4, guarantees §7: late questions about a decided id are answered for 15 s, also where the same call has
 /// asked anew meanwhile; and who looks on is told of each step.
 async fn who_looks_on_is_told_and_what_was_used_is_known_for_a_while(
@@ -146,7 +181,7 @@ async fn who_looks_on_is_told_and_what_was_used_is_known_for_a_while(
     assert_eq!(known(again.id).await.unwrap().phase, HoldPhase::Pending);
     say(&*store, &again, false).await;
     hands.pass(Duration::from_millis(again.approve_for));
-    let past = store.past_holds(10).await.unwrap();
+    let past = store.past_holds(None, 10).await.unwrap();
     let past: Vec<_> = past
         .iter()
         .map(|(_, hold)| (hold.id, hold.phase.word()))

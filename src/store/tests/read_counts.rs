@@ -88,8 +88,12 @@ impl Store for FullAtWill {
         self.within.find_hold(id).await
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        self.within.past_holds(most).await
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.within.past_holds(kind, most).await
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -345,9 +345,13 @@ impl Store for SimulatedStore {
         Ok(self.table.lock().find_hold(id))
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
         let now = self.now();
-        Ok(self.table.lock().past_holds(Vec::new(), now, most))
+        Ok(self.table.lock().past_holds(kind, now, most))
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -72,8 +72,12 @@ impl Store for Waited {
         self.0.find_hold(id).await
     }
 
-    async fn past_holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        self.0.past_holds(most).await
+    async fn past_holds(
+        &self,
+        kind: Option<Digest>,
+        most: usize,
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.0.past_holds(kind, most).await
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

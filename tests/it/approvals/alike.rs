@@ -18,13 +18,14 @@ async fn shop(keys: &str) -> (ToolServer, Gate) {
     let server = Script::new()
         .tool("order", Behaviour::Answers)
         .tool("note", Behaviour::Answers)
+        .tool("slow", Behaviour::Held)
         .start()
         .await;
     let contract =
         "purpose: a test, actions: [write], permission: anyone, additive: true, secrets: []";
     let policy = format!(
         "contracts:\n  shop__order: {{ {contract}, approval: {{ ask: never }}, idempotency: {{ {keys} }} }}\n  \
-         shop__note: {{ {contract} }}\n"
+         shop__note: {{ {contract} }}\n  shop__slow: {{ {contract} }}\n"
     );
     let setup = Setup::new().server("shop", &server).policy(&policy);
     let gate = setup.callers(CALLERS).operators(OPERATORS).start().await;
@@ -125,6 +126,40 @@ async fn equal_calls_that_are_new_are_much_alike() {
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(hold["over"], "near_duplicate", "{hold}");
     assert_eq!(server.executions().len(), 4);
+}
+
+/// 004-09: of two that are sent at once, and wait for their turn side by side, one runs and a person is asked
+/// about the other.
+#[tokio::test]
+async fn of_calls_at_once_a_person_is_asked_about_one() {
+    let (server, gate) = shop("near: { by: [/item, /amount] }").await;
+    let agent = bot(&gate);
+    let in_turn = async |mut call: Value| {
+        call["_meta"]["dev.toolgate/session"] = json!("one");
+        agent.ask("tools/call", call).await
+    };
+    let lets_go = async {
+        // Both wait for the slow call's end by then, or come to a session where the other one runs.
+        let listed = says(&gate, &["list", "--json"]).await;
+        assert!(!listed.contains("near_duplicate"), "{listed}");
+        server.release();
+        allows_one(&gate).await
+    };
+    let orders = async {
+        until("the slow call", || async {
+            (server.executions().len() == 1).then_some(())
+        })
+        .await;
+        let (one, other) = (order("a", 1, "first"), order("a", 1, "second"));
+        tokio::join!(in_turn(one), in_turn(other), lets_go)
+    };
+    let slow = in_turn(json!({ "name": "shop__slow", "arguments": {} }));
+    let (slow, (one, other, hold)) = tokio::join!(slow, orders);
+    for answer in [slow, one, other] {
+        assert_eq!(code(&answer), None, "{answer}");
+    }
+    assert_eq!(hold["over"], "near_duplicate", "{hold}");
+    assert_eq!(server.executions().len(), 3);
 }
 
 /// 004-09: pointers that lead nowhere are no comparison, and `check` says so.

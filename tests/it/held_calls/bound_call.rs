@@ -85,6 +85,26 @@ async fn answers_to_the_server_are_shown_and_bound() {
     );
 }
 
+/// What makes it another call than one that brings nothing beside its arguments.
+fn others(evil: &Value) -> Vec<(Value, Option<Value>)> {
+    let long = format!("path={}", "x".repeat(512));
+    let name = json!({ "name": "x".repeat(2_048) });
+    vec![
+        (evil.clone(), None),
+        (json!({ "com.acme/override": { "path": "/etc" } }), None),
+        (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
+        (json!({ "baggage": { "path": "/etc/passwd" } }), None),
+        (json!({ "tracestate": ["/etc/passwd"] }), None),
+        (json!({ "baggage": long }), None),
+        (json!({ "io.modelcontextprotocol/clientInfo": name }), None),
+        (json!({}), Some(json!({ "ttl": 1 }))),
+        (json!({}), Some(json!({ "ttl": 2 }))),
+        (json!({ "vscode.requestId": { "path": "/etc" } }), None),
+        (json!({ "claudecode/toolUseId": "x".repeat(128) }), None),
+        (json!({ "vscode.unheard-of": "r-1" }), None),
+    ]
+}
+
 /// threat-model §13 F4, §3E E1: `_meta` and `task` travel, so what a person allows is bound to them
 /// and shown, but for what is another's with each request. Nothing that was not allowed runs, and
 /// it is kept over a restart.
@@ -103,21 +123,8 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     let plain = held(&with(json!({}), None).await);
     stage.allows(&plain).await;
     let evil = json!({ "com.acme/override": { "path": "/etc/passwd" } });
-    let long = format!("path={}", "x".repeat(512));
-    let name = json!({ "name": "x".repeat(2_048) });
-    let others = [
-        (evil.clone(), None),
-        (json!({ "com.acme/override": { "path": "/etc" } }), None),
-        (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
-        (json!({ "baggage": { "path": "/etc/passwd" } }), None),
-        (json!({ "tracestate": ["/etc/passwd"] }), None),
-        (json!({ "baggage": long }), None),
-        (json!({ "io.modelcontextprotocol/clientInfo": name }), None),
-        (json!({}), Some(json!({ "ttl": 1 }))),
-        (json!({}), Some(json!({ "ttl": 2 }))),
-    ];
     let mut holds = vec![plain];
-    for (meta, task) in others {
+    for (meta, task) in others(&evil) {
         let id = held(&with(meta, task).await);
         assert!(!holds.contains(&id), "{holds:?}");
         holds.push(id);
@@ -138,15 +145,15 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     assert!(!shown.contains("travels beside"), "{shown}");
     // What belongs to one request says nothing of the call.
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let answer = with(
-        json!({ "progressToken": 7, "traceparent": trace, "baggage": "a=b" }),
-        None,
-    )
-    .await;
+    let of_requests = json!({
+        "progressToken": 7, "traceparent": trace, "baggage": "a=b", "claudecode/toolUseId": "toolu_01",
+        "vscode.requestId": "r-1", "vscode.conversationId": "c-1",
+    });
+    let answer = with(of_requests, None).await;
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(stage.scripted.executions(), 1);
     let stage = stage.again(false).await;
-    let kept = stage.holds(9).await;
+    let kept = stage.holds(12).await;
     assert!(
         kept.iter().any(|hold| hold["beside"]["_meta"] == evil),
         "{kept:?}"

@@ -1,6 +1,6 @@
 //! What makes a held call void, and what does not (guarantees §7).
 
-use super::{ANN, HoldingGate, call, decision, held, policy};
+use super::{ANN, HoldingGate, bank, call, decision, held, in_front, policy};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::gate::run;
@@ -218,6 +218,37 @@ async fn what_was_taken_away_is_not_allowed() {
     );
     let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
     assert!(status == 1 && said.contains("it is void"), "{said}");
+}
+
+/// guarantees §7: a definition that nobody approves any more is withheld from what waits for a person, too,
+/// though neither it nor the contract has changed.
+#[tokio::test]
+async fn a_definition_that_is_approved_no_more_voids_a_hold() {
+    let scripted = bank(Offers::default()).await;
+    let setup = in_front(&scripted, &policy("")).more("pins: toolgate.pins.yaml");
+    setup.write();
+    let (status, said, wrong) = run(&setup, &["pins", "approve", "--all"]).await;
+    assert_eq!(status, 0, "{said}{wrong}");
+    let gate = setup.start().await;
+    let stage = HoldingGate { scripted, gate };
+    let bot = stage.bot();
+    let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
+    let waits = call(&bot, "slow", json!({ "n": 1 }), "k");
+    let withdrawn = async {
+        stage.holds(2).await;
+        std::fs::write(stage.gate.path("toolgate.pins.yaml"), "").unwrap();
+        let more = |text: &str| format!("{text}layers: {{ global: {{ deny: [bank__wipe] }} }}\n");
+        reloads(&stage, more).await;
+    };
+    let (told, ()) = at_once(async { tokio::join!(waits, withdrawn) }).await;
+    assert_eq!(code(&told).as_deref(), Some("approval_timeout"), "{told}");
+    let words = told["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("the tool is withheld"), "{words}");
+    let void = shown(&stage, &id).await;
+    assert_eq!(void["state"], "void", "{void}");
+    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+    assert!(status == 1 && said.contains("it is void"), "{said}");
+    assert_eq!(stage.scripted.executions(), 0);
 }
 
 /// Waits until the agent's own session lists the tool with these words.

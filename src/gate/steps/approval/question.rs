@@ -1,6 +1,7 @@
 //! What a person is shown of a call that is held.
 
-use super::{ALIKE_WORD, ApprovalAsking};
+use super::ApprovalAsking;
+use super::alike::ALIKE_WORD;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::effects::bill::Bill;

@@ -149,7 +149,7 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
 
 impl SimulatedWorld {
     /// A person looks now and then, and says of each call that waits what the dice say.
-    async fn decides(self: &Rc<Self>) {
+    async fn looks_and_decides(self: &Rc<Self>) {
         let mut grants = Vec::new();
         while self.busy.get() > 0 {
             self.some(8000).await;
@@ -223,11 +223,12 @@ fn grant_like(id: ActionId, hold: &Hold, max_uses: u64) -> Grant {
             bound_to: question.bound_to.clone().unwrap(),
             beside: question.beside.as_ref().map(digest_of_beside),
         },
-        constraints: [ArgumentConstraint {
-            pointer: String::new(),
-            is: ArgumentRule::Any,
-        }]
-        .into(),
+        constraints: ["/deed", "/amount"]
+            .map(|pointer| ArgumentConstraint {
+                pointer: pointer.to_owned(),
+                is: ArgumentRule::Any,
+            })
+            .into(),
         total: None,
         who: "ann".to_owned(),
         why: "each day".to_owned(),
@@ -253,14 +254,14 @@ fn run(seed: u64) -> Counts {
             let person = world.clone();
             world
                 .schedule
-                .spawn(OUTSIDE, async move { person.decides().await });
+                .spawn(OUTSIDE, async move { person.looks_and_decides().await });
         };
         world.plays(begin).await;
         let paper = world.process.borrow().as_ref().unwrap().paper.clone();
-        let events = paper.unwrap().reread();
-        let book = world.book.take();
-        check_words(&world, events, &book);
-        let mut counts = world.book.replace(book).counts;
+        let mut book = world.book.take();
+        let mut counts = std::mem::take(&mut book.counts);
+        check_words(&world, paper.unwrap().reread(), &book);
+        add(&mut counts, world.book.replace(book).counts);
         world.check().await;
         add(&mut counts, world.book.take().counts);
         counts

@@ -94,7 +94,8 @@ budgets: { global: { max_steps: 100000 } }
 ";
 pub(super) const LOSSY_TOOLS: [&str; 3] = ["give", "book", "note"];
 
-/// What people decide on: `give` waits for them, `now` is answered at once.
+/// What people decide on: `give` waits for them, `now` is answered at once, `near` is asked about where
+/// another one moved the same amount.
 const HELD_POLICY: &str = "\
 contracts:
   bank__give:
@@ -103,8 +104,11 @@ contracts:
   bank__now:
     { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false, ttl: 24h },
       approval: { approvers: [finance], approve_by: 1h, hold: 0s } }
+  bank__near:
+    { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], approval: { ask: never },
+      idempotency: { near: { by: [/amount], within: 2m } } }
 ";
-const HELD_TOOLS: [&str; 2] = ["give", "now"];
+const HELD_TOOLS: [&str; 3] = ["give", "now", "near"];
 
 /// What stands in files, and what no process changes.
 pub(super) struct Ground {
@@ -145,12 +149,15 @@ impl Ground {
     pub(super) fn decided_by_people() -> Self {
         let approval = |purpose: &str, ask: &str| {
             format!(
-                "purpose: {purpose}, approval: {{ ask: {ask}, approvers: [finance], approve_by: 2m, execute_by: 1m, hold: 5s }},"
+                "purpose: {purpose}, approval: {{ ask: {ask}, approvers: [finance], approve_by: 40s, execute_by: 1m, hold: 5s }},"
             )
         };
         let policy = POLICY
             .replace("purpose: pay,", &approval("pay", "always"))
-            .replace("purpose: transfer,", &approval("transfer", "on-miss"));
+            .replace(
+                "purpose: transfer,",
+                &approval("transfer", "on-miss, grant_any: [/deed, /amount]"),
+            );
         Self {
             approvers: approvers(),
             ..Self::of(&policy, &TOOLS)
@@ -193,7 +200,7 @@ impl Ground {
 fn approvers() -> Approvers {
     Approvers(vec![Approver {
         name: "ann".to_owned(),
-        roles: vec!["finance".to_owned()],
+        roles: vec!["finance".to_owned(), "approver".to_owned()],
     }])
 }
 

@@ -4,7 +4,6 @@ use super::agents::{Request, WantedCall};
 use super::bank::Fate;
 use super::process::Ground;
 use super::{Kind, OUTSIDE, SimulatedWorld, TestClock, in_paused_time};
-use crate::gate::held_tasks::{HeldTaskId, TaskLook};
 use crate::guards::idempotency::KEY_META_NAME;
 use crate::mcp::answer::DECISION_META_KEY;
 use crate::mcp::json::Text;
@@ -15,6 +14,8 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+
+mod tasks;
 
 /// What an agent has heard, with the milliseconds after which it did; the last is the answer.
 type Heard = Vec<(u128, Value)>;
@@ -75,6 +76,11 @@ impl SimulatedWorld {
 
     /// A person allows the only call that is held, if it is.
     async fn allows(&self) {
+        self.decides(true).await;
+    }
+
+    /// A person decides about it.
+    async fn decides(&self, allow: bool) {
         let gate = self.gate().unwrap();
         let Some((key, hold)) = gate.effects.store.holds(9).await.unwrap().pop() else {
             return;
@@ -83,36 +89,13 @@ impl SimulatedWorld {
             key,
             id: hold.id,
             who: "ann".to_owned(),
-            roles: vec!["finance".to_owned()],
-            allow: true,
+            roles: vec!["finance".to_owned(), "approver".to_owned()],
+            allow,
             why: "it is due".to_owned(),
             surface: None,
         };
         let said = gate.effects.store.run(StoreCommand::Decide(decide), None);
         drop(said.await.unwrap());
-    }
-}
-
-/// The task that a call becomes whose agent knows tasks.
-async fn task(world: &Rc<SimulatedWorld>) -> HeldTaskId {
-    let mut meta = meta("agent", Some("p"));
-    meta["io.modelcontextprotocol/clientCapabilities"] =
-        json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
-    let mut request = world.holds_call("give", 0, &meta);
-    let heard = heard(&mut request, Duration::from_mins(1)).await;
-    let (after, handle) = heard.last().unwrap();
-    assert!(*after < 1_000, "at once: {after}");
-    assert_eq!(handle["resultType"], "task", "{handle}");
-    let gate = world.gate().unwrap();
-    let id = Text::string(handle["taskId"].as_str().unwrap());
-    gate.held_task_id(&world.ground.caller, &id).unwrap()
-}
-
-/// What is told of a task.
-async fn told(world: &Rc<SimulatedWorld>, id: &HeldTaskId) -> Value {
-    match world.gate().unwrap().look_at_task(id).await.unwrap() {
-        TaskLook::Told(told) => told.body.unwrap().value(),
-        TaskLook::Unsent(_) | TaskLook::Unknown => panic!("its call is not sent"),
     }
 }
 
@@ -285,85 +268,29 @@ fn who_asks_again_and_again_is_slowed() {
     });
 }
 
-/// A task waits as long as people may take, and runs once they have decided, though its agent does not
-/// ask after it.
+/// 004-09: a call that is much like another one waits for a person, and stays denied, for as long as every
+/// other call does, though the time is over in which the other one counts.
 #[test]
-fn a_task_waits_and_runs_without_its_agent() {
+fn a_near_duplicate_stays_denied() {
     play(async |world| {
-        let id = task(world).await;
-        sleep(Duration::from_mins(55)).await;
-        assert_eq!(told(world, &id).await["status"], "working");
-        world.allows().await;
-        sleep(Duration::from_secs(2)).await;
-        assert_eq!(world.book.borrow().done.len(), 1);
-        let ended = told(world, &id).await;
-        assert_eq!(ended["status"], "completed", "{ended}");
-        assert!(
-            ended["result"]["structuredContent"]["receipt"].is_string(),
-            "{ended}"
-        );
-    });
-}
-
-/// Nobody decides: the task says that the tool did not run.
-#[test]
-fn a_task_that_nobody_decides_has_not_run() {
-    play(async |world| {
-        let id = task(world).await;
-        sleep(Duration::from_secs(3_601)).await;
-        let ended = told(world, &id).await;
-        assert_eq!(code(&ended["result"]), "approval_timeout", "{ended}");
-        assert!(world.book.borrow().done.is_empty());
-    });
-}
-
-/// Cancelled and allowed at once, a task has run and says with what, or has not and says so.
-#[test]
-fn a_task_is_cancelled_or_runs() {
-    let (mut ran, mut cancelled) = (0, 0);
-    for seed in 0..60 {
-        let outcome = Rc::new(std::cell::Cell::new(false));
-        let seen = outcome.clone();
-        play_by(seed, async move |world| {
-            let id = task(world).await;
-            let allows = async {
-                sleep(Duration::from_millis(10)).await;
-                world.allows().await;
-            };
-            let cancels = async {
-                sleep(Duration::from_millis(10 + seed % 4)).await;
-                let gate = world.gate().unwrap();
-                gate.cancel_task(&id, &world.ground.caller).await;
-            };
-            tokio::join!(allows, cancels);
-            sleep(Duration::from_secs(5)).await;
-            let ended = told(world, &id).await;
-            let has_run = ended["status"] == "completed";
-            assert!(has_run || ended["status"] == "cancelled", "{ended}");
-            assert_eq!(
-                world.book.borrow().done.len(),
-                usize::from(has_run),
-                "{ended}"
-            );
-            seen.set(has_run);
-        });
-        let counted = if outcome.get() {
-            &mut ran
-        } else {
-            &mut cancelled
+        let asks = async |deed| {
+            let mut request = world.holds_call("near", deed, &json!({}));
+            let heard = heard(&mut request, Duration::from_hours(1)).await;
+            code(&heard.last().unwrap().1).to_owned()
         };
-        *counted += 1;
-    }
-    assert!(
-        ran > 0 && cancelled > 0,
-        "{ran} ran, {cancelled} were cancelled"
-    );
-}
-
-/// A call that is cancelled while it is held has not run, and says so.
-#[test]
-fn a_cancelled_call_says_that_it_did_not_run() {
-    let refusal = crate::model::refusal::Refusal::CancelledUnsent { hold: None };
-    assert!(!refusal.may_have_run());
-    assert!(refusal.words().contains("The tool did not run."));
+        assert_eq!(asks(0).await, "");
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(asks(1).await, "approval_pending");
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(asks(1).await, "approval_pending", "it waits on");
+        world.decides(false).await;
+        for _ in 0..3 {
+            sleep(Duration::from_mins(3)).await;
+            assert_eq!(asks(1).await, "approval_denied");
+        }
+        assert_eq!(world.book.borrow().done.len(), 1);
+        sleep(Duration::from_secs(61)).await;
+        assert_eq!(asks(1).await, "", "nothing stands against it any more");
+        assert_eq!(world.book.borrow().done.len(), 2);
+    });
 }

@@ -271,6 +271,46 @@ fn an_operator_who_may_not_decide_any_more_has_granted_nothing() {
     assert!(!passes(&always, &granted, &[("ann", "finance")]));
 }
 
+/// 001-38: what counts for a grant is judged for each call that it would cover, by its own variant: one that
+/// several people have to allow, or whose contract leaves another argument open, is asked about.
+#[test]
+fn a_grant_counts_by_the_variant_of_the_call() {
+    let small = Rule {
+        roles: vec!["finance".to_owned()],
+        on_miss: true,
+        grant_any: vec!["/note".to_owned()],
+        ..Rule::of(None, true).unwrap().into_owned()
+    };
+    let kinds = vec![json!("small"), json!("large")];
+    let granted = grant(vec![
+        constraint("/kind", ArgumentRule::OneOf(kinds)),
+        constraint("/note", ArgumentRule::Any),
+    ]);
+    let approvers = Approvers(vec![crate::model::approvers::Approver {
+        name: "ann".to_owned(),
+        roles: vec!["finance".to_owned()],
+    }]);
+    let tool = ToolName::new("bank__pay");
+    let miss = |rule: &Rule, kind: &str| {
+        let arguments = json!({ "kind": kind, "note": "n" });
+        let passed = rule.granted(&approvers, &granted, &call(&tool, &arguments));
+        passed.err().map(|miss| miss.to_string())
+    };
+    assert_eq!(miss(&small, "small"), None);
+    let large = Rule {
+        needed: 2,
+        ..small.clone()
+    };
+    let told = miss(&large, "large").unwrap();
+    assert!(told.starts_with("2 people have to allow"), "{told}");
+    let closed = Rule {
+        grant_any: Vec::new(),
+        ..small
+    };
+    let told = miss(&closed, "large").unwrap();
+    assert!(told.contains("leaves the argument `/note` open"), "{told}");
+}
+
 /// Any calls against any grants: the guard says what an oracle says that knows nothing of it.
 #[test]
 fn any_call_is_covered_as_an_oracle_says() {

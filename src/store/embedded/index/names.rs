@@ -19,6 +19,7 @@ pub(super) const CLAIM_PREFIX: u8 = b'c';
 pub(super) const TASK_PREFIX: u8 = b't';
 pub(super) const SESSION_PREFIX: u8 = b's';
 pub(super) const HOLD_PREFIX: u8 = b'h';
+pub(super) const PAST_PREFIX: u8 = b'd';
 pub(super) const GRANT_PREFIX: u8 = b'p';
 pub(super) const ACTION_PREFIX: u8 = b'a';
 pub(super) const OPEN_PREFIX: u8 = b'o';
@@ -49,6 +50,12 @@ pub(super) fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
         key.as_bytes(),
     ]
     .concat()
+}
+
+/// When the call that is held under `key` changed last.
+pub(super) fn changed_at(hold: &Hold, key: &Digest) -> Vec<u8> {
+    let at = hold.changed().to_be_bytes();
+    [&[PAST_PREFIX][..], &at, key.as_bytes()].concat()
 }
 
 /// That `key`'s answer lies in the file `digest`.

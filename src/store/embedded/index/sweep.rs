@@ -2,7 +2,7 @@
 
 use super::names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, IDLE_RETENTION_MS,
-    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten, kept_in, named, outlived,
+    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, kept_in, named, outlived,
 };
 use super::values::claim_text;
 use super::{Index, calmly};
@@ -74,9 +74,7 @@ impl Index {
             {
                 batch.remove(named(SESSION_PREFIX, key));
             }
-            HOLD_PREFIX if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
-                batch.remove(named(HOLD_PREFIX, key));
-            }
+            HOLD_PREFIX => self.forget_hold(batch, key, now)?,
             GRANT_PREFIX
                 if self
                     .grant(key)?

@@ -5,7 +5,8 @@ use crate::store::claims::StoreError;
 use crate::store::journal::tests::faults::on_small;
 use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::claim::Stored;
-use crate::store::state::command::Reserve;
+use crate::store::state::command::{MintGrant, Reserve};
+use crate::store::state::tests::grants::mint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -139,6 +140,56 @@ async fn an_intent_without_room_is_taken_back() {
         disk.stands_after_restart("key").await,
         ClaimStatus::Ended(answer)
     );
+}
+
+/// guarantees §7: an operator who reads that there was no room has granted nothing, and what the operator grants
+/// once more is the only grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_without_room_is_taken_back() {
+    let disk = BoundedStore::new(1000);
+    drop(disk.begin("before").await.unwrap());
+    disk.fills().await;
+    let granted = async |mint: MintGrant| {
+        let mint = StoreCommand::Mint(Box::new(mint));
+        disk.store.run(mint, None).await
+    };
+    let [first, second] = [mint(), mint()].map(|mint| MintGrant {
+        lasts: 3_600_000,
+        ..mint
+    });
+    let tool = first.grant.scope.tool.clone();
+    let told = granted(first).await.unwrap_err();
+    assert!(
+        matches!(&told, StoreError::Full(why) if why.ends_with("the grant is taken back")),
+        "{told:?}"
+    );
+    let live = async || disk.store.grants_of(&tool).await.unwrap();
+    assert_eq!(live().await, []);
+    disk.has_room_again().await;
+    assert_eq!(live().await, []);
+    let id = second.grant.id;
+    granted(second).await.unwrap().unwrap();
+    let live: Vec<_> = live().await.iter().map(|grant| grant.id).collect();
+    assert_eq!(live, [id]);
+}
+
+/// What an operator says of a held call counts once there is room, and the operator reads that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_without_room_counts_once_there_is() {
+    let disk = BoundedStore::new(1000);
+    let asked = ask("key");
+    let hold = StoreCommand::Hold(Box::new(asked.clone()));
+    disk.store.run(hold, None).await.unwrap().unwrap();
+    disk.fills().await;
+    let say = StoreCommand::Decide(word(&asked, "ann", false));
+    let told = disk.store.run(say, None).await.unwrap_err();
+    assert!(
+        matches!(&told, StoreError::Full(why) if why.contains("counts once there is room")),
+        "{told:?}"
+    );
+    disk.has_room_again().await;
+    let (_, hold) = disk.store.find_hold(asked.id).await.unwrap().unwrap();
+    assert_eq!(hold.phase.word(), "denied");
 }
 
 /// It is queued and shown to nobody, and becomes durable when there is room.

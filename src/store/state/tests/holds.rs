@@ -2,7 +2,7 @@
 //! in `decisions`, whatever may happen to them in `random`.
 
 use super::super::command::{Decide, HoldBounds, HoldRequest};
-use super::super::hold::{HoldPhase as Held, hold_status};
+use super::super::hold::{HoldPhase as Held, UsedClaim, hold_status};
 use super::*;
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::store::state::event::Carried;
@@ -256,8 +256,22 @@ fn what_was_allowed_is_used_up_by_one_intent() {
         view.hold.as_ref().unwrap().phase,
         Held::Used {
             action: first.action,
-            at: START_MS + 1
+            at: START_MS + 1,
+            claim: UsedClaim::Key(first.key),
         }
+    );
+    // Records of before don't say where the call's outcome stands.
+    let old = json!({ "used": { "action": first.action, "at": START_MS + 1 } });
+    let old: Held = serde_json::from_value(old).unwrap();
+    assert!(
+        matches!(
+            old,
+            Held::Used {
+                claim: UsedClaim::Unsaid,
+                ..
+            }
+        ),
+        "{old:?}"
     );
     view.claim = None;
     assert_eq!(
@@ -300,6 +314,8 @@ fn the_largest_hold_has_room() {
             .len(),
         super::super::hold::MAX_HELD_ARGUMENTS_BYTES - 5
     );
+    let request = "x".repeat(super::super::hold::MAX_KEPT_REQUEST_BYTES - 2);
+    largest.question.request = Some(json!(request));
     largest.question.purpose = "p".repeat(2000);
     largest.question.not_for = Some("n".repeat(2000));
     let mut view = held(&largest, &[]);

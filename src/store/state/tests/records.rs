@@ -66,6 +66,11 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
         let phase = hold::HoldPhase::Used {
             action: ActionId::generate(),
             at,
+            claim: match at % 3 {
+                0 => hold::UsedClaim::Unsaid,
+                1 => hold::UsedClaim::Nothing,
+                _ => hold::UsedClaim::Key(key),
+            },
         };
         match which {
             0 => StoreEvent::Held(Box::new(held)),

@@ -2,9 +2,10 @@
 
 use super::super::restarts::killed_at;
 use super::*;
+use crate::harness::scripted_server::Reply;
 use crate::kills::build;
 use futures_util::future::join_all;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The transaction that begins a call takes its use: a hundred at once are as many as were granted.
 #[tokio::test]
@@ -114,5 +115,50 @@ async fn a_kill_between_use_and_send_gives_no_second_use() {
     assert!(is_asked(
         pays(&stage, json!({ "n": 1 }), "k2").await.as_deref()
     ));
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// guarantees §7: what changes while a call waits for its turn in its session counts for it, too: by a grant of
+/// before it does not run.
+#[tokio::test]
+async fn what_changes_before_its_turn_stops_a_call() {
+    let stage = HoldingGate::granting().await;
+    stage.grants(&["--at-most", "/n=5"]).await;
+    let done = || Reply::Result(json!({ "content": [], "resultType": "complete" }));
+    let (lets_go, waits) = tokio::sync::oneshot::channel();
+    let waits = Mutex::new(Some(waits));
+    stage.scripted.answers(move |_| {
+        let first = waits.lock().unwrap().take();
+        first.map_or_else(done, Reply::Later)
+    });
+    let bot = stage.bot();
+    let in_turn = async |tool: &str, key: &str| {
+        let meta = json!({ "dev.toolgate/idempotencyKey": key, "dev.toolgate/session": "one" });
+        let name = format!("bank__{tool}");
+        let params = json!({ "name": name, "arguments": { "n": 1 }, "_meta": meta });
+        code(&bot.ask("tools/call", params).await)
+    };
+    let changes = async {
+        reloads(&stage, |text| {
+            text.replacen("Pay a bill.", "Pay a large bill.", 1)
+        })
+        .await;
+        drop(lets_go.send(done()));
+    };
+    let follows = async {
+        until("the first call", || async {
+            (stage.scripted.executions() == 1).then_some(())
+        })
+        .await;
+        tokio::join!(in_turn("pay", "k2"), changes).0
+    };
+    let (first, covered) = tokio::join!(in_turn("free", "k1"), follows);
+    assert_eq!(first, None);
+    assert!(
+        covered
+            .as_ref()
+            .is_some_and(|code| code.starts_with("approval_")),
+        "{covered:?}"
+    );
     assert_eq!(stage.scripted.executions(), 1);
 }

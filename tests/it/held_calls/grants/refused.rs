@@ -32,7 +32,7 @@ async fn what_cannot_be_granted_says_so() {
     );
     let forgotten = ["allow", &paid, "--why", "due", "--uses", "3"];
     let (status, said) = stage.says(ANN, &forgotten).await;
-    assert!(status == 1 && said.contains("--always"), "{said}");
+    assert!(status == 2 && said.contains("--always"), "{said}");
     let adds = async |who: &str, tool: &str, agent: &str| {
         let words = [
             "grants", "add", "--tool", tool, "--agent", agent, "--tenant", "t_1", "--why", "due",
