@@ -29,6 +29,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use desk::streams::EventStreams;
 use operators::Operators;
 use serde_json::json;
 use status::ProcessStatus;
@@ -71,6 +72,8 @@ struct OperatorsDoor {
     status: Arc<dyn ProcessStatus>,
     switches: Switches,
     operators: Operators,
+    /// Who looks on.
+    streams: EventStreams,
     /// What links to the pages begin with.
     public_url: Option<String>,
 }
@@ -95,6 +98,8 @@ pub(crate) struct DoorReach {
     pub hosts: Vec<String>,
     /// What links to the pages begin with, where that is not the listener's own address.
     pub public_url: Option<String>,
+    /// Connections that it takes at once.
+    pub places: usize,
 }
 
 /// The routes for operators.
@@ -104,11 +109,16 @@ pub(crate) fn router(
     operators: Operators,
     reach: DoorReach,
 ) -> Router {
-    let DoorReach { hosts, public_url } = reach;
+    let DoorReach {
+        hosts,
+        public_url,
+        places,
+    } = reach;
     let door = Arc::new(OperatorsDoor {
         status,
         switches,
         operators,
+        streams: EventStreams::within(places),
         public_url,
     });
     health::routes()

@@ -218,9 +218,11 @@ impl App {
             .local_addr()
             .map(|listen| admin::hosts(listen, &named))
             .unwrap_or_default();
+        let limit = ConnectionLimit::of_operators();
         let reach = DoorReach {
             hosts: hosts.clone(),
             public_url,
+            places: limit.places(),
         };
         let view = Arc::new(OperatorView {
             door: self.door.clone(),
@@ -234,12 +236,7 @@ impl App {
         };
         tasks::spawn(
             "operators",
-            accept::serve(
-                listener,
-                ConnectionLimit::of_operators(),
-                answer,
-                self.stop.clone(),
-            ),
+            accept::serve(listener, limit, answer, self.stop.clone()),
         );
     }
 

@@ -12,7 +12,9 @@ use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionError, DecisionOutcome, OpenHold, open_holds, show};
+use crate::store::approvals::{
+    DecisionError, DecisionOutcome, DecisionView, OpenHold, open_holds, show,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -99,6 +101,18 @@ pub(super) fn seen(
         return Some(hold);
     }
     hold.is_seen_by(&known.roles).then(|| hold.concealed())
+}
+
+/// What `said` did with `hold`, in a word.
+pub(crate) fn word_of(hold: &OpenHold, said: &DecisionView) -> &'static str {
+    if said.allow {
+        "allowed"
+    } else if hold.state == waiting::CANCELLED {
+        // Its agent's: an operator's would have ended it as denied.
+        waiting::CANCELLED
+    } else {
+        "denied"
+    }
 }
 
 async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
@@ -202,10 +216,6 @@ async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, R
     let (id, who) = (word.id.to_string(), word.known.name.clone());
     let minted = Box::pin(always(door, word)).await;
     let minted = minted.map_err(|why| ungranted(&why))?;
-    door.switches.recount.notify_one();
-    if let Some(waited) = minted.waited {
-        door.switches.metrics.decided("allow", waited);
-    }
     let came = DecisionOutcome {
         changed: true,
         state: "allowed".to_owned(),

@@ -7,6 +7,7 @@
 
 mod assets;
 mod batch;
+mod brought;
 mod calls;
 mod card;
 mod decisions;
@@ -22,6 +23,7 @@ mod past;
 pub(super) mod reach;
 pub(super) mod sign_in;
 mod strangers;
+pub(super) mod streams;
 mod tools;
 mod visible;
 

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 mod approvals;
 mod grants;
+mod pages;
 mod tools;
 
 const ANN_TOKEN: &str = "0123456789abcdef-ann";
@@ -117,6 +118,7 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
         DoorReach {
             hosts: names,
             public_url: None,
+            places: 8,
         },
     );
     let answer = router.oneshot(request).await.unwrap();

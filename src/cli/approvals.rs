@@ -13,7 +13,7 @@ use super::ledger::text::json;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs};
 use super::table::{Column, Table};
-use crate::admin::approvals::{ApprovalList, DecisionReply};
+use crate::admin::approvals::{ApprovalList, DecisionReply, word_of};
 use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
 use crate::model::ids::ActionId;
@@ -47,7 +47,8 @@ enum ApprovalsVerb {
     /// Refuse the call, and for a while the same call again
     Deny(DecisionArgs),
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
-    /// nobody has decided in time or it did not run in time, 2 when nothing can be found out
+    /// nobody has decided in time or it did not run in time, 4 when its agent cancelled it, 2 when nothing
+    /// can be found out
     Wait(waiting::ApprovalWaitArgs),
     /// Watch the calls that wait as they come, and decide with a key: at a terminal, or as lines for
     /// programs
@@ -138,7 +139,7 @@ fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
         terms => terms,
     };
     match terms {
-        Err(wrong) => operator::show(Err(wrong), |()| Ok(String::new())),
+        Err(wrong) => Ok(operator::misused(&wrong)),
         Ok(terms) if allow.always => decide(args, "allow-always", &allow.word, Some(json!(terms))),
         Ok(_) => decide(args, "allow", &allow.word, None),
     }
@@ -226,7 +227,7 @@ fn whole(hold: &OpenHold) -> String {
         }
     }
     for said in &hold.decisions {
-        let word = if said.allow { "allowed" } else { "denied" };
+        let word = word_of(hold, said);
         let _ = writeln!(
             out,
             "{word:<15} {}  by {}: {}",

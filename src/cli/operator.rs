@@ -18,6 +18,9 @@ use tokio::sync::mpsc;
 pub(super) mod direct;
 pub(super) mod door;
 
+/// The exit code where a command line cannot be used, as clap has it.
+const MISUSE_EXIT_CODE: u8 = 2;
+
 /// Where a running toolgate is, and who asks.
 #[derive(Debug, clap::Args)]
 pub(super) struct DoorArgs {
@@ -136,6 +139,12 @@ pub(super) fn show<T>(
             Ok(1)
         }
     }
+}
+
+/// Says why what was typed cannot be used; the exit code for that.
+pub(super) fn misused(why: &str) -> u8 {
+    configured::say(&format!("toolgate: {}", plain(why)));
+    MISUSE_EXIT_CODE
 }
 
 /// Prints `text`. The process that reads may have seen enough before its end, as `head` does.

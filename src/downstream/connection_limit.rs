@@ -138,7 +138,8 @@ impl ConnectionLimit {
     }
 
     /// Places for operators, each open page of whom listens: 256, but at most an eighth of the files
-    /// that the process may open.
+    /// that the process may open. A stream never gives way, so that they have a bound of their own
+    /// (`admin::desk::streams`).
     pub(crate) fn of_operators() -> Self {
         Self::new(MAX_OPERATOR_CONNECTIONS.min(files() / 8))
     }
@@ -162,6 +163,11 @@ impl ConnectionLimit {
             moved: Notify::new(),
             clock: Clock,
         }))
+    }
+
+    /// How many connections it lets in at once.
+    pub(crate) fn places(&self) -> usize {
+        self.0.strangers + self.0.known
     }
 
     /// Takes note of who connects.

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// The unit of which a hundred make one of a currency.
 const CENTS_UNIT: &str = "cents";
+/// Letters of a currency that an agent names.
+const MAX_CURRENCY_LETTERS: usize = 8;
 
 /// One of them: where it is, or that with its unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -52,14 +54,21 @@ impl ShownArgument {
         currency.starts_with('/').then_some(currency)
     }
 
-    /// Its value as people read it, where it is a number with a unit; none: as it is written.
+    /// Its value as people read it, where it is a number with a unit; none: as it is written. What an agent
+    /// says in place of a currency is no part of an amount, unless it can be one.
     pub fn measured(&self, arguments: &Value) -> Option<String> {
         let Self::Measured(measured) = self else {
             return None;
         };
         let number = arguments.pointer(&measured.pointer)?.as_number()?;
         let currency = match (self.beside(), &measured.currency) {
-            (Some(pointer), _) => arguments.pointer(pointer)?.as_str().map(str::to_owned),
+            (Some(pointer), _) => {
+                let named = arguments.pointer(pointer)?.as_str()?;
+                if !is_currency(named) {
+                    return None;
+                }
+                Some(named.to_owned())
+            }
             (None, written) => written.clone(),
         };
         let behind = |word: Option<String>| word.map(|word| format!(" {word}")).unwrap_or_default();
@@ -79,6 +88,12 @@ impl ShownArgument {
         let (whole, rest) = padded.split_at(padded.len() - 2);
         Some(format!("{sign}{whole}.{rest}{}", behind(currency)))
     }
+}
+
+/// Whether it can be the name of a currency: letters that stand for nothing else, and few of them.
+fn is_currency(named: &str) -> bool {
+    let is_short = (1..=MAX_CURRENCY_LETTERS).contains(&named.len());
+    is_short && named.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 #[cfg(test)]
@@ -107,6 +122,24 @@ mod tests {
             let arguments = json!({ "amount": amount, "currency": "EUR" });
             assert_eq!(cents(currency).measured(&arguments).as_deref(), Some(shown));
         }
+        for named in [
+            "",
+            "EUR and fees of 9,000.00",
+            "EUR\u{202e}",
+            "\u{415}UR",
+            "1000",
+            "ABCDEFGHI",
+            "E\nR",
+        ] {
+            let arguments = json!({ "amount": 12500, "currency": named });
+            assert_eq!(
+                cents(Some("/currency")).measured(&arguments),
+                None,
+                "{named:?}"
+            );
+        }
+        let without = json!({ "amount": 12500, "currency": 7 });
+        assert_eq!(cents(Some("/currency")).measured(&without), None);
         let text = json!({ "amount": "12500" });
         assert_eq!(cents(None).measured(&text), None, "a text has no unit");
         let plain: ShownArgument = serde_json::from_value(json!("/amount")).unwrap();

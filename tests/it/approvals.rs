@@ -2,7 +2,9 @@
 //! 003-46, 003-47).
 
 mod alike;
+mod page_words;
 mod pages;
+mod terminal;
 mod waits;
 mod waits_once;
 
@@ -227,6 +229,22 @@ async fn a_decision_is_said_in_full() {
         &["show", "0198"],
         &["list", id],
         &["allow-always", id, "--why", "w"],
+        &["allow", id, "--why", "w", "--uses", "3"],
+        &["allow", id, "--why", "w", "--always", "--at-most", "amount"],
+        &["grants", "add", "--tool", "a__b", "--why", "w"],
+        &[
+            "grants", "add", "--tool", "a__b", "--agent", "c", "--why", "w", "--total", "/n=x",
+        ],
+        &[
+            "grants",
+            "explain",
+            "--tool",
+            "a__b",
+            "--agent",
+            "c",
+            "--arguments",
+            "{",
+        ],
     ] {
         let (code, _, err) = run(&setup, &[&["approvals"], wrong].concat()).await;
         assert_eq!(code, 2, "{wrong:?}: {err}");

@@ -16,14 +16,19 @@ use std::time::Duration;
 /// Seconds that one request may wait.
 pub(crate) const DECISION_WAIT_SECONDS_MAX: u64 = 25;
 
+/// The state of a held call that its agent took back: no operator has decided about it.
+pub(crate) const CANCELLED: &str = "cancelled";
+
 /// The answer to `GET /api/approvals/{id}/wait`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ApprovalDecision {
     /// The approval.
     pub id: String,
-    /// `allow-once` or `deny`; none as long as nobody has decided, and where nobody has in time.
+    /// `allow-once` or `deny`; none as long as nobody has decided, where nobody has in time, and where its
+    /// agent has cancelled the call.
     pub decision: Option<String>,
-    /// As the held call has it: `pending`, `allowed`, `denied`, `used`, `lapsed`, `expired` or `void`.
+    /// As the held call has it: `pending`, `allowed`, `denied`, `cancelled`, `used`, `lapsed`, `expired` or
+    /// `void`.
     pub state: String,
     /// From then on nobody can decide, RFC 3339 in UTC.
     pub approve_by: String,
@@ -37,10 +42,12 @@ pub(crate) struct ApprovalDecision {
 impl ApprovalDecision {
     fn of(hold: OpenHold) -> Self {
         let allowed = u32::try_from(hold.allowed_by.len()).unwrap_or(u32::MAX);
+        // The last word on what is cancelled is its agent's, which decides nothing.
+        let is_cancelled = hold.state == CANCELLED;
         let is_denied = hold.decisions.iter().any(|said| !said.allow);
         // Whatever came of it afterwards, such as that it did not run in time.
         let is_allowed = !is_denied && allowed >= hold.needed;
-        let is_decided = is_denied || is_allowed;
+        let is_decided = !is_cancelled && (is_denied || is_allowed);
         let word = if is_allowed { "allow-once" } else { "deny" };
         let said = hold.decisions.into_iter();
         let mut said: Vec<_> = said

@@ -1,7 +1,8 @@
 //! Several like calls, decided together: only like with like, and nothing that cannot be undone. Each
 //! word is one of its own in the ledger.
 
-use super::card::{ApprovalCard, text_of};
+use super::brought::{ArgumentRow, BroughtPart};
+use super::card::ApprovalCard;
 use super::effect::Effect;
 use super::form::{FormFields, SignedForm};
 use super::frame::PageFrame;
@@ -20,15 +21,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
-use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Calls that are decided together.
 const MAX_BATCH_CALLS: usize = 50;
-/// Letters of a value in the table.
-const MAX_CELL_CHARS: usize = 120;
 
 #[derive(Template)]
 #[template(path = "batch.html")]
@@ -36,19 +34,21 @@ struct BatchPage<'a> {
     frame: PageFrame<'a>,
     tool: VisibleText,
     effect: Effect,
-    cards: Vec<ApprovalCard>,
     /// Why they cannot be allowed together, if they cannot.
     unlike: Option<&'static str>,
-    /// Arguments that are not the same in all of them.
+    /// What is not the same in all of them.
     columns: Vec<VisibleText>,
     lines: Vec<BatchLine>,
+    /// What is.
+    equal_rows: Vec<ArgumentRow>,
 }
 
 /// A call in the table.
 struct BatchLine {
     id: String,
     shown: String,
-    cells: Vec<VisibleText>,
+    /// What it brings where they differ; none where it brings nothing.
+    cells: Vec<Option<ArgumentRow>>,
 }
 
 #[derive(Template)]
@@ -75,34 +75,43 @@ async fn ask(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri) 
         return go_on("/approvals");
     };
     let (tool, effect) = (VisibleText::of(&first.hold.tool), first.effect);
-    let names = differing(&cards);
+    let all = |card: &ApprovalCard| {
+        let mut all = BroughtPart::arguments(&card.hold);
+        all.extend(BroughtPart::beside(&card.hold));
+        all
+    };
+    let all: BTreeSet<BroughtPart> = cards.iter().flat_map(all).collect();
+    let is_same = |part: &BroughtPart| {
+        let mut others = cards.iter();
+        others.all(|card| part.is_same(&first.hold, &card.hold))
+    };
+    let (same, differs): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
+    let equal_rows = same.iter().map(|part| part.row(&first.hold)).collect();
     // The highest first: that is what a person looks for.
     cards.sort_by_key(|card| {
-        let numbers = names
+        let numbers = differs
             .iter()
-            .filter_map(|name| argument(&card.hold, name)?.as_f64());
+            .filter_map(|part| part.now(&card.hold)?.as_f64());
         let order = |number: f64| Reverse(ordered(number));
         numbers.map(order).collect::<Vec<_>>()
     });
-    let cell = |card: &ApprovalCard, name: &String| {
-        let text = argument(&card.hold, name).map_or_else(|| "–".to_owned(), text_of);
-        let cut: String = text.chars().take(MAX_CELL_CHARS).collect();
-        let more = if cut.len() < text.len() { "…" } else { "" };
-        VisibleText::of(&(cut + more))
+    let cell = |card: &ApprovalCard, part: &BroughtPart| {
+        part.is_in(&card.hold).then(|| part.row(&card.hold))
     };
     let lines = cards.iter().map(|card| BatchLine {
         id: card.hold.id.clone(),
         shown: card.hold.shown.clone(),
-        cells: names.iter().map(|name| cell(card, name)).collect(),
+        cells: differs.iter().map(|part| cell(card, part)).collect(),
     });
+    let columns = differs.iter().map(|part| VisibleText::of(part.name()));
     let shown = BatchPage {
         frame: PageFrame::of(&sign_in, "approvals", "Like calls"),
         tool,
         effect,
         lines: lines.collect(),
-        columns: names.iter().map(|name| VisibleText::of(name)).collect(),
+        columns: columns.collect(),
         unlike: unlike(&cards),
-        cards,
+        equal_rows,
     };
     page(StatusCode::OK, &shown)
 }
@@ -135,37 +144,25 @@ fn unlike(cards: &[ApprovalCard]) -> Option<&'static str> {
     if cards.iter().any(|card| card.hold.irreversible) {
         return Some("what cannot be undone is allowed one by one");
     }
-    let like = |hold: &OpenHold| {
-        let whose = (hold.agent.clone(), hold.tenant.clone(), hold.user.clone());
-        let what = (
-            hold.tool.clone(),
-            hold.schema_hash.clone(),
-            hold.bound_to.clone(),
-        );
-        (whose, what, hold.over.clone())
-    };
-    let mut all = cards.iter().map(|card| like(&card.hold));
-    let first = all.next();
-    let is_alike = all.all(|one| Some(&one) == first.as_ref());
-    (!is_alike).then_some("they are not of one tool, agent, user and contract")
+    let mut others = cards.iter().skip(1);
+    let is_alike = others.all(|card| is_like(&cards[0].hold, &card.hold));
+    (!is_alike).then_some(
+        "they are not of one tool, agent, user and contract, or bring other things beside their arguments",
+    )
 }
 
-/// The names of arguments that are not the same in all of them.
-fn differing(cards: &[ApprovalCard]) -> Vec<String> {
-    let names = cards
-        .iter()
-        .filter_map(|card| card.hold.arguments.as_ref()?.as_object());
-    let names: BTreeSet<String> = names.flat_map(|members| members.keys().cloned()).collect();
-    let differs = |name: &String| {
-        let mut values = cards.iter().map(|card| argument(&card.hold, name));
-        let first = values.next();
-        values.any(|value| Some(value) != first)
+/// Whether a word on one may stand for the other, but for arguments that differ.
+fn is_like(one: &OpenHold, other: &OpenHold) -> bool {
+    let whose = |hold: &OpenHold| (hold.agent.clone(), hold.tenant.clone(), hold.user.clone());
+    let contract = |hold: &OpenHold| {
+        let bound = (hold.schema_hash.clone(), hold.bound_to.clone());
+        (hold.tool.clone(), bound, hold.over.clone())
     };
-    names.into_iter().filter(differs).collect()
-}
-
-fn argument<'a>(hold: &'a OpenHold, name: &str) -> Option<&'a Value> {
-    hold.arguments.as_ref()?.get(name)
+    let brings = |part: BroughtPart| part.is_same(one, other);
+    whose(one) == whose(other)
+        && contract(one) == contract(other)
+        && brings(BroughtPart::Answers)
+        && brings(BroughtPart::Beside)
 }
 
 /// A number in an order: whole cents of it are enough to sort by.

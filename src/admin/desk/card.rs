@@ -2,15 +2,14 @@
 //! arguments, for whom, why it is asked, and what can be done about it. The words are the
 //! contract's; what the agent says is shown as what it is, values and names that are quoted.
 
+use super::brought::{ArgumentRow, BroughtPart, row};
 use super::effect::Effect;
 use super::visible::VisibleText;
+use crate::admin::approvals::word_of;
 use crate::admin::operators::{OperatorIdentity, Operators};
-use crate::mcp::pretty::pretty;
-use crate::store::approvals::OpenHold;
+use crate::model::shown_argument::ShownArgument;
+use crate::store::approvals::{DecisionView, OpenHold};
 use serde_json::Value;
-
-/// Letters of a value that are shown at once; the rest is behind a fold, with how long it is.
-const SHOWN_VALUE_CHARS: usize = 240;
 
 /// A held call on its page.
 #[derive(Debug)]
@@ -35,57 +34,19 @@ pub(super) struct ApprovalCard {
     pub can_grant: bool,
 }
 
-/// An argument, or what travels with it.
-#[derive(Debug)]
-pub(super) struct ArgumentRow {
-    /// Its name.
-    pub name: VisibleText,
-    /// `text`, `number`, …
-    pub kind: &'static str,
-    /// Its value, or how it begins.
-    pub value: VisibleText,
-    /// All of it, where that is more.
-    pub whole: Option<LongValue>,
-    /// As people write it, of a number with a unit.
-    pub measured: Option<String>,
-    /// Does it matter first?
-    pub is_first: bool,
-    /// What it was as the agent sent it, where that is something else.
-    pub before: Option<VisibleText>,
-}
-
-/// A value that does not fit its row.
-#[derive(Debug)]
-pub(super) struct LongValue {
-    /// Its letters.
-    pub chars: usize,
-    /// All of it.
-    pub text: VisibleText,
-}
-
 impl ApprovalCard {
     /// The card of `hold` for `known`, who may see it.
     pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, operators: &Operators) -> Self {
         let may_decide = hold.state == "pending" && hold.is_decided_by(&known.name, &known.roles);
         let is_open = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
         let (server, tool) = hold.tool.split_once("__").unwrap_or(("", &hold.tool));
-        let answers = hold
-            .answers
-            .iter()
-            .map(|value| ("answers to the tool server", value));
-        let more = hold
-            .beside
-            .iter()
-            .map(|value| ("beside the arguments", value));
+        let beside = BroughtPart::beside(&hold);
         Self {
             effect: Effect::of(&hold.actions, hold.irreversible),
             tool: VisibleText::of(tool),
             server: VisibleText::of(server),
             arguments: rows(&hold),
-            beside: answers
-                .chain(more)
-                .map(|(name, value)| row(name, value))
-                .collect(),
+            beside: beside.iter().map(|part| part.row(&hold)).collect(),
             is_open,
             may_decide,
             can_grant: false,
@@ -108,6 +69,11 @@ impl ApprovalCard {
         self.hold.allowed_by.iter().any(|name| name == known)
     }
 
+    /// What was done with it, in a word.
+    pub(super) fn word_of(&self, said: &DecisionView) -> &'static str {
+        word_of(&self.hold, said)
+    }
+
     /// What happens once it is allowed, and whether that can be undone.
     pub(super) fn consequence(&self) -> String {
         let undone = match &self.hold.undo {
@@ -124,73 +90,29 @@ impl ApprovalCard {
 
 /// One row for each argument, those first that the contract names.
 fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
+    let first = hold.show.iter().flat_map(|shown| first_rows(hold, shown));
+    let all = BroughtPart::arguments(hold);
+    first.chain(all.iter().map(|part| part.row(hold))).collect()
+}
+
+/// What matters first: a number with its unit is one row, and what only the agent calls a currency is a row of
+/// its own.
+fn first_rows(hold: &OpenHold, shown: &ShownArgument) -> Vec<ArgumentRow> {
     let Some(arguments) = &hold.arguments else {
         return Vec::new();
     };
-    let first = hold.show.iter().filter_map(|shown| {
-        let value = arguments.pointer(shown.pointer())?;
+    let measured = shown.measured(arguments);
+    let beside = shown.beside().filter(|_| measured.is_none());
+    let named = |pointer: &str| {
+        let value = arguments.pointer(pointer)?;
         Some(ArgumentRow {
-            measured: shown.measured(arguments),
             is_first: true,
-            ..row(shown.pointer().trim_start_matches('/'), value)
+            ..row(pointer.trim_start_matches('/'), value)
         })
-    });
-    let mut rows: Vec<ArgumentRow> = first.collect();
-    let members = arguments.as_object();
-    match members {
-        Some(members) => rows.extend(members.iter().map(|(name, value)| ArgumentRow {
-            before: before(hold, name, Some(value)),
-            ..row(name, value)
-        })),
-        None => rows.push(row("arguments", arguments)),
-    }
-    let was = hold.original.as_ref().and_then(Value::as_object);
-    let gone = was
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| arguments.get(name).is_none());
-    rows.extend(gone.map(|(name, _)| ArgumentRow {
-        before: before(hold, name, None),
-        ..row(name, &Value::Null)
-    }));
-    rows
-}
-
-/// What the argument was as the agent sent it, if that is not `now`.
-fn before(hold: &OpenHold, name: &str, now: Option<&Value>) -> Option<VisibleText> {
-    let was = hold.original.as_ref()?.get(name);
-    (was != now).then(|| VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text_of)))
-}
-
-/// A value as people read it: a text as it is, everything else as JSON.
-pub(super) fn text_of(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| pretty(value), ToOwned::to_owned)
-}
-
-fn row(name: &str, value: &Value) -> ArgumentRow {
-    let (kind, text) = match value {
-        Value::String(text) => ("text", text.clone()),
-        Value::Number(number) => ("number", number.to_string()),
-        Value::Bool(_) => ("yes or no", value.to_string()),
-        Value::Null => ("nothing", "null".to_owned()),
-        Value::Array(_) => ("list", pretty(value)),
-        Value::Object(_) => ("object", pretty(value)),
     };
-    let chars = text.chars().count();
-    let is_long = chars > SHOWN_VALUE_CHARS;
-    let head: String = text.chars().take(SHOWN_VALUE_CHARS).collect();
-    ArgumentRow {
-        name: VisibleText::of(name),
-        kind,
-        value: VisibleText::of(&head),
-        whole: is_long.then(|| LongValue {
-            chars,
-            text: VisibleText::of(&text),
-        }),
-        measured: None,
-        is_first: false,
-        before: None,
-    }
+    let number = named(shown.pointer()).map(|row| ArgumentRow {
+        measured: measured.as_deref().map(VisibleText::of),
+        ..row
+    });
+    number.into_iter().chain(beside.and_then(named)).collect()
 }

@@ -14,7 +14,7 @@ use crate::admin::approvals::words::{Said, say};
 use crate::admin::approvals::{seen, status_of};
 use crate::admin::grants::minting::can_be_granted;
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionError, OpenHold, extend, past_holds, show};
+use crate::store::approvals::{DecisionError, OpenHold, extend, past_like, show};
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 /// Like calls on a card.
 const MAX_LIKE_CALLS: usize = 3;
-/// Decided calls among which like ones are looked for.
-const MAX_PAST_SEARCHED: usize = 1000;
+/// Like calls among which those are looked for that the operator may see.
+const MAX_LIKE_SEARCHED: usize = 64;
 
 #[derive(Template)]
 #[template(path = "card.html")]
@@ -182,16 +182,14 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
             );
         }
     };
-    let past = past_holds(store, void, MAX_PAST_SEARCHED)
+    let past = past_like(store, void, &hold, MAX_LIKE_SEARCHED)
         .await
         .unwrap_or_default();
-    let like = past.iter().filter(|one| {
-        one.tool == hold.tool
-            && one.agent == hold.agent
-            && one.tenant == hold.tenant
-            && one.id != hold.id
-    });
-    let past = like.take(MAX_LIKE_CALLS).map(PastCall::of).collect();
+    let theirs = past
+        .into_iter()
+        .filter_map(|one| seen(&door.operators, one, known));
+    let past = theirs.take(MAX_LIKE_CALLS);
+    let past = past.map(|one| PastCall::of(&one)).collect();
     let shown = CardPage {
         facts: facts(&hold),
         card: ApprovalCard {

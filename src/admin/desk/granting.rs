@@ -35,7 +35,6 @@ pub(super) async fn granted(
     };
     let minted = Box::pin(always(door, word)).await;
     let minted = minted.map_err(|why| refused(StatusCode::CONFLICT, why.to_string()))?;
-    door.switches.recount.notify_one();
     Ok(format!(
         "Allowed, and up to {} calls like it: the grant {} can be taken back on the page of grants.",
         minted.grant.max_uses, minted.grant.id

@@ -2,8 +2,9 @@
 //! token. An event names the call and how it stands, and nothing of what it says; who wants more looks.
 
 use super::sign_in::SignIn;
-use crate::admin::OperatorsDoor;
+use super::streams::StreamPlace;
 use crate::admin::operators::OperatorIdentity;
+use crate::admin::{OperatorsDoor, refusal};
 use crate::model::clock::Clock;
 use crate::store::hold_news::HoldNews;
 use crate::store::operator::time;
@@ -11,7 +12,7 @@ use crate::store::state::hold::HoldPhase;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream;
@@ -21,11 +22,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// How often a line is sent where nothing happens, so that what lies between keeps the stream open.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// After which time a browser asks again whose stream broke.
 const RETRY_MS: u32 = 500;
+/// After how many seconds one looks again who finds no place for a stream.
+const POLL_SECONDS: &str = "5";
 
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
@@ -34,8 +38,11 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 }
 
 async fn of_page(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>) -> Response {
-    let until = sign_in.until;
-    events(&door, sign_in.operator, Some(until))
+    let until = Some(StreamEnd {
+        at: sign_in.until,
+        ended: sign_in.ended,
+    });
+    events(&door, sign_in.operator, until)
 }
 
 async fn of_program(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
@@ -48,13 +55,48 @@ struct OnLooker {
     audits: bool,
     news: Receiver<HoldNews>,
     policies: watch::Receiver<u64>,
-    /// When the sign-in ends, on the steady clock, if it does.
-    until: Option<Duration>,
+    /// When the sign-in ends, if there is one.
+    until: Option<StreamEnd>,
     /// Events so far.
     count: u64,
+    _place: StreamPlace,
 }
 
-fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<Duration>) -> Response {
+/// When nobody may look on any more.
+struct StreamEnd {
+    /// On the steady clock.
+    at: Duration,
+    /// Done when the operator signs out before.
+    ended: CancellationToken,
+}
+
+impl StreamEnd {
+    /// Done at the end; never, where there is none.
+    async fn comes(until: Option<&Self>) {
+        let Some(until) = until else {
+            return std::future::pending().await;
+        };
+        let left = until.at.saturating_sub(Clock.steady());
+        let _ = tokio::time::timeout(left, until.ended.cancelled()).await;
+    }
+}
+
+/// The answer to one more who would look on.
+fn crowded() -> Response {
+    let mut answer = refusal(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "all places for streams of events are taken",
+        "ask GET /api/approvals every few seconds, or close pages that are not used",
+    );
+    let headers = answer.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static(POLL_SECONDS));
+    answer
+}
+
+fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<StreamEnd>) -> Response {
+    let Some(place) = door.streams.take(&known.name) else {
+        return crowded();
+    };
     let mut policies = door.switches.policies.clone();
     policies.mark_unchanged();
     let looks_on = OnLooker {
@@ -64,6 +106,7 @@ fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<Duration>
         policies,
         until,
         count: 0,
+        _place: place,
     };
     let hello = format!("retry: {RETRY_MS}\n: what happens to held calls\n\n");
     let hello = stream::iter([Ok::<_, Infallible>(Bytes::from(hello))]);
@@ -80,10 +123,10 @@ impl OnLooker {
     /// The next event, or a line that says that there is none; none when nobody may look on any more.
     async fn next(&mut self) -> Option<String> {
         loop {
-            if self.until.is_some_and(|until| Clock.steady() >= until) {
-                return None;
-            }
             tokio::select! {
+                // What happened last is nothing for an operator who has signed out.
+                biased;
+                () = StreamEnd::comes(self.until.as_ref()) => return None,
                 news = self.news.recv() => match news {
                     Ok(news) if self.may_see(&news) => return Some(self.event(&news)),
                     Ok(_) => {}

@@ -1,6 +1,7 @@
 //! The pages that list held calls: those that wait, and those that were decided.
 
-use super::card::{ApprovalCard, ArgumentRow};
+use super::brought::ArgumentRow;
+use super::card::ApprovalCard;
 use super::form::FormFields;
 use super::frame::PageFrame;
 use super::page;

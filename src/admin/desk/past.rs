@@ -1,6 +1,7 @@
 //! Held calls that are decided or over, as pages list them.
 
 use super::visible::VisibleText;
+use crate::admin::approvals::word_of;
 use crate::store::approvals::OpenHold;
 
 /// One of them.
@@ -24,7 +25,7 @@ impl PastCall {
     /// What is told of `hold`.
     pub(super) fn of(hold: &OpenHold) -> Self {
         let said = hold.decisions.iter().map(|said| {
-            let word = if said.allow { "allowed" } else { "denied" };
+            let word = word_of(hold, said);
             format!("{} {word} it: {}", said.who, said.why)
         });
         Self {

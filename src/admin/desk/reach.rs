@@ -17,7 +17,8 @@ pub(in crate::admin) fn is_page(path: &str) -> bool {
     )
 }
 
-/// Whether a page of this door itself sends the request, whose `Host` is `host`; or no page at all.
+/// Whether a page of this door itself sends the request, whose `Host` is `host`; or no page at all, where it
+/// only reads.
 pub(in crate::admin) fn is_own(host: &HeaderValue, method: &Method, headers: &HeaderMap) -> bool {
     let is_from_here = |origin: &HeaderValue| {
         let origin = origin.as_bytes();
@@ -34,7 +35,11 @@ pub(in crate::admin) fn is_own(host: &HeaderValue, method: &Method, headers: &He
         Some(b"same-origin") => origins.all(|origin| origin == "null" || is_from_here(origin)),
         // A link leads to a page; what it says is answered to the person who followed it.
         Some(_) => reads && origins.all(is_from_here),
-        None => origins.all(is_from_here),
+        // A form of a browser says where it comes from, in one way or the other: one that does not is no page's.
+        None => {
+            let says_where = headers.contains_key(header::ORIGIN);
+            (reads || says_where) && origins.all(is_from_here)
+        }
     }
 }
 
@@ -83,7 +88,8 @@ mod tests {
     fn only_pages_of_this_door_send_forms() {
         let host = HeaderValue::from_static("127.0.0.1:7778");
         for (method, pairs, own) in [
-            (Method::POST, vec![], true),
+            (Method::POST, vec![], false),
+            (Method::GET, vec![], true),
             (
                 Method::POST,
                 vec![("origin", "http://127.0.0.1:7778")],

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long a cookie stands for a token.
 pub(in crate::admin) const SIGN_IN_DURATION: Duration = Duration::from_hours(8);
@@ -24,8 +25,16 @@ const SECRET_BYTES: usize = 32;
 /// All who have signed in, by SHA-256 of what their cookie says.
 #[derive(Debug, Default)]
 pub(in crate::admin) struct SignIns {
-    known: Mutex<HashMap<[u8; 32], SignIn>>,
+    known: Mutex<HashMap<[u8; 32], KeptSignIn>>,
     clock: Clock,
+}
+
+/// One of them, for as long as it is kept.
+#[derive(Debug)]
+struct KeptSignIn {
+    one: SignIn,
+    /// Whatever takes it away ends what stands open for it.
+    _ends: DropGuard,
 }
 
 /// One who has.
@@ -37,6 +46,8 @@ pub(in crate::admin) struct SignIn {
     pub form_secret: String,
     /// Until when, on the steady clock.
     pub until: Duration,
+    /// Done once the operator has signed out, or another sign-in took its place.
+    pub ended: CancellationToken,
 }
 
 impl SignIns {
@@ -45,20 +56,26 @@ impl SignIns {
         let (cookie, form_secret) = (secret()?, secret()?);
         let until = self.clock.steady() + SIGN_IN_DURATION;
         let mut known = self.known.lock();
-        known.retain(|_, one| self.is_in_force(one));
+        known.retain(|_, kept| self.is_in_force(&kept.one));
         let theirs = known
             .iter()
-            .filter(|(_, one)| one.operator.name == operator.name);
+            .filter(|(_, kept)| kept.one.operator.name == operator.name);
         if theirs.clone().count() >= MAX_SIGN_INS_OF_ONE {
-            let oldest = theirs.min_by_key(|(_, one)| one.until).map(|(key, _)| *key);
+            let oldest = theirs.min_by_key(|(_, kept)| kept.one.until);
+            let oldest = oldest.map(|(key, _)| *key);
             oldest.and_then(|key| known.remove(&key));
         }
-        let one = SignIn {
-            operator,
-            form_secret,
-            until,
+        let ended = CancellationToken::new();
+        let kept = KeptSignIn {
+            _ends: ended.clone().drop_guard(),
+            one: SignIn {
+                operator,
+                form_secret,
+                until,
+                ended,
+            },
         };
-        known.insert(hash(&cookie), one);
+        known.insert(hash(&cookie), kept);
         Some(cookie)
     }
 
@@ -67,6 +84,7 @@ impl SignIns {
         let known = self.known.lock();
         cookies(headers)
             .filter_map(|cookie| known.get(&hash(cookie)))
+            .map(|kept| &kept.one)
             .find(|one| self.is_in_force(one))
             .cloned()
     }
@@ -144,7 +162,9 @@ mod tests {
         assert_eq!(one.operator, ann());
         assert!(one.owns(&one.form_secret) && !one.owns(&cookie) && !one.owns(""));
         assert!(known.of(&sent("")).is_none() && known.of(&HeaderMap::new()).is_none());
+        assert!(!one.ended.is_cancelled());
         known.end(&sent(&cookie));
+        assert!(one.ended.is_cancelled(), "what stands open for it ends");
         assert!(known.of(&sent(&cookie)).is_none(), "signed out");
         let cookie = known.begin(ann()).unwrap();
         clock.pass(SIGN_IN_DURATION);
@@ -154,12 +174,14 @@ mod tests {
     #[test]
     fn the_oldest_sign_in_of_one_gives_way() {
         let (clock, known) = clocked();
-        let mut cookies = Vec::new();
-        for _ in 0..=MAX_SIGN_INS_OF_ONE {
-            cookies.push(known.begin(ann()).unwrap());
+        let mut cookies = vec![known.begin(ann()).unwrap()];
+        let oldest = known.of(&sent(&cookies[0])).unwrap();
+        for _ in 0..MAX_SIGN_INS_OF_ONE {
             clock.pass(Duration::from_secs(1));
+            cookies.push(known.begin(ann()).unwrap());
         }
         assert!(known.of(&sent(&cookies[0])).is_none());
+        assert!(oldest.ended.is_cancelled());
         assert!(
             cookies[1..]
                 .iter()

@@ -185,7 +185,12 @@ pub(in crate::admin) async fn always(
         surface: Some(surface.to_owned()),
     };
     let asked = hold.asked;
-    mint(store, grant, lasts, Some(ShownCall { allow, asked })).await
+    let minted = mint(store, grant, lasts, Some(ShownCall { allow, asked })).await?;
+    door.switches.recount.notify_one();
+    if let Some(waited) = minted.waited {
+        door.switches.metrics.decided("allow", waited);
+    }
+    Ok(minted)
 }
 
 /// Whether there can be a grant for calls like this one.

@@ -6,24 +6,24 @@ use crate::model::clock::hands::TestClock;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
-use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand};
+use crate::store::state::command::{HoldBounds, HoldRequest, StoreCommand, Withdraw};
 use crate::store::state::hold::HoldQuestion;
 use axum::Router;
 use std::time::Duration;
 
-const BOB_TOKEN: &str = "0123456789abcdef-bob";
+pub(super) const BOB_TOKEN: &str = "0123456789abcdef-bob";
 const BOT_TOKEN: &str = "0123456789abcdef-bot";
 
-struct ApprovalsFixture {
-    router: Router,
-    store: Arc<dyn Store>,
+pub(super) struct ApprovalsFixture {
+    pub(super) router: Router,
+    pub(super) store: Arc<dyn Store>,
     hands: &'static TestClock,
     _data: tempfile::TempDir,
 }
 
 impl ApprovalsFixture {
     /// Ann may decide; Bob may only read; an operator is named like the agent.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (data, hands) = (tempfile::tempdir().unwrap(), TestClock::new());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(hands.clock()));
         let secrets = [ANN_TOKEN, BOB_TOKEN, BOT_TOKEN].map(|token| Secret::new(token.to_owned()));
@@ -45,6 +45,7 @@ impl ApprovalsFixture {
             DoorReach {
                 hosts: names,
                 public_url: None,
+                places: 8,
             },
         );
         Self {
@@ -56,11 +57,16 @@ impl ApprovalsFixture {
     }
 
     /// Holds a call; gives its id.
-    async fn hold(&self, amount: u64) -> String {
+    pub(super) async fn hold(&self, amount: u64) -> String {
         self.hold_with(amount, json!({ "amount": amount })).await
     }
 
     async fn hold_with(&self, amount: u64, arguments: Value) -> String {
+        self.hold_for("approver", amount, arguments).await
+    }
+
+    /// The same, for operators with that role.
+    pub(super) async fn hold_for(&self, role: &str, amount: u64, arguments: Value) -> String {
         let question = HoldQuestion {
             agent: "bot".to_owned(),
             tenant: None,
@@ -92,12 +98,12 @@ impl ApprovalsFixture {
             request: None,
         };
         let ask = HoldRequest {
-            key: Digest::of(&amount.to_le_bytes()),
+            key: held_under(amount),
             id: ActionId::generate(),
             approve_for: 600_000,
             execute_for: 60_000,
             needed: 1,
-            roles: vec!["approver".to_owned()],
+            roles: vec![role.to_owned()],
             self_approval: false,
             question,
             bounds: HoldBounds {
@@ -115,7 +121,12 @@ impl ApprovalsFixture {
         id
     }
 
-    async fn ask(&self, token: Option<&str>, path: &str, body: Option<&str>) -> (u16, Value) {
+    pub(super) async fn ask(
+        &self,
+        token: Option<&str>,
+        path: &str,
+        body: Option<&str>,
+    ) -> (u16, Value) {
         let bearer = token.map(|token| format!("Bearer {token}"));
         let mut headers = vec![
             ("host", "127.0.0.1:7778"),
@@ -153,6 +164,37 @@ impl ApprovalsFixture {
             (&shown["state"], &shown["decisions"]),
             (&json!("pending"), &json!([]))
         );
+    }
+}
+
+/// The key under which a call of `amount` is held.
+fn held_under(amount: u64) -> Digest {
+    Digest::of(&amount.to_le_bytes())
+}
+
+/// What its agent has taken back is nobody's denial: neither a program nor a person is told so.
+#[tokio::test]
+async fn what_an_agent_cancels_is_no_decision() {
+    let desk = ApprovalsFixture::new();
+    let (open, allowed) = (desk.hold(1).await, desk.hold(2).await);
+    assert_eq!(desk.decide(ANN_TOKEN, &allowed, "allow").await.0, 200);
+    for (amount, id) in [(1, &open), (2, &allowed)] {
+        let withdraw = Withdraw {
+            key: held_under(amount),
+            id: id.parse().unwrap(),
+            who: "bot".to_owned(),
+        };
+        let withdrawn = desk.store.run(StoreCommand::Withdraw(withdraw), None).await;
+        assert!(withdrawn.unwrap().is_ok());
+        let path = format!("/api/approvals/{id}/wait");
+        let (status, told) = desk.ask(Some(ANN_TOKEN), &path, None).await;
+        assert_eq!(status, 200, "{told}");
+        assert_eq!(
+            (&told["decision"], &told["state"], &told["who"]),
+            (&Value::Null, &json!("cancelled"), &json!([])),
+            "{told}"
+        );
+        assert_eq!(told["why"], Value::Null, "{told}");
     }
 }
 

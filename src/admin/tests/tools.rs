@@ -70,6 +70,7 @@ async fn hidden_tools_are_listed_for_operators() {
         DoorReach {
             hosts: names,
             public_url: None,
+            places: 8,
         },
     );
     for (bearer, expected) in [

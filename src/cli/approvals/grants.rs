@@ -159,10 +159,8 @@ fn added(args: &Args, add: &GrantAddArgs) -> anyhow::Result<u8> {
     let terms = add.terms.terms();
     let (Some(agent), Ok(terms)) = (agent, &terms) else {
         let wrong = terms.err();
-        return operator::show(
-            Err(wrong.unwrap_or_else(|| "say with --agent whose calls".to_owned())),
-            |()| Ok(String::new()),
-        );
+        let wrong = wrong.unwrap_or_else(|| "say with --agent whose calls".to_owned());
+        return Ok(operator::misused(&wrong));
     };
     let mut body = json!({ "agent": agent, "tool": add.tool, "why": add.why, "grant": terms });
     put(&mut body, "tenant", tenant.as_ref());
@@ -200,8 +198,9 @@ fn explained(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8> {
     let arguments: Value = match serde_json::from_str(&explain.arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let wrong = format!("--arguments is no JSON: {error}");
-            return operator::show(Err(wrong), |()| Ok(String::new()));
+            return Ok(operator::misused(&format!(
+                "--arguments is no JSON: {error}"
+            )));
         }
     };
     let mut body = json!({

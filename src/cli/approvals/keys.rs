@@ -24,7 +24,8 @@ impl KeyTerminal {
         Some(taken)
     }
 
-    /// Whether keys are given at once, or lines are, as they are typed.
+    /// Whether keys are given at once, or lines are, as they are typed. Ctrl-C is a signal either way, so that it
+    /// ends also what waits for an answer; who watches has to drop this then.
     pub(super) fn read_keys(&self, is_raw: bool) {
         let mut modes = self.before.clone();
         if is_raw {

@@ -1,7 +1,7 @@
 //! `toolgate approvals wait`: for scripts that go on once a person has decided.
 
 use super::{Args, path};
-use crate::admin::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
+use crate::admin::approvals::waiting::{ApprovalDecision, CANCELLED, DECISION_WAIT_SECONDS_MAX};
 use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator;
@@ -15,7 +15,9 @@ use jiff::SignedDuration;
 use std::time::Duration;
 
 /// The exit code where nobody has decided in time.
-const UNDECIDED_EXIT_CODE: u8 = 3;
+pub(super) const UNDECIDED_EXIT_CODE: u8 = 3;
+/// The exit code where the agent has cancelled the call.
+const CANCELLED_EXIT_CODE: u8 = 4;
 /// The exit code where nothing can be found out.
 const UNASKED_EXIT_CODE: u8 = 2;
 /// After which time one asks again that was not answered.
@@ -101,11 +103,12 @@ async fn told(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDe
 }
 
 /// 0 when it was allowed and may run or has run, 1 when it was denied, 3 when nobody has decided in time,
-/// or it did not run in time.
+/// or it did not run in time, 4 when its agent cancelled it.
 pub(super) fn exit_code(told: &ApprovalDecision) -> u8 {
     match (told.decision.as_deref(), told.state.as_str()) {
         (Some("deny"), _) => 1,
         (Some(_), "allowed" | "used") => 0,
+        (None, CANCELLED) => CANCELLED_EXIT_CODE,
         _ => UNDECIDED_EXIT_CODE,
     }
 }
@@ -125,6 +128,43 @@ pub(super) fn words(told: &ApprovalDecision) -> String {
                 plain(&told.approve_by)
             )
         }
+        None if told.state == CANCELLED => {
+            "its agent has cancelled it: nobody decides any more, and it does not run\n".to_owned()
+        }
         None => format!("nobody has decided: it is {state}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(decision: Option<&str>, state: &str) -> ApprovalDecision {
+        ApprovalDecision {
+            id: "0198".to_owned(),
+            decision: decision.map(str::to_owned),
+            state: state.to_owned(),
+            approve_by: "2026-11-21T10:00:00Z".to_owned(),
+            who: decision.map(|_| "ann".to_owned()).into_iter().collect(),
+            why: decision.map(|_| "it is due".to_owned()),
+        }
+    }
+
+    /// A script tells a person's denial from what the agent took back.
+    #[test]
+    fn each_end_has_its_exit_code_and_words() {
+        for (decision, state, code, said) in [
+            (Some("allow-once"), "allowed", 0, "allowed by ann"),
+            (Some("allow-once"), "used", 0, "allowed by ann"),
+            (Some("allow-once"), "lapsed", 3, "has not run"),
+            (Some("deny"), "denied", 1, "denied by ann"),
+            (None, "pending", 3, "nobody has decided yet"),
+            (None, "expired", 3, "nobody has decided: it is expired"),
+            (None, "cancelled", 4, "its agent has cancelled it"),
+        ] {
+            let told = told(decision, state);
+            assert_eq!(exit_code(&told), code, "{told:?}");
+            assert!(words(&told).contains(said), "{}", words(&told));
+        }
     }
 }

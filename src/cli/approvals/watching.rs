@@ -1,7 +1,8 @@
 //! `toolgate approvals watch`: the calls that wait, as they come, with a key for each word.
 
 use super::keys::{KeyTerminal, typed};
-use super::screen::{ScreenPrompt, screen};
+use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
+use super::waiting::UNDECIDED_EXIT_CODE;
 use super::{Args, path};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::cli::configured;
@@ -13,16 +14,17 @@ use crate::config::Config;
 use crate::guards::allowlist::ToolPattern;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::store::approvals::OpenHold;
+use futures_util::future::select_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// How soon a second `a` has to come.
-const SURE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the screen is drawn anew where nothing happens: times go on.
 const DRAW_INTERVAL: Duration = Duration::from_secs(10);
 /// After which time one asks again where nothing answers.
@@ -38,7 +40,7 @@ pub(super) struct ApprovalWatchArgs {
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
     /// Leave once the first call that is seen is decided: with 0 when it was allowed, 1 when it was denied,
-    /// 3 when nobody decided in time
+    /// 3 when nobody decided in time, or you leave before, 4 when its agent cancelled it
     #[arg(long)]
     once: bool,
     /// One JSON object per line for each call that comes (`requested`) or changes, and no keys
@@ -52,10 +54,10 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
     let mut problems = Problems::default();
     let compile = |tool: &String| ToolPattern::compile(tool, &mut problems);
     let pattern = watch.tool.as_ref().map(compile);
-    anyhow::ensure!(
-        pattern != Some(None),
-        "--tool is a name such as billing__pay, or with * for any letters"
-    );
+    if pattern == Some(None) {
+        let wrong = "--tool is a name such as billing__pay, or with * for any letters";
+        return Ok(operator::misused(wrong));
+    }
     let mut watching = Watching {
         args,
         pattern: pattern.flatten(),
@@ -66,7 +68,35 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
         said: String::new(),
         prompt: ScreenPrompt::Unattended,
     };
-    runtime()?.block_on(watching.go())
+    let (is_typed, left) = (watching.is_typed(), watching.left());
+    runtime()?.block_on(async {
+        // Whatever ends it at a terminal, that is given back as it was.
+        tokio::select! {
+            code = Box::pin(watching.go()) => code,
+            () = told_to_leave(), if is_typed => Ok(left),
+        }
+    })
+}
+
+/// Done once the process is told to end.
+async fn told_to_leave() {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::quit(),
+        SignalKind::hangup(),
+    ];
+    let told = kinds.map(|kind| {
+        Box::pin(async move {
+            match signal(kind) {
+                Ok(mut told) => {
+                    told.recv().await;
+                }
+                Err(_) => std::future::pending().await,
+            }
+        })
+    });
+    select_all(told).await;
 }
 
 struct Watching<'a> {
@@ -83,10 +113,22 @@ struct Watching<'a> {
 }
 
 impl Watching<'_> {
+    /// Whether a person may be there who types.
+    fn is_typed(&self) -> bool {
+        !self.watch.json && stdout().is_terminal()
+    }
+
+    /// The exit code of one that is left before anything is known.
+    fn left(&self) -> u8 {
+        if self.watch.once {
+            UNDECIDED_EXIT_CODE
+        } else {
+            0
+        }
+    }
+
     async fn go(&mut self) -> anyhow::Result<u8> {
-        let terminal = (!self.watch.json && stdout().is_terminal())
-            .then(KeyTerminal::open)
-            .flatten();
+        let terminal = self.is_typed().then(KeyTerminal::open).flatten();
         // Where nobody types, no key ever comes.
         let (nobody, mut keys) = mpsc::channel(1);
         if terminal.is_some() {
@@ -103,15 +145,14 @@ impl Watching<'_> {
             if let Some(code) = self.ended().await? {
                 return Ok(code);
             }
-            let wait = if self.prompt == ScreenPrompt::Sure {
-                SURE_TIMEOUT
-            } else {
-                DRAW_INTERVAL
+            let wait = match self.prompt {
+                ScreenPrompt::Sure(_) => SURE_TIMEOUT,
+                ScreenPrompt::Keys | ScreenPrompt::Unattended => DRAW_INTERVAL,
             };
             let key = tokio::select! {
                 key = keys.recv() => match key {
                     Some(key) => Some(key),
-                    None => return Ok(0),
+                    None => return Ok(self.left()),
                 },
                 event = events.recv() => {
                     if event.is_none() {
@@ -123,7 +164,7 @@ impl Watching<'_> {
                 () = tokio::time::sleep(wait) => None,
             };
             match (key, &terminal) {
-                (Some(b'q' | 3 | 4), _) => return Ok(0),
+                (Some(b'q' | 3 | 4), _) => return Ok(self.left()),
                 (Some(key), Some(terminal)) => self.press(key, terminal, &mut keys).await?,
                 (_, _) => self.prompt = self.calm(),
             }
@@ -172,6 +213,9 @@ impl Watching<'_> {
         } else {
             self.draw(&holds, is_new)?;
         }
+        if let ScreenPrompt::Sure(question) = &mut self.prompt {
+            question.stands(Clock.steady());
+        }
         self.known = holds
             .into_iter()
             .map(|hold| (hold.id.clone(), hold))
@@ -179,13 +223,21 @@ impl Watching<'_> {
         Ok(Ok(()))
     }
 
-    /// Keeps to the call that was chosen for as long as it waits; with `--once`, for good.
+    /// Keeps to the call that was chosen for as long as it waits; with `--once`, for good. Where another is
+    /// looked at then, or it is not what it was, nothing is asked about it.
     fn choose(&mut self, holds: &[OpenHold]) {
         let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
         let chosen = self.chosen.take();
         self.chosen = chosen
             .filter(|id| self.watch.once || waits(id))
             .or_else(|| holds.first().map(|hold| hold.id.clone()));
+        let chosen = self.chosen.as_ref();
+        let looked_at = holds.iter().find(|hold| Some(&hold.id) == chosen);
+        if let ScreenPrompt::Sure(question) = &self.prompt
+            && !question.is_about(looked_at)
+        {
+            self.prompt = ScreenPrompt::Keys;
+        }
     }
 
     /// A line for each call that comes, changes, or waits no longer.
@@ -213,7 +265,7 @@ impl Watching<'_> {
         match (&self.prompt, is_new) {
             (ScreenPrompt::Unattended, false) => Ok(()),
             (ScreenPrompt::Unattended, true) => print(&drawn),
-            (ScreenPrompt::Keys | ScreenPrompt::Sure, _) => {
+            (ScreenPrompt::Keys | ScreenPrompt::Sure(_), _) => {
                 let bell = if is_new { BELL } else { "" };
                 print(&format!("{CLEAR}{drawn}{bell}"))
             }
@@ -226,18 +278,23 @@ impl Watching<'_> {
         terminal: &KeyTerminal,
         keys: &mut mpsc::Receiver<u8>,
     ) -> anyhow::Result<()> {
-        let was_sure = self.prompt == ScreenPrompt::Sure;
-        self.prompt = ScreenPrompt::Keys;
+        let asked = std::mem::replace(&mut self.prompt, ScreenPrompt::Keys);
         self.said.clear();
-        let Some(chosen) = self.chosen.clone() else {
+        let chosen = self.chosen.as_ref().and_then(|id| self.known.get(id));
+        let Some(chosen) = chosen.cloned() else {
             return Ok(());
         };
+        let is_sure = if let ScreenPrompt::Sure(question) = &asked {
+            question.is_about(Some(&chosen)) && question.is_answered(Clock.steady())
+        } else {
+            false
+        };
         match key {
-            b'a' if was_sure => {
+            b'a' if is_sure => {
                 self.say(&chosen, "allow-once", "seen in the terminal")
                     .await?;
             }
-            b'a' => self.prompt = ScreenPrompt::Sure,
+            b'a' => self.prompt = ScreenPrompt::Sure(SureQuestion::of(&chosen)),
             b'd' => {
                 print("why not? the agent reads it (nothing: not denied): ")?;
                 terminal.read_keys(false);
@@ -250,7 +307,7 @@ impl Watching<'_> {
             b's' | b'j' => {
                 let next = self
                     .known
-                    .range(chosen.clone()..)
+                    .range(chosen.id..)
                     .nth(1)
                     .or(self.known.iter().next());
                 self.chosen = next.map(|(id, _)| id.clone());
@@ -261,10 +318,9 @@ impl Watching<'_> {
     }
 
     /// Says a word on what was shown, and nothing else.
-    async fn say(&mut self, id: &str, decision: &str, why: &str) -> anyhow::Result<()> {
-        let shown = self.known.get(id).map(|hold| hold.shown.clone());
-        let body = json!({ "decision": decision, "why": why, "shown": shown });
-        let request = DoorRequest::post(format!("/api/approvals/{id}"), Text::of(&body));
+    async fn say(&mut self, hold: &OpenHold, decision: &str, why: &str) -> anyhow::Result<()> {
+        let body = json!({ "decision": decision, "why": why, "shown": hold.shown });
+        let request = DoorRequest::post(format!("/api/approvals/{}", hold.id), Text::of(&body));
         self.said = match self.ask(request).await? {
             Ok(told) => super::taken(&told.parse::<DecisionReply>()?),
             Err(why) => format!("nothing was done: {why}"),

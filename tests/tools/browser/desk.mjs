@@ -20,6 +20,8 @@ const PHONE = { width: 360, height: 640 };
 const DESK = { width: 1440, height: 900 };
 // How soon a page shows what happened elsewhere.
 const LIVE_SECONDS = 5;
+// The bar of a call that the next "a" allows.
+const ARMED = "details.allow[data-armed=ready]";
 // How long one scenario may take on a machine that does much else.
 const SCENARIO_SECONDS = 120;
 
@@ -118,10 +120,56 @@ await scenario("a person signs in, looks at a call, and allows it with keys", as
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press("a");
   assert.equal(await state(id), "pending", "one key alone never allows");
+  await page.waitForSelector(ARMED);
   await page.keyboard.press("a");
   await page.waitForSelector(".note.good");
   assert.match(await told, /did pay/);
   assert.equal(count("pay"), 1);
+});
+
+await scenario("a key that is held down allows nothing, and neither do two quick ones", async (desk) => {
+  const page = await desk("ann");
+  const { id, told } = await asked("pay", { amount: 8, to: "nobody" });
+  await page.waitForSelector(`[data-id="${id}"]`, { timeout: LIVE_SECONDS * 1000 });
+  const held = async (times) => {
+    for (let time = 0; time < times; time += 1) await page.keyboard.down("a");
+  };
+  await page.keyboard.press("j");
+  await held(5);
+  await page.waitForSelector(".card");
+  await held(5);
+  assert.equal(await page.locator("details.allow[open]").count(), 1, "the bar stands open");
+  assert.equal(await page.locator("[data-armed]").count(), 0, "and no key of the list arms it");
+  await page.keyboard.up("a");
+  await held(5);
+  await page.waitForSelector(ARMED);
+  await held(5);
+  assert.equal(await state(id), "pending", "the key was not let go");
+  await page.keyboard.up("a");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => {
+    const press = (type) => document.body.dispatchEvent(new KeyboardEvent(type, { key: "a", bubbles: true }));
+    for (let time = 0; time < 6; time += 1) for (const type of ["keydown", "keyup"]) press(type);
+  });
+  assert.equal(await page.locator("details.allow[open]").count(), 1);
+  assert.equal(await state(id), "pending", "quick ones are one");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("[data-armed]").count(), 0);
+  await page.fill("#why", "no");
+  await page.click(".decide .deny button.no");
+  assert.match(await told, /approval_denied/);
+});
+
+await scenario("a page that finds no place for its stream looks by itself", async (desk) => {
+  const page = await desk("ann");
+  await page.route("**/approvals/events", (route) => route.fulfill({ status: 503, headers: { "retry-after": "5" } }));
+  await page.reload();
+  const { id, told } = await asked("pay", { amount: 9, to: "nobody" });
+  await page.waitForSelector(`[data-id="${id}"]`, { timeout: 4 * LIVE_SECONDS * 1000 });
+  await page.goto(`${gate.door}/approvals/${id}`);
+  await page.fill("#why", "no");
+  await page.click(".decide .deny button.no");
+  assert.match(await told, /approval_denied/);
 });
 
 await scenario("a call is denied with a reason that the agent reads", async (desk) => {
@@ -184,14 +232,19 @@ await scenario("a call whose time is over says so, on an open page, too", async 
 await scenario("like calls are decided together, and nothing else", async (desk) => {
   const page = await desk("ann");
   const calls = [];
-  for (const amount of [5, 900, 70]) calls.push(await asked("pay", { amount, to: "ACME" }));
+  const note = (amount) => "n".repeat(400) + ` THE END ${amount}`;
+  for (const amount of [5, 900, 70]) calls.push(await asked("pay", { amount, to: "ACME", note: note(amount) }));
   const other = await asked("wipe", { table: "logs" });
   await page.reload();
   for (const { id } of calls) await page.check(`[data-id="${id}"] input`);
   await page.click("#batch-bar button");
   await page.waitForSelector(".differences");
-  const amounts = await page.locator(".differences tbody td").allInnerTexts();
-  assert.deepEqual(amounts, ["900", "70", "5"], "the highest first, and only what differs");
+  assert.deepEqual(await page.locator(".differences thead th").allInnerTexts(), ["Call", "amount", "note"], "only what differs");
+  const amounts = await page.locator(".differences tbody td:nth-of-type(1)").allInnerTexts();
+  assert.deepEqual(amounts, ["900", "70", "5"], "the highest first");
+  assert.match(await page.innerText(".arguments"), /to[^]*ACME/, "what is the same in all of them is shown once");
+  await page.click(".differences tbody tr:nth-of-type(1) details summary");
+  assert.match(await page.innerText(".differences tbody"), /THE END 900/, "all of a long value can be read");
   await picture(page, "batch");
   await page.goto(`${gate.door}/approvals/batch?id=${calls[0].id}&id=${other.id}`);
   assert.equal(await page.locator("details.allow").count(), 0, "unlike calls, and what cannot be undone");
@@ -340,7 +393,7 @@ await scenario("forms of other pages, old forms and other tokens change nothing"
     fetch(`${gate.door}/approvals/${id}`, {
       method: "POST",
       redirect: "manual",
-      headers: { "content-type": "application/x-www-form-urlencoded", cookie, ...headers },
+      headers: { "content-type": "application/x-www-form-urlencoded", cookie, origin: gate.door, ...headers },
       body: new URLSearchParams({ decision: "allow", why: "x", form_secret: secret, shown, ...fields }),
     }).then((answer) => answer.status);
   assert.equal(await send({}, { origin: "http://evil.example" }), 403);

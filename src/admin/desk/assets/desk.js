@@ -3,6 +3,8 @@
 "use strict";
 (() => {
   const CONFIRM_MS = 5000; // a second "a" has to come within
+  const PAUSE_MS = 400; // and not before: two quick ones are one hand's slip
+  const POLL_MS = 5000; // where no stream can be had
   const SETTLE_MS = 60; // several events at once are one look
   const KEYS_OFF = "toolgate.keys"; // "off" where an operator wants none
   const page = document.body.dataset.page;
@@ -32,7 +34,7 @@
   };
 
   // --- what happens meanwhile
-  let asking = 0, again = null, source = null;
+  let asking = 0, again = null, source = null, polling = null;
   const isBusy = () => {
     const at = document.activeElement;
     const writes = at && /^(INPUT|TEXTAREA)$/.test(at.tagName) && at.type !== "checkbox" && at.value !== "";
@@ -97,7 +99,8 @@
     tick();
   };
   const listen = () => {
-    if (source || !$("header nav") || document.hidden) return;
+    clearTimeout(polling);
+    if (source || !$("header nav") || document.hidden || page !== "approvals" || !isRenewed()) return;
     source = new EventSource("/approvals/events");
     for (const name of ["requested", "changed", "resolved", "used", "policy", "missed"]) {
       source.addEventListener(name, (event) => {
@@ -106,7 +109,14 @@
       });
     }
     source.onopen = () => look("");
-    source.onerror = () => { say("the connection broke; asking again"); if (source.readyState === EventSource.CLOSED) { source = null; refresh(""); } };
+    source.onerror = () => {
+      say("the connection broke; asking again");
+      if (!source || source.readyState !== EventSource.CLOSED) return;
+      // There is no place for one more stream, or nobody is signed in any more: a look says which.
+      source = null;
+      refresh("");
+      polling = setTimeout(listen, POLL_MS);
+    };
   };
   // A browser has few connections to one address: pages that nobody sees leave theirs to others.
   document.addEventListener("visibilitychange", () => {
@@ -124,27 +134,32 @@
     at()?.classList.remove("at"); next.classList.add("at");
     $(".open", next).focus(); next.scrollIntoView({ block: "nearest" });
   };
-  let closing = null;
+  // The first "a" arms the bar, and once that key was let go and a moment has passed, a second one allows.
+  let closing = null, pausing = null, released = false;
+  const allowBar = () => $("details.allow:not(.like)");
   const allow = () => {
     const row = at();
     if (row) { location.assign(`${$(".open", row).getAttribute("href")}?confirm=1`); return; }
-    const bar = $("details.allow:not(.like)"); if (!bar) return;
-    if (bar.open && bar.dataset.armed) { $(".yes", bar).click(); return; }
+    const bar = allowBar(); if (!bar) return;
+    if (bar.open && bar.dataset.armed === "ready" && released) { $(".yes", bar).click(); return; }
     arm(bar);
   };
   const arm = (bar) => {
-    bar.open = true; bar.dataset.armed = "1";
-    say("press a again within five seconds to allow it once");
-    clearTimeout(closing);
-    closing = setTimeout(() => { delete bar.dataset.armed; bar.open = false; say("not allowed"); }, CONFIRM_MS);
+    disarm(bar); bar.open = true; bar.dataset.armed = "pause"; released = false;
+    say("press a again within five seconds, and not at once, to allow it once");
+    pausing = setTimeout(() => { bar.dataset.armed = "ready"; }, PAUSE_MS);
+    closing = setTimeout(() => { disarm(bar); bar.open = false; say("not allowed"); }, CONFIRM_MS);
   };
+  const disarm = (bar) => { clearTimeout(closing); clearTimeout(pausing); delete bar.dataset.armed; };
   const help = () => { const box = $("#help"); if (box.open) box.close(); else box.showModal(); };
   document.addEventListener("keydown", (event) => {
     const inText = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "checkbox";
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // A key that is held down says one thing once, whatever lies on it.
+    if (event.repeat && !inText && !/^[jk]$/.test(event.key)) return;
     if (event.key === "Escape") {
       const bar = $("details.allow[open]");
-      if (bar) { clearTimeout(closing); delete bar.dataset.armed; bar.open = false; say("not allowed"); }
+      if (bar) { disarm(bar); bar.open = false; say("not allowed"); }
       if (inText) event.target.blur();
       return;
     }
@@ -160,6 +175,7 @@
     const act = acts[event.key];
     if (act) { event.preventDefault(); act(); }
   });
+  document.addEventListener("keyup", (event) => { if (event.key === "a") released = true; });
 
   // --- several at once
   const selected = () => {
@@ -181,8 +197,9 @@
   for (const button of $$("[data-help]")) { button.hidden = false; button.addEventListener("click", help); }
   const box = $("#keys-on"); if (box) box.checked = keysOn();
   if ($(".card .time")) $(".card .time").dataset.said = $(".card .time").textContent;
-  if (location.search.includes("confirm=1") && $("details.allow")) arm($("details.allow"));
+  // A link may open the bar, and arms nothing: both keys are pressed before the card.
+  if (location.search.includes("confirm=1") && allowBar()) { allowBar().open = true; say("press a twice, not at once, to allow it once"); }
   else if (location.hash === "#why" || $(".card #why")) $("#why")?.focus({ preventScroll: true });
   selected(); tick(); setInterval(tick, 1000);
-  if (page === "approvals" && isRenewed()) listen();
+  listen();
 })();
