@@ -36,7 +36,7 @@ pub(crate) const MAX_HOLDS_LISTED: usize = 1000;
 pub(crate) struct OpenHold {
     /// The call that asked first; the approval's id.
     pub id: String,
-    /// `pending`, `allowed`, `denied`, `used`, `lapsed`, `expired` or `void`.
+    /// `pending`, `allowed`, `denied`, `used`, `lapsed`, `expired`, `cancelled` or `void`.
     pub state: String,
     /// Why nobody's word counts for it any more, where that is so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
