@@ -7,6 +7,7 @@ mod changes;
 mod content;
 mod eras;
 mod interruption;
+mod long_calls;
 mod prompts;
 mod resources;
 mod rounds;

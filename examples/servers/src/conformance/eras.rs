@@ -78,13 +78,13 @@ impl OnlyEra {
     }
 }
 
-/// Serves the fixture over HTTP to agents of one era.
+/// Serves `fixture` over HTTP to agents of one era.
 ///
 /// # Errors
 /// Those of [`serve_http`].
-pub async fn serve_only(era: OnlyEra, address: &str) -> Result<(), Failure> {
+pub async fn serve_only(fixture: Fixture, era: OnlyEra, address: &str) -> Result<(), Failure> {
     let only = from_fn(move |request: Request, next: Next| answered(era, request, next));
-    let (fixture, sessions) = (Fixture::new(), InterruptedSessions::default());
+    let sessions = InterruptedSessions::default();
     serve_http(fixture, address, sessions, |router| router.layer(only)).await
 }
 

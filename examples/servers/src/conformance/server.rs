@@ -31,11 +31,22 @@ type Page = Option<PaginatedRequestParams>;
 pub struct Fixture {
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) tasks: TaskManager,
+    /// Whether it makes tasks of calls.
+    pub(super) makes_tasks: bool,
     tools: Arc<Vec<Tool>>,
 }
 
 impl Fixture {
-    /// A server without tasks and without listeners.
+    /// The same that makes no tasks of calls, and does not say that it would.
+    #[must_use]
+    pub fn without_tasks(self) -> Self {
+        Self {
+            makes_tasks: false,
+            ..self
+        }
+    }
+
+    /// A server that has no tasks yet and no listeners.
     pub fn new() -> Self {
         let kinds = [
             content::tools(),
@@ -47,6 +58,7 @@ impl Fixture {
         Self {
             changes: broadcast::channel(16).0,
             tasks: TaskManager::new(),
+            makes_tasks: true,
             tools: Arc::new(kinds.into_iter().flatten().collect()),
         }
     }
@@ -60,7 +72,7 @@ impl Default for Fixture {
 
 impl ServerHandler for Fixture {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_logging()
             .enable_completions()
             .enable_prompts()
@@ -71,6 +83,9 @@ impl ServerHandler for Fixture {
             .enable_tool_list_changed()
             .enable_tasks()
             .build();
+        if !self.makes_tasks {
+            capabilities.extensions = None;
+        }
         let name = Implementation::new("conformance-server", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(name)
     }

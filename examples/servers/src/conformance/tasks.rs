@@ -1,4 +1,5 @@
 //! Tools that may answer with a task: work that goes on after the answer and is asked about later.
+//! Where the server makes none, `long_calls.rs` has them.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::call::{
     Call, Outcome, accepted, failure, form, input_request, no_arguments, text, tool,
 };
+use super::long_calls;
 
 pub(super) fn tools() -> Vec<Tool> {
     let named = |name: &str| json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] });
@@ -63,12 +65,15 @@ pub(super) async fn call(call: &Call<'_>) -> Option<Outcome> {
         "greet" => call
             .string("name")
             .and_then(|name| text(format!("Hello, {name}!"))),
-        "slow_compute" if call.capabilities().supports_tasks() => {
+        "slow_compute" if call.fixture.makes_tasks && call.capabilities().supports_tasks() => {
             start(call, move |task| Box::pin(compute(task, pause)))
         }
         "slow_compute" => {
             tokio::time::sleep(pause).await;
             Ok(computed().into())
+        }
+        _ if !call.fixture.makes_tasks || !call.is_modern() => {
+            return long_calls::call(call).await;
         }
         "failing_job" => required(call, |task| Box::pin(fail(task))),
         "protocol_error_job" => required(call, |_| Box::pin(async { Err(broken().into()) })),
@@ -108,7 +113,7 @@ fn computed() -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text("The computation is done.")])
 }
 
-fn broken() -> ErrorData {
+pub(super) fn broken() -> ErrorData {
     ErrorData::internal_error("the job broke", None)
 }
 
