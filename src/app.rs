@@ -11,7 +11,7 @@ use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions}
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
-    effects::slots::Slots, held_tasks::HeldTasks, record::hook_events::Hooks, vault::Vault,
+    effects::slots::Slots, own_tasks::OwnTasks, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
@@ -138,7 +138,7 @@ impl App {
             content_keys: ledger.content_keys,
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
-            held_tasks: HeldTasks::default(),
+            own_tasks: OwnTasks::default(),
         });
         if is_serving {
             notices::start(config, &gate, &stop)?;
@@ -320,7 +320,13 @@ fn connect(
     let (policy, sides, seal) = (&gate.policy, gate.sides.clone(), gate.seal.clone());
     let changed = background::list_changes(&gate.tools, policy, stop);
     background::note(gate, servers, &changed, stop);
-    let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));
+    let relay = Arc::new(Relay::new(
+        servers.clone(),
+        sides,
+        seal,
+        gate.clone(),
+        changed,
+    ));
     gate.tools.start(servers, policy, &gate.metrics, stop);
     let connected =
         background::connect(gate.clone(), servers.clone(), running.clone(), stop.clone());

@@ -25,6 +25,7 @@ mod ledger;
 mod notify;
 mod operators;
 mod secrets;
+mod server_times;
 mod servers;
 mod settings;
 mod variables;

@@ -7,9 +7,9 @@ mod case;
 pub mod catalogue;
 pub mod effects;
 mod ending;
-pub mod held_tasks;
 mod live;
 mod observing;
+pub mod own_tasks;
 pub mod pipeline;
 pub(crate) mod prepare;
 pub mod record;
@@ -32,7 +32,7 @@ use catalogue::toolbox::Toolbox;
 use catalogue::unlisted;
 use effects::Effects;
 use effects::slots::{Slot, Slots};
-use held_tasks::HeldTasks;
+use own_tasks::OwnTasks;
 use record::hook_events::Hooks;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub struct Gate {
     /// Room for calls.
     pub slots: Slots,
     /// Held calls that are their agents' tasks.
-    pub held_tasks: HeldTasks,
+    pub own_tasks: OwnTasks,
 }
 
 impl Gate {

@@ -70,7 +70,13 @@ impl AnswerTicket {
 
 struct WayState {
     outlets: usize,
+    /// The agent does not wait any more.
     has_left: bool,
+    /// Nobody reads the answer.
+    is_closed: bool,
+    is_answered: bool,
+    /// Where whatever is still said goes, once the agent has been answered with something else.
+    next: Option<Outlet>,
     answer: Option<Box<Message>>,
     says: Option<mpsc::Sender<Outgoing>>,
     /// Until the inlet has taken it.
@@ -84,6 +90,9 @@ pub fn way_back() -> (Outlet, Inlet) {
         state: Mutex::new(WayState {
             outlets: 1,
             has_left: false,
+            is_closed: false,
+            is_answered: false,
+            next: None,
             answer: None,
             says: None,
             said: None,
@@ -104,15 +113,45 @@ impl Outlet {
     /// Says the response, after all that was said on the way. Never waits: there is one. Where the
     /// agent has gone, it goes nowhere.
     pub fn answer(&self, answer: Message) {
+        if let Some(next) = self.next() {
+            return next.answer(answer);
+        }
         let reader = {
             let mut state = self.0.state.lock();
-            if state.has_left {
-                return;
-            }
-            state.answer.get_or_insert_with(|| Box::new(answer));
-            state.reader.take()
+            state.take_answer(answer).then(|| state.reader.take())
         };
+        wake(reader.flatten());
+    }
+
+    /// Answers the agent with `instead`, though the work for its request goes on: whatever is said
+    /// from now on, the response too, goes to the inlet. None: the agent has its response,
+    /// or has gone.
+    pub fn hand_over(&self, instead: Message) -> Option<Inlet> {
+        let (outlet, inlet) = way_back();
+        let (reader, receipt) = {
+            let mut state = self.0.state.lock();
+            let is_over = state.has_left || state.is_answered || state.next.is_some();
+            if is_over || !state.take_answer(instead) {
+                return None;
+            }
+            state.next = Some(outlet);
+            (state.reader.take(), self.0.receipt.get())
+        };
+        // What the agent reads now is not the response that the receipt is of.
+        if let Some(receipt) = receipt {
+            receipt.void();
+        }
         wake(reader);
+        Some(inlet)
+    }
+
+    /// Whether the agent was answered with something else.
+    pub fn is_handed_over(&self) -> bool {
+        self.0.state.lock().next.is_some()
+    }
+
+    fn next(&self) -> Option<Self> {
+        self.0.state.lock().next.clone()
     }
 
     /// Says something before the response. Waits while the agent has as much to read as it may.
@@ -137,16 +176,22 @@ impl Outlet {
 
     /// Ends when the agent has gone.
     pub async fn closed(&self) {
-        let left = self.0.left.notified();
-        tokio::pin!(left);
-        left.as_mut().enable();
-        if !self.0.state.lock().has_left {
-            left.await;
+        let mut way = self.0.clone();
+        loop {
+            way.left().await;
+            let next = way.state.lock().next.as_ref().map(|next| next.0.clone());
+            match next {
+                Some(next) => way = next,
+                None => return,
+            }
         }
     }
 
     /// The queue, made on first use.
     fn says(&self) -> Result<mpsc::Sender<Outgoing>, AgentLeft> {
+        if let Some(next) = self.next() {
+            return next.says();
+        }
         let (says, reader) = {
             let mut state = self.0.state.lock();
             if state.has_left {
@@ -173,13 +218,39 @@ impl Clone for Outlet {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        let reader = {
+        let (reader, next) = {
             let mut state = self.0.state.lock();
             state.outlets -= 1;
             let is_last = state.outlets == 0;
-            is_last.then(|| state.reader.take()).flatten()
+            let taken = is_last.then(|| (state.reader.take(), state.next.take()));
+            taken.unwrap_or_default()
         };
         wake(reader);
+        drop(next);
+    }
+}
+
+impl WayBack {
+    /// Ends when nobody waits here any more.
+    async fn left(&self) {
+        let left = self.left.notified();
+        tokio::pin!(left);
+        left.as_mut().enable();
+        if !self.state.lock().has_left {
+            left.await;
+        }
+    }
+}
+
+impl WayState {
+    /// The first response counts; false where nothing reads it any more.
+    fn take_answer(&mut self, answer: Message) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        self.is_answered = true;
+        self.answer.get_or_insert_with(|| Box::new(answer));
+        true
     }
 }
 
@@ -187,6 +258,16 @@ impl Inlet {
     /// For what writes the answer.
     pub fn ticket(&self) -> AnswerTicket {
         AnswerTicket(self.way.clone())
+    }
+
+    /// Nobody waits any more, and what is said on the way goes nowhere; a response that comes all the
+    /// same is still read here.
+    pub fn leave(&self) {
+        {
+            let mut state = self.way.state.lock();
+            state.has_left = true;
+        }
+        self.way.left.notify_waiters();
     }
 
     /// What comes next; none when nothing more does.
@@ -240,7 +321,7 @@ impl Drop for Inlet {
     fn drop(&mut self) {
         let dropped = {
             let mut state = self.way.state.lock();
-            state.has_left = true;
+            (state.has_left, state.is_closed) = (true, true);
             let queue = (state.says.take(), state.said.take());
             (state.answer.take(), queue, state.reader.take())
         };

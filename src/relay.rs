@@ -9,6 +9,7 @@ mod forward;
 mod listen;
 mod merge;
 mod subscription;
+mod task_feed;
 pub(crate) mod tasks;
 
 pub(crate) use discover::initialized_together;
@@ -25,6 +26,7 @@ use crate::model::scope::Scope;
 use crate::outlet::Outlet;
 use crate::policy::live::LivePolicy;
 use crate::side::Sides;
+use crate::side::task_news::TaskNews;
 use crate::upstream::links::{Links, WaitingRequest};
 use crate::upstream::server::UpstreamServer;
 use crate::upstream::servers::Servers;
@@ -38,6 +40,7 @@ pub(crate) struct Relay {
     policy: Arc<LivePolicy>,
     sides: Arc<Sides>,
     seal: Arc<RoundSeal>,
+    task_news: Arc<dyn TaskNews>,
     tools_changed: watch::Receiver<u64>,
     closing: CancellationToken,
 }
@@ -85,11 +88,12 @@ impl From<Fault> for RelayFailure {
 
 impl Relay {
     /// A relay to these servers. `seal` is for what they want back with answers to their questions.
-    /// `tools_changed` rises when a list of tools may have changed for an agent.
+    /// `task_news`: of tasks of toolgate's own. `tools_changed` rises when a list of tools may have changed for an agent.
     pub(crate) fn new(
         servers: Arc<Servers>,
         sides: Arc<Sides>,
         seal: Arc<RoundSeal>,
+        task_news: Arc<dyn TaskNews>,
         tools_changed: watch::Receiver<u64>,
     ) -> Self {
         Self {
@@ -97,6 +101,7 @@ impl Relay {
             policy: sides.live(),
             sides,
             seal,
+            task_news,
             tools_changed,
             closing: CancellationToken::new(),
         }

@@ -27,6 +27,7 @@ pub(crate) mod lists;
 mod record;
 pub(crate) mod subject;
 pub mod sums;
+pub(crate) mod task_news;
 
 pub(crate) use record::MessageOutcome;
 

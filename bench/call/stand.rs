@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -17,7 +17,7 @@ use toolgate::gate::catalogue::toolbox::Toolbox;
 use toolgate::gate::catalogue::variants::Variants;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::effects::slots::Slots;
-use toolgate::gate::held_tasks::HeldTasks;
+use toolgate::gate::own_tasks::OwnTasks;
 use toolgate::gate::record::hook_events::Hooks;
 use toolgate::mcp::json::Text;
 use toolgate::mcp::message::Message;
@@ -134,7 +134,7 @@ impl Stand {
             approvers: Approvers::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
-            held_tasks: HeldTasks::default(),
+            own_tasks: OwnTasks::default(),
             public_url: None,
         });
         let links = Arc::new(Links::shared(servers));
@@ -186,6 +186,9 @@ impl Stand {
                 arrived: Duration::ZERO,
                 is_relayed: false,
                 task: TaskTerms::Unknown,
+                asks_page: AtomicBool::default(),
+                claimed: OnceLock::new(),
+                page: OnceLock::new(),
                 waited: AtomicU64::default(),
             }),
         }
@@ -212,6 +215,7 @@ fn servers() -> Arc<Servers> {
         name,
         transport,
         timeout,
+        task_after: timeout,
         start_timeout,
         refresh,
         ping_after,

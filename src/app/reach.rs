@@ -49,6 +49,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
     };
     let crate::config::ServerConfig {
         timeout,
+        task_after,
         start_timeout,
         refresh,
         ping_after,
@@ -60,6 +61,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         name,
         transport,
         timeout,
+        task_after,
         start_timeout,
         refresh,
         ping_after,

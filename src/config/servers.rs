@@ -1,5 +1,6 @@
 //! The tool servers of the configuration.
 
+use super::server_times::ServerTimes;
 use super::settings::{SandboxSettings, ToolServerSettings};
 use super::{doors, exposed};
 use crate::mcp::json::AGENT_JSON_LIMITS;
@@ -8,7 +9,6 @@ use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::secret::Secret;
-use crate::model::times::between;
 use crate::upstream::child::sandbox::{FileAccess, ProcessLimits, Sandbox};
 use crate::upstream::server_settings::EraChoice;
 use std::collections::BTreeMap;
@@ -26,23 +26,6 @@ const MIN_STRING_BYTES: usize = 1 << 10;
 const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
 const SERVER_NAME_CHARS_MAX: usize = 32;
-/// Any time.
-const MIN_DURATION: Duration = Duration::from_millis(1);
-/// One call's time (threat-model §8).
-const CALL_TIMEOUT: Duration = Duration::from_mins(1);
-const MAX_CALL_TIMEOUT: Duration = Duration::from_mins(10);
-/// A server's time until its first answer; long enough at most to build it first.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
-/// How old what is known of a server's tools may get (threat-model §13 L7).
-const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
-const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-const MAX_REFRESH_INTERVAL: Duration = Duration::from_mins(10);
-/// Shorter than most servers take to be restarted and asked again by people, and longer than an
-/// agent's turn.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const MAX_PING_AFTER: Duration = Duration::from_hours(1);
-
 /// The request took too long, for the server or a proxy that says so: the server may be at it.
 const TIMED_OUT_STATUS: u16 = 408;
 
@@ -55,6 +38,8 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// How long one call may take, at most 600 s.
     pub timeout: Duration,
+    /// How long a call takes that becomes a task, 1 ms to 600 s; from `timeout` on none does.
+    pub task_after: Duration,
     /// How long it may take to answer for the first time, at most 3600 s.
     pub start_timeout: Duration,
     /// How old what is known of its tools may get, 1 to 600 s.
@@ -104,17 +89,23 @@ pub enum TransportConfig {
 impl ServerConfig {
     /// A server with the default times.
     pub fn new(name: ServerName, transport: TransportConfig) -> Self {
-        let (timeout, start_timeout) = (CALL_TIMEOUT, START_TIMEOUT);
-        let (refresh, ping_after, not_executed) = (REFRESH_INTERVAL, PING_AFTER, Vec::new());
+        let ServerTimes {
+            timeout,
+            task_after,
+            start_timeout,
+            refresh,
+            ping_after,
+        } = ServerTimes::default();
         Self {
             name,
             transport,
             timeout,
+            task_after,
             start_timeout,
             refresh,
             ping_after,
             era: EraChoice::Auto,
-            not_executed,
+            not_executed: Vec::new(),
             fence_header: None,
             message_max_bytes: AGENT_JSON_LIMITS.bytes,
             string_max_bytes: AGENT_JSON_LIMITS.string,
@@ -166,28 +157,7 @@ fn one(
         cwd: None,
         sandbox: Sandbox::default(),
     };
-    let mut time = |key, written: &Option<String>, least, most| {
-        between(key, written.as_deref(), least..=most, problems)
-    };
-    let timeout = time("timeout", &settings.timeout, MIN_DURATION, MAX_CALL_TIMEOUT);
-    let start_timeout = time(
-        "start_timeout",
-        &settings.start_timeout,
-        MIN_DURATION,
-        MAX_START_TIMEOUT,
-    );
-    let refresh = time(
-        "refresh",
-        &settings.refresh,
-        MIN_REFRESH_INTERVAL,
-        MAX_REFRESH_INTERVAL,
-    );
-    let ping_after = time(
-        "ping_after",
-        &settings.ping_after,
-        MIN_DURATION,
-        MAX_PING_AFTER,
-    );
+    let times = ServerTimes::of(&settings, problems);
     let (message_max_bytes, string_max_bytes) = sizes(&settings, problems);
     let (disabled, era) = (settings.disabled, settings.era);
     let not_executed = statuses(&settings, problems);
@@ -198,10 +168,11 @@ fn one(
     ServerConfig {
         name,
         transport,
-        timeout: timeout.unwrap_or(CALL_TIMEOUT),
-        start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
-        refresh: refresh.unwrap_or(REFRESH_INTERVAL),
-        ping_after: ping_after.unwrap_or(PING_AFTER),
+        timeout: times.timeout,
+        task_after: times.task_after,
+        start_timeout: times.start_timeout,
+        refresh: times.refresh,
+        ping_after: times.ping_after,
         era,
         not_executed,
         fence_header,

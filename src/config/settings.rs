@@ -148,6 +148,10 @@ pub(crate) struct ToolServerSettings {
     pub headers: BTreeMap<String, Secret>,
     /// How long one call may take: `60s` if absent, `10m` at most.
     pub timeout: Option<String>,
+    /// How long a call of an agent takes that becomes a task, if the agent knows the tasks extension of
+    /// 2026-07-28 and the server makes no tasks itself: `30s` if absent, `10m` at most. From
+    /// `timeout` on, none does.
+    pub task_after: Option<String>,
     /// How long the server may take to answer for the first time: `30s` if absent, `1h` at most.
     pub start_timeout: Option<String>,
     /// How old what is known of its tools may get, whether or not it says when they change: `60s`

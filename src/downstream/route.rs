@@ -2,7 +2,7 @@
 
 mod begun_request;
 mod call_params;
-mod held_task;
+mod own_task;
 mod passed_headers;
 
 use super::request_origin::RequestOrigin;
@@ -30,11 +30,11 @@ use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::links::{Links, WaitingRequest};
 pub(super) use begun_request::BegunRequest;
 use call_params::{CallParams, MetaMembers, length, shown_id};
-use held_task::task_terms;
 use http::HeaderMap;
+use own_task::task_terms;
 use passed_headers::passed;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use tracing::Instrument;
 
 /// Turns on the pool that one list may take, each about 1 s.
@@ -130,8 +130,8 @@ impl Door {
                 return self.begun(inlet, None);
             }
         };
-        if let Some(id) = self.held_task(&arrived) {
-            let work = self.begin_held_task(arrived, id, AnswerPath { outlet, waiting });
+        if let Some(id) = self.own_task(&arrived) {
+            let work = self.begin_own_task(arrived, id, AnswerPath { outlet, waiting });
             return self.begun(inlet, Some(work));
         }
         let work = match treatment(&arrived.message.method, era) {
@@ -431,6 +431,9 @@ impl Door {
                     arrived: arrived.origin.arrived,
                     is_relayed: arrived.origin.is_relayed,
                     task,
+                    asks_page: AtomicBool::default(),
+                    claimed: OnceLock::new(),
+                    page: OnceLock::new(),
                     waited: AtomicU64::default(),
                 }),
             },

@@ -20,8 +20,8 @@ use crate::policy::Policy;
 use crate::upstream::links::{Links, WaitingRequest};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
@@ -109,8 +109,23 @@ pub struct CallOrigin {
     pub is_relayed: bool,
     /// Whether it can wait for a person as a task.
     pub task: TaskTerms,
+    /// The key that it has claimed, once it has.
+    pub claimed: OnceLock<Digest>,
+    /// It is answered by a question that asks its agent to open a page.
+    pub asks_page: AtomicBool,
+    /// What its agent says of the page that it was asked to open, if it was.
+    pub page: OnceLock<PageReturn>,
     /// The seconds that its agent was told as progress while it waited for a person.
     pub waited: AtomicU64,
+}
+
+/// What an agent says of a page where people decide, which it was asked to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageReturn {
+    /// It is open: nothing is said of what was decided.
+    Opened,
+    /// It is not.
+    NotOpened,
 }
 
 /// What a call has to do with tasks of toolgate's own.
@@ -122,6 +137,8 @@ pub enum TaskTerms {
     Possible(Text),
     /// toolgate sends it for the task of this hold, and nobody else waits for it.
     Of(ActionId),
+    /// toolgate sends it as the next round of a call that has become a task.
+    Round,
 }
 
 impl CallOrigin {

@@ -12,6 +12,7 @@ use crate::gate::effects::taken::Ended;
 use crate::gate::effects::taken::Taken;
 use crate::gate::live::Live;
 use crate::gate::observing::Observing;
+use crate::gate::own_tasks::LongCall;
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::run;
 use crate::gate::prepare::prepared;
@@ -28,6 +29,7 @@ use crate::gate::record::outcome_of;
 use crate::gate::record::seen;
 use crate::gate::record::sent;
 use crate::gate::record::timing::StageTimer;
+use crate::gate::steps::opened_page::question;
 use crate::gate::steps::rounds::sealed;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::Mode;
@@ -44,6 +46,7 @@ use crate::store::claims::StoreError;
 use crate::store::journal::Item;
 use crate::store::state::budget::Dimension;
 use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -55,12 +58,15 @@ impl Gate {
     /// call prepared, and keeps each thing once; clippy and the simulation bound it.
     pub fn call_tool(self: Arc<Self>, call: Call) -> impl Future<Output = ()> + Send {
         let policy = call.origin.policy.clone();
-        let asked = call.message.body.clone();
+        // Boxed, so that a call in flight keeps less.
+        let asked = call.message.body.clone().map(Box::new);
         let may_wait = matches!(call.origin.task, TaskTerms::Possible(_));
-        let made = may_wait.then(|| Box::new(call.clone()));
+        let made = may_wait.then(|| Arc::new(call.clone()));
         let case = prepared(&self, &policy, call);
         let tool = case.tool.clone();
-        async move {
+        let long = made.as_ref();
+        let long = long.and_then(|made| LongCall::of(&self, &policy, made, tool.as_deref()));
+        let work = async move {
             let mut live = Live {
                 gate: &self,
                 policy: &policy,
@@ -73,8 +79,12 @@ impl Gate {
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
             match made {
                 Some(made) => Box::pin(ended.into_task(self.clone(), asked, made)).await,
-                None => ended.conclude(asked.as_ref(), None),
+                None => ended.conclude(asked.as_deref(), None),
             }
+        };
+        match long {
+            None => Either::Left(work),
+            Some(long) => Either::Right(long.beside(Box::pin(work))),
         }
     }
 }
@@ -160,10 +170,16 @@ impl<'a> EndedCall<'a> {
     }
 
     /// Ends a call that may have become a task; `made`: as its agent made it.
-    async fn into_task(self, gate: Arc<Gate>, asked: Option<Text>, made: Box<Call>) {
-        let task = gate.begin_task(&self.ending, made).await;
+    async fn into_task(self, gate: Arc<Gate>, asked: Option<Box<Text>>, made: Arc<Call>) {
+        // Its agent has a task already, which ends with whatever comes now.
+        let is_task = made.origin.outlet.is_handed_over();
+        let task = if is_task {
+            None
+        } else {
+            gate.begin_task(&self.ending, made).await
+        };
         let (handle, run) = task.map_or((None, None), |task| (Some(task.handle), task.run));
-        self.conclude(asked.as_ref(), handle);
+        self.conclude(asked.as_deref(), handle);
         // When toolgate ends it waits for this call as for any other.
         if let Some(run) = run {
             run.await;
@@ -178,9 +194,11 @@ impl<'a> EndedCall<'a> {
     /// Answers the agent, whose request had these parameters; `task`: that its call has become one.
     fn answer(&self, asked: Option<&Text>, task: Option<Text>) {
         let origin = &self.recorded.call.origin;
-        // A modern agent that cancelled wants to hear no more of the call (protocol §1.7).
+        // A modern agent that cancelled wants to hear no more of the call (protocol §1.7), but of a task
+        // how it has ended.
         let cancelled = self.ending.as_ref().is_err_and(Refusal::is_cancelled);
-        if origin.era == Era::Modern && cancelled {
+        let is_task = matches!(origin.task, TaskTerms::Round) || origin.outlet.is_handed_over();
+        if origin.era == Era::Modern && cancelled && !is_task {
             return;
         }
         let answer = answer(self, task);
@@ -305,9 +323,9 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
         evidence: &found.state.evidence,
         sent: sent(&ended.recorded),
     };
-    if let Some(task) = task {
-        let task = with_decision(&task, &decision);
-        return Message::response(call.message.id.clone(), task, false);
+    if let Some(instead) = task.or_else(|| question(call, ending)) {
+        let instead = with_decision(&instead, &decision);
+        return Message::response(call.message.id.clone(), instead, false);
     }
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone().brief(),

@@ -407,6 +407,8 @@ impl<'p> World for Live<'p> {
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);
+        // Set once: a call begins once.
+        let _ = case.subject.call.origin.claimed.set(claimed.key);
         let cleared = self.taken.hold(claimed, rule, keyed);
         let server = &case.subject.tool.server.settings.name;
         let place = place_at(keyed.place(), server);

@@ -7,6 +7,7 @@ use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;
 use crate::gate::case::Case;
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::steps::opened_page::taken_back;
 use crate::gate::steps::rounds::opened;
 use crate::guards::idempotency;
 use crate::guards::rewrite::ChangedArguments;
@@ -35,11 +36,11 @@ pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Cas
     } else {
         read_back(gate, policy, tool, call)
     };
-    let call = match &tool {
+    let call = taken_back(match &tool {
         Some(tool) if is_odd || !tool.is_listed => opened(&gate.seal, tool, call),
         Some(tool) => without_own(policy, opened(&gate.seal, tool, call), tool),
         None => call,
-    };
+    });
     Case {
         call: Arc::new(call),
         tool,

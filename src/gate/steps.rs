@@ -11,6 +11,7 @@ pub(crate) mod hops;
 pub(crate) mod judge;
 pub(in crate::gate) mod judging;
 pub(in crate::gate) mod late;
+pub(in crate::gate) mod opened_page;
 pub(crate) mod placing;
 pub(in crate::gate) mod probing;
 pub(in crate::gate) mod proof;

@@ -75,6 +75,9 @@ pub(crate) struct Settings {
     /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m
     /// [default: 45s]. One that hears of progress waits up to 30m, unless this is 0s.
     pub hold: Option<String>,
+    /// Is an agent that can open pages asked to open the hold's page for its person, who decides there after a
+    /// login? It needs `admin.public_url` [default: false].
+    pub open_page: bool,
     /// JSON pointers to arguments that receivers of `notify` in toolgate.yaml are told, such as `/amount`; at
     /// most 8 [default: none].
     #[serde(default)]
@@ -118,6 +121,8 @@ pub struct Rule {
     pub execute_for: Duration,
     /// How long a call waits for the decision.
     pub hold: Duration,
+    /// Is an agent that can open pages asked to open the hold's?
+    pub open_page: bool,
     /// JSON pointers to arguments that people are told of elsewhere, too.
     pub notify: Vec<String>,
     /// The arguments that matter first to who decides.
@@ -172,6 +177,7 @@ impl Section for Settings {
             approve_by,
             execute_by,
             hold,
+            open_page,
             notify,
             show,
             grant_any,
@@ -210,6 +216,7 @@ impl Section for Settings {
             approve_for,
             execute_for,
             hold,
+            open_page,
             notify,
             show,
             on_miss,
@@ -351,6 +358,7 @@ impl Rule {
             approve_for: DEFAULT_APPROVE_TIMEOUT,
             execute_for: DEFAULT_EXECUTE_TIMEOUT,
             hold: DEFAULT_HOLD_TIMEOUT,
+            open_page: false,
             notify: Vec::new(),
             show: Vec::new(),
             on_miss: false,

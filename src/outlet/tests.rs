@@ -150,3 +150,42 @@ async fn a_turn_that_is_over_loses_nothing() {
         assert_eq!(inlet.recv().await.is_some(), answers);
     }
 }
+
+/// An agent that is answered with something else reads that and no more; what is said from then on, on any
+/// clone, goes to the new reader, and so does whether anybody waits.
+#[tokio::test]
+async fn a_way_back_is_handed_over() {
+    let (outlet, mut inlet) = way_back();
+    let early = outlet.clone();
+    let receipt = outlet.receipt(false);
+    outlet.say(Outgoing::Interrupted(1)).await.unwrap();
+    let mut later = outlet.hand_over(answer()).unwrap();
+    assert!(outlet.is_handed_over() && outlet.hand_over(answer()).is_none());
+    assert!(matches!(inlet.recv().await, Some(Outgoing::Interrupted(1))));
+    assert!(matches!(inlet.recv().await, Some(Outgoing::Last(_))));
+    drop(inlet);
+    assert!(!receipt.is_delivered(), "that was not the response");
+    assert!(now(early.closed()).is_none(), "the new reader waits");
+    early.say(Outgoing::Interrupted(2)).await.unwrap();
+    assert!(matches!(later.recv().await, Some(Outgoing::Interrupted(2))));
+    later.leave();
+    assert!(now(early.closed()).is_some());
+    assert_eq!(early.say(Outgoing::Interrupted(3)).await, Err(AgentLeft));
+    early.answer(answer());
+    assert!(matches!(later.recv().await, Some(Outgoing::Last(_))));
+    drop((outlet, early));
+    assert!(later.recv().await.is_none());
+}
+
+/// Nobody is answered twice, nor who has gone.
+#[tokio::test]
+async fn what_is_answered_is_not_handed_over() {
+    let (outlet, mut inlet) = way_back();
+    outlet.answer(answer());
+    assert!(outlet.hand_over(answer()).is_none());
+    assert!(matches!(inlet.recv().await, Some(Outgoing::Last(_))));
+    assert!(outlet.hand_over(answer()).is_none());
+    let (outlet, inlet) = way_back();
+    drop(inlet);
+    assert!(outlet.hand_over(answer()).is_none() && !outlet.is_handed_over());
+}

@@ -44,7 +44,7 @@ impl Relay {
             }
             (Scope::All, said) => together(said),
         };
-        if holds_calls(&policy, caller, scope) {
+        if holds_calls(&policy, caller, scope) || self.takes_long(&policy, scope) {
             offer_tasks(&mut result);
         }
         let versions = Revision::ALL.map(Revision::as_str);
@@ -53,6 +53,13 @@ impl Relay {
         result.set("ttlMs", Text::of(&0.into()));
         result.set("cacheScope", Text::string("private"));
         Ok(result.text())
+    }
+
+    /// Whether a call that takes long can become a task of toolgate's own.
+    fn takes_long(&self, policy: &Policy, scope: &Scope) -> bool {
+        let mut servers = self.servers.all().iter();
+        policy.mode == Mode::Enforce
+            && servers.any(|server| scope.holds(&server.settings.name) && server.takes_long())
     }
 }
 

@@ -3,7 +3,8 @@
 //! policy changed.
 
 use super::feed::{Feed, FeedNews, join};
-use super::subscription::TOOLS_KEY;
+use super::subscription::{SubscriptionWishes, TOOLS_KEY};
+use super::task_feed::TaskFeed;
 use super::{Relay, RelayFailure, RelayRequest};
 use crate::mcp::bridge::SUBSCRIPTION_META_KEY;
 use crate::mcp::json::{Object, Text};
@@ -24,11 +25,19 @@ impl Relay {
         let (mut tools_changed, mut policies) = (self.tools_changed.clone(), self.policy.changes());
         tools_changed.borrow_and_update();
         policies.borrow_and_update();
-        let (wanted, tools) = self.subscription_wishes(request).await;
+        let SubscriptionWishes {
+            wanted,
+            tools,
+            own_tasks,
+        } = self.subscription_wishes(request).await;
         let (feeds, honoured) = self.feeds(request, &wanted).await?;
-        if !self.acknowledge(request, tools, honoured.clone()).await {
+        let mut own_tasks = TaskFeed::of(self, request, own_tasks);
+        let mut promised = honoured.clone();
+        own_tasks.promise(&mut promised);
+        if !self.acknowledge(request, tools, promised).await {
             return Err(RelayFailure::Gone);
         }
+        let goes_on_alone = tools || !own_tasks.is_empty();
         let mut next: FuturesUnordered<_> =
             feeds.into_iter().map(|feed| feed.step(&honoured)).collect();
         loop {
@@ -43,6 +52,9 @@ impl Relay {
                     let note = Message::notification("notifications/tools/list_changed", None);
                     if changed.is_err() || !tell(request, vec![note]).await { break; }
                 }
+                note = own_tasks.next(), if !own_tasks.is_empty() => {
+                    if !tell(request, vec![note]).await { break; }
+                }
                 Some((feed, news)) = next.next(), if !next.is_empty() => {
                     let server = &feed.server.settings.name;
                     let (notes, goes_on) = match news {
@@ -53,12 +65,12 @@ impl Relay {
                         FeedNews::Said(note) => (self.heard(request, server, note).await.into_iter().collect(), true),
                         FeedNews::Again(missed) => (self.admitted(request, server, missed), true),
                         FeedNews::Refused(missed) => (self.admitted(request, server, missed), false),
-                        FeedNews::Broke { in_order } => (Vec::new(), !in_order || tools || !next.is_empty()),
+                        FeedNews::Broke { in_order } => (Vec::new(), !in_order || goes_on_alone || !next.is_empty()),
                     };
                     if !tell(request, notes).await { break; }
                     if goes_on {
                         next.push(feed.step(&honoured));
-                    } else if next.is_empty() && !tools {
+                    } else if next.is_empty() && !goes_on_alone {
                         return Ok(ended(request));
                     }
                 }

@@ -16,10 +16,19 @@ const MAX_SUBSCRIBED: usize = 1_000;
 /// Resources that are judged before others get their turn.
 const RESOURCES_PER_TURN: usize = 16;
 
+/// What a subscription asks for.
+pub(super) struct SubscriptionWishes {
+    /// What some server may tell the agent.
+    pub(super) wanted: Object,
+    /// Whether it is to hear of tools.
+    pub(super) tools: bool,
+    /// Tasks of toolgate's own.
+    pub(super) own_tasks: Vec<Text>,
+}
+
 impl Relay {
-    /// What a subscription asks for that some server may tell the agent, and whether it is to hear
-    /// of tools. What it wanted is recorded.
-    pub(super) async fn subscription_wishes(&self, request: &RelayRequest) -> (Object, bool) {
+    /// What a subscription asks for that the agent may hear. What it wanted is recorded.
+    pub(super) async fn subscription_wishes(&self, request: &RelayRequest) -> SubscriptionWishes {
         let asked = request
             .message
             .body
@@ -28,7 +37,9 @@ impl Relay {
         let asked = asked.as_ref().and_then(Text::object).unwrap_or_default();
         let mut wanted = self.known_members(&asked);
         let tools = wanted.remove(TOOLS_KEY).is_some();
-        if let Some(ids) = wanted.get(TASK_IDS_KEY).and_then(Text::elements) {
+        let mut own_tasks = Vec::new();
+        if let Some(mut ids) = wanted.get(TASK_IDS_KEY).and_then(Text::elements) {
+            own_tasks = self.own_task_wishes(request, &mut ids);
             let own: Vec<_> = ids
                 .into_iter()
                 .filter(|id| self.own_task(request, id).is_some())
@@ -40,7 +51,12 @@ impl Relay {
             .iter()
             .map(|server| server.settings.name.clone())
             .collect();
-        (self.open(request, &wanted, &reached, true).await.0, tools)
+        let (wanted, _) = self.open(request, &wanted, &reached, true).await;
+        SubscriptionWishes {
+            wanted,
+            tools,
+            own_tasks,
+        }
     }
 
     /// The members that the revision knows, in the form that it gives them: servers may take others

@@ -94,6 +94,16 @@ impl UpstreamServer {
         }
     }
 
+    /// Whether it makes tasks of calls by itself, in either era's way, as far as it has said.
+    fn makes_tasks(&self) -> bool {
+        self.up().is_some_and(|up| up.verdict.has("tasks"))
+    }
+
+    /// Whether its calls become tasks of toolgate's own where they take long.
+    pub fn takes_long(&self) -> bool {
+        self.settings.task_after < self.settings.timeout && !self.makes_tasks()
+    }
+
     /// What is known of it, for an agent that asks it something now. One that is down is tried again
     /// the sooner for it.
     pub fn want(&self) -> Result<Arc<Up>, Fault> {

@@ -21,6 +21,9 @@ pub struct UpstreamServerSettings {
     pub transport: ServerTransport,
     /// How long one call may take.
     pub timeout: Duration,
+    /// How long a call takes that becomes a task of toolgate's own, where its agent knows tasks; as
+    /// long as it may take in all, and none does.
+    pub task_after: Duration,
     /// How long it may take from start to its first answer.
     pub start_timeout: Duration,
     /// How old what is known of its tools may get.

@@ -6,6 +6,7 @@ mod deciders;
 mod grants;
 mod listed;
 mod news;
+mod pages;
 mod restarts;
 mod tasks;
 mod void;
@@ -18,6 +19,7 @@ use crate::harness::setup::Setup;
 use crate::harness::until;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 const ANN: &str = "ann";
 
@@ -103,10 +105,20 @@ impl HoldingGate {
         Self::before(Offers::default(), policy, mode).await
     }
 
+    /// Where people reach the operators' door at an address of its own.
+    async fn with_pages(policy: &str) -> Self {
+        let members = format!("{OPERATORS}, public_url: \"https://gate.example\"");
+        Self::started(Offers::default(), policy, "enforce", &members).await
+    }
+
     /// Before a server of these eras.
     pub async fn before(eras: Offers, policy: &str, mode: &'static str) -> Self {
+        Self::started(eras, policy, mode, OPERATORS).await
+    }
+
+    async fn started(eras: Offers, policy: &str, mode: &'static str, operators: &str) -> Self {
         let scripted = bank(eras).await;
-        let setup = in_front(&scripted, policy).mode(mode);
+        let setup = in_front(&scripted, policy).operators(operators).mode(mode);
         Self {
             scripted,
             gate: setup.start().await,
@@ -122,7 +134,12 @@ impl HoldingGate {
     }
 
     /// The same files, after a restart; `kill`: without a word.
-    pub async fn again(mut self, kill: bool) -> Self {
+    pub async fn again(self, kill: bool) -> Self {
+        self.again_later(kill, Duration::ZERO).await
+    }
+
+    /// The same, on a machine that has been up for so much longer.
+    pub async fn again_later(mut self, kill: bool, later: Duration) -> Self {
         let setup = if kill {
             self.gate.kill().await;
             self.gate.setup.clone()
@@ -131,7 +148,7 @@ impl HoldingGate {
         };
         Self {
             scripted: self.scripted,
-            gate: setup.start().await,
+            gate: setup.later(later).start().await,
         }
     }
 

@@ -44,6 +44,8 @@ mod failure_limits;
 mod guard_order;
 // Calls that a person has to allow.
 mod held_calls;
+// Calls that take long.
+mod long_calls;
 // People elsewhere are told of them.
 mod notices;
 // The idempotency key as an argument.

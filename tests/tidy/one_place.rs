@@ -44,7 +44,7 @@ fn arguments_are_read_and_checked_in_one_place() {
             "a call goes to the gate",
             r"\.call_tool\(",
             // An agent's, and that of a task, which toolgate sends again for its agent.
-            &["src/downstream/route.rs", "src/gate/held_tasks/run.rs"],
+            &["src/downstream/route.rs", "src/gate/own_tasks/run.rs"],
         ),
         (
             "its arguments are checked",

@@ -9,10 +9,11 @@ use crate::gate::effects::Effects;
 use crate::gate::effects::bill::Bill;
 use crate::gate::effects::client_limits::ClientProgram;
 use crate::gate::effects::unavailable;
-use crate::gate::held_tasks::{KeptRequest, TASK_OVER};
+use crate::gate::own_tasks::{KeptRequest, TASK_OVER};
 use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
+use crate::gate::steps::opened_page;
 use crate::gate::steps::still_so::is_still_so;
 use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
 use crate::guards::approval::Approved;
@@ -31,6 +32,7 @@ use alike::ALIKE_WORD;
 use question::question;
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -251,12 +253,19 @@ impl ApprovalAsking<'_> {
         }
         let is_told = !rule.hold.is_zero() && progress_token(call).is_some();
         let most = if is_told { MAX_TOLD_WAIT } else { rule.hold };
+        let most = self.page_wait().unwrap_or(most);
         let most = most.max(effects.repeats.slowed(key, now).pause);
         let patience = most.saturating_sub(hold.before);
         let program = ClientProgram::of(call);
         let longest = program.and_then(|program| effects.client_limits.longest(program, now));
         let since = now.saturating_sub(call.judged.arrived);
         longest.map_or(patience, |most| patience.min(most.saturating_sub(since)))
+    }
+
+    /// How long the call waits where its agent is asked to open the hold's page instead.
+    fn page_wait(&self) -> Option<Duration> {
+        let asks = self.rule.open_page;
+        asks.then(|| opened_page::page_wait(self.gate, &self.subject.call))?
     }
 
     /// The refusal of a call that has waited long enough: where a person reads of it, and when it may
@@ -269,6 +278,9 @@ impl ApprovalAsking<'_> {
         } = &mut pending
         {
             (hold.page, hold.after_ms) = (self.gate.page_of(hold.id), after_ms);
+            let asks = self.page_wait().is_some();
+            let asked = &self.subject.call.origin.asks_page;
+            asked.store(asks, Ordering::Relaxed);
         }
         pending
     }
@@ -284,6 +296,9 @@ impl ApprovalAsking<'_> {
     ) -> Result<(), Refusal> {
         let call = &self.subject.call;
         let news = HeldNews::of(self.gate, call, hold);
+        if self.rule.open_page {
+            opened_page::put(self.gate, call, hold).await;
+        }
         tokio::select! {
             biased;
             () = call.origin.gone() => {
@@ -291,7 +306,12 @@ impl ApprovalAsking<'_> {
                 Err(Refusal::CancelledUnsent { hold: Some(hold.id) })
             }
             () = self.effects.ending.cancelled() => Ok(()),
-            () = self.effects.store.decided(key) => Ok(()),
+            () = self.effects.store.decided(key) => {
+                if self.rule.open_page {
+                    opened_page::done(self.gate, call, hold).await;
+                }
+                Ok(())
+            }
             _ = changes.changed() => Ok(()),
             () = tokio::time::sleep(most) => Ok(()),
             never = news.tell() => match never {},

@@ -35,6 +35,7 @@ pub(in crate::upstream) fn server_over(transport: ServerTransport) -> UpstreamSe
         name: ServerName::new("billing"),
         transport,
         timeout,
+        task_after: Duration::from_secs(1),
         start_timeout: timeout,
         refresh: REFRESH_INTERVAL,
         ping_after: timeout,

@@ -3,8 +3,10 @@
 use super::{HoldingGate, policy};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
+use crate::harness::setup::has_later;
 use crate::harness::until;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -192,6 +194,51 @@ async fn a_task_outlives_toolgate() {
         "{told}"
     );
     assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// Held for eight hours, over a kill after four and a stop after nearly eight, a task still waits; allowed
+/// then it runs once, and a kill after that changes nothing.
+#[tokio::test]
+async fn a_task_waits_for_eight_hours_over_two_restarts() {
+    if !has_later() {
+        return;
+    }
+    let long = policy(", approve_by: 8h, execute_by: 1h }, idempotency: { ttl: 24h");
+    let stage = HoldingGate::with(&long, "enforce").await;
+    let id = task(&calls(&stage.bot(), "slow", "k").await);
+    let hold = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+    let [half, most] = [240, 479].map(Duration::from_mins);
+    let stage = stage.again_later(true, half).await;
+    let told = asks(&stage.bot(), "tasks/get", &id).await["result"].clone();
+    assert_eq!(told["status"], "working", "{told}");
+    let stage = stage.again_later(false, most).await;
+    let told = asks(&stage.bot(), "tasks/get", &id).await["result"].clone();
+    assert_eq!(told["status"], "working", "{told}");
+    assert_eq!(stage.scripted.executions(), 0);
+    stage.allows(&hold).await;
+    let told = ended(&stage.bot(), &id).await;
+    let done = (json!("completed"), r#"{"n":1}"#);
+    assert_eq!((told["status"].clone(), words(&told)), done, "{told}");
+    let stage = stage.again_later(true, most).await;
+    let told = ended(&stage.bot(), &id).await;
+    assert_eq!((told["status"].clone(), words(&told)), done, "{told}");
+    assert_eq!(stage.scripted.executions(), 1);
+}
+
+/// The same eight hours, and nobody decides: the task ends, and nothing was sent.
+#[tokio::test]
+async fn a_task_that_nobody_decides_in_eight_hours_has_not_run() {
+    if !has_later() {
+        return;
+    }
+    let long = policy(", approve_by: 8h, execute_by: 1h }, idempotency: { ttl: 24h");
+    let stage = HoldingGate::with(&long, "enforce").await;
+    let id = task(&calls(&stage.bot(), "slow", "k").await);
+    let stage = stage.again_later(true, Duration::from_mins(481)).await;
+    let told = ended(&stage.bot(), &id).await;
+    assert_eq!(told["result"]["isError"], true, "{told}");
+    assert!(words(&told).contains("did not run"), "{told}");
+    assert_eq!(stage.scripted.executions(), 0);
 }
 
 /// A task that waits again after a restart is woken by the decision.

@@ -19,8 +19,8 @@ use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::upstream::links::Links;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -290,6 +290,9 @@ impl SimulatedWorld {
                 arrived,
                 is_relayed: false,
                 task,
+                asks_page: AtomicBool::default(),
+                claimed: OnceLock::new(),
+                page: OnceLock::new(),
                 waited: AtomicU64::default(),
             }),
         };

@@ -12,7 +12,7 @@ use crate::gate::catalogue::variants::Variants;
 use crate::gate::effects::Effects;
 use crate::gate::effects::refusal_streaks::Rows;
 use crate::gate::effects::slots::Slots;
-use crate::gate::held_tasks::HeldTasks;
+use crate::gate::own_tasks::OwnTasks;
 use crate::gate::record::hook_events::Hooks;
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
@@ -49,6 +49,7 @@ use tempfile::TempDir;
 /// How long a call may take; an `order` as long as the server's calls may.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 const LONGEST: Duration = Duration::from_mins(2);
+pub(super) const TASK_AFTER: Duration = Duration::from_secs(20);
 /// Calls that a task may have sent.
 pub(super) const LIMIT: u64 = 3;
 /// Bytes on the way between us and the bank.
@@ -100,7 +101,7 @@ const HELD_POLICY: &str = "\
 contracts:
   bank__give:
     { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false, ttl: 24h },
-      approval: { approvers: [finance], approve_by: 1h } }
+      approval: { approvers: [finance], approve_by: 1h, open_page: true } }
   bank__now:
     { purpose: give, actions: [write], permission: anyone, additive: true, secrets: [], idempotency: { require: true, expose: false, ttl: 24h },
       approval: { approvers: [finance], approve_by: 1h, hold: 0s } }
@@ -215,6 +216,7 @@ fn servers(connections: &Connections) -> Arc<Servers> {
         name: bank(),
         transport,
         timeout,
+        task_after: TASK_AFTER,
         start_timeout,
         refresh,
         ping_after,
@@ -298,7 +300,7 @@ impl SimulatedWorld {
             content_keys: Arc::default(),
             observed_contents: ContentForm::default(),
             slots: Slots::default(),
-            held_tasks: HeldTasks::default(),
+            own_tasks: OwnTasks::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();

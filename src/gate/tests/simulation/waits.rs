@@ -61,9 +61,24 @@ fn meta(program: &str, token: Option<&str>) -> Value {
 
 impl SimulatedWorld {
     fn holds_call(self: &Rc<Self>, tool: &'static str, deed: u64, meta: &Value) -> Request {
+        self.holds_round(tool, deed, meta, &json!({}))
+    }
+
+    /// The same, with `more` parameters.
+    fn holds_round(
+        self: &Rc<Self>,
+        tool: &'static str,
+        deed: u64,
+        meta: &Value,
+        more: &Value,
+    ) -> Request {
         let arguments = json!({ "deed": deed, "amount": 1 });
-        let params =
+        let mut params =
             json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta });
+        let more = more.as_object().into_iter().flatten();
+        for (name, value) in more {
+            params[name] = value.clone();
+        }
         let id = self.book.borrow().actions.len() as u64;
         let wanted = WantedCall {
             deed,
@@ -201,6 +216,59 @@ fn an_agent_without_a_token_comes_again() {
             assert!(words.contains(said), "{said}: {words}");
         }
         assert!(world.book.borrow().done.is_empty());
+    });
+}
+
+/// An agent that opens pages is asked to open the hold's, at once. That it says it has done so allows
+/// nothing, however often it says it: nothing is sent, and it is asked again after twenty seconds. Once a
+/// person has allowed the call, it runs, once.
+#[test]
+fn an_opened_page_allows_nothing() {
+    play(async |world| {
+        let mut meta = meta("agent", None);
+        meta["io.modelcontextprotocol/clientCapabilities"] =
+            json!({ "elicitation": { "url": {} } });
+        let asked = async |more: Value| {
+            let mut request = world.holds_round("give", 0, &meta, &more);
+            let heard = heard(&mut request, Duration::from_mins(1)).await;
+            heard.last().unwrap().clone()
+        };
+        let back = |question: &Value, action: &str| {
+            let answers = json!({ "approval": { "action": action } });
+            json!({ "inputResponses": answers, "requestState": question["requestState"] })
+        };
+        let (after, first) = asked(json!({})).await;
+        assert!(after < 1_000, "{after}");
+        assert_eq!(first["resultType"], "input_required", "{first}");
+        let question = &first["inputRequests"]["approval"];
+        assert_eq!(question["params"]["mode"], "url", "{first}");
+        let page = question["params"]["url"].as_str().unwrap();
+        assert!(
+            page.starts_with("https://gate.example/approvals/"),
+            "{page}"
+        );
+        for _ in 0..3 {
+            let (after, again) = asked(back(&first, "accept")).await;
+            assert!((20_000..21_000).contains(&after), "{after}");
+            assert_eq!(again["resultType"], "input_required", "{again}");
+        }
+        let (after, declined) = asked(back(&first, "decline")).await;
+        assert!((45_000..46_000).contains(&after), "{after}");
+        assert_eq!(code(&declined), "approval_pending", "{declined}");
+        let forged = json!({ "inputResponses": { "approval": { "action": "accept" } }, "requestState": "toolgate-page:x" });
+        asked(forged).await;
+        assert!(world.book.borrow().done.is_empty());
+        let allows = async {
+            sleep(Duration::from_secs(7)).await;
+            world.allows().await;
+        };
+        let ((after, answer), ()) = tokio::join!(asked(back(&first, "accept")), allows);
+        assert!((7_000..8_000).contains(&after), "{after}");
+        assert!(
+            answer["structuredContent"]["receipt"].is_string(),
+            "{answer}"
+        );
+        assert_eq!(world.book.borrow().done.len(), 1);
     });
 }
 

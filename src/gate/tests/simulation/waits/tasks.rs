@@ -1,16 +1,16 @@
 //! Held calls as tasks, on paused time (guarantees §7).
 
 use super::*;
-use crate::gate::held_tasks::{HeldTaskId, TaskLook};
+use crate::gate::own_tasks::{OwnTaskId, TaskLook};
 use crate::store::state::command::ExtendHold;
 
 /// The task that a call becomes whose agent knows tasks.
-async fn task(world: &Rc<SimulatedWorld>) -> HeldTaskId {
+async fn task(world: &Rc<SimulatedWorld>) -> OwnTaskId {
     task_of(world, 0).await
 }
 
 /// The same of the call for this deed.
-async fn task_of(world: &Rc<SimulatedWorld>, deed: u64) -> HeldTaskId {
+async fn task_of(world: &Rc<SimulatedWorld>, deed: u64) -> OwnTaskId {
     let mut meta = meta("agent", Some("p"));
     meta["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -21,11 +21,11 @@ async fn task_of(world: &Rc<SimulatedWorld>, deed: u64) -> HeldTaskId {
     assert_eq!(handle["resultType"], "task", "{handle}");
     let gate = world.gate().unwrap();
     let id = Text::string(handle["taskId"].as_str().unwrap());
-    gate.held_task_id(&world.ground.caller, &id).unwrap()
+    gate.own_task_id(&world.ground.caller, &id).unwrap()
 }
 
 /// What is told of a task.
-async fn told(world: &Rc<SimulatedWorld>, id: &HeldTaskId) -> Value {
+async fn told(world: &Rc<SimulatedWorld>, id: &OwnTaskId) -> Value {
     match world.gate().unwrap().look_at_task(id).await.unwrap() {
         TaskLook::Told(told) => told.body.unwrap().value(),
         TaskLook::Unsent(_) | TaskLook::Unknown => panic!("its call is not sent"),

@@ -1,9 +1,10 @@
-//! What an agent of 2026-07-28 asks of a task that is a held call of its own (protocol §6.4).
+//! What an agent of 2026-07-28 asks of a task of toolgate's own: a held call of it, or one that takes long
+//! (protocol §6.4).
 
 use super::Door;
 use super::route::{Arrived, CallHeaders};
 use crate::gate::call::{Call, TaskTerms};
-use crate::gate::held_tasks::{HeldTaskId, KeptRequest, TaskLook};
+use crate::gate::own_tasks::{KeptRequest, OwnTaskId, TakenAnswers, TaskLook, TaskOf};
 use crate::mcp::bridge::{knows_tasks, without_tasks};
 use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::mcp::json::{Object, Text};
@@ -19,25 +20,26 @@ use std::sync::Arc;
 /// Said of one that is not known any more, or whose tool is not open to its caller any more.
 const NO_SUCH_TASK: &str = "there is no such task, or not any more";
 /// Why answers go nowhere.
-const NOTHING_ASKED: &str =
-    "a person is asked about this task, and its agent nothing; ask how it stands (tasks/get)";
+const NOTHING_ASKED: &str = "its agent is asked nothing; ask how the task stands (tasks/get)";
+/// Why answers are not taken.
+const TOO_MUCH: &str = "the answers are more than 4 MiB; answer in less";
 /// Said where the store cannot be read.
 const UNREADABLE: &str = "toolgate cannot look for the task now; ask again later";
 
 impl Door {
-    /// The task of a held call that the request asks about, if it does.
-    pub(super) fn held_task(&self, arrived: &Arrived) -> Option<HeldTaskId> {
+    /// The task of toolgate's own that the request asks about, if it does.
+    pub(super) fn own_task(&self, arrived: &Arrived) -> Option<OwnTaskId> {
         let is_asked =
             arrived.revision.era() == Era::Modern && arrived.message.method.starts_with("tasks/");
         let params = arrived.message.body.as_ref().filter(|_| is_asked)?;
         let id = self
             .gate
-            .held_task_id(&arrived.known.caller, &params.get("taskId")?)?;
+            .own_task_id(&arrived.known.caller, &params.get("taskId")?)?;
         arrived.scope.holds_tool(&id.tool).then_some(id)
     }
 
     /// The answer to it.
-    pub(super) async fn of_held_task(&self, arrived: Arrived, id: HeldTaskId) -> Message {
+    pub(super) async fn of_own_task(&self, arrived: Arrived, id: OwnTaskId) -> Message {
         let request = arrived.message.id.clone();
         let meta = arrived
             .message
@@ -55,21 +57,23 @@ impl Door {
         }
     }
 
-    async fn told_of_task(&self, arrived: Arrived, id: &HeldTaskId) -> Message {
+    async fn told_of_task(&self, arrived: Arrived, id: &OwnTaskId) -> Message {
         let refuse = |code, words: &str| Message::error(None, code, words, None);
         let caller = arrived.known.caller.clone();
         match arrived.message.method.as_str() {
             "tasks/cancel" => {
                 self.gate.cancel_task(id, &caller).await;
-                let result = Text::of(&json!({ "resultType": "complete" }));
-                return Message::response(None, result, false);
+                return acknowledged();
             }
-            "tasks/get" => {}
+            "tasks/get" | "tasks/update" => {}
             _ => return refuse(INVALID_PARAMS, NOTHING_ASKED),
         }
         let policy = &arrived.known.policy;
         if policy.allowlist.admit(&caller, &id.tool).is_err() {
             return refuse(INVALID_PARAMS, NO_SUCH_TASK);
+        }
+        if arrived.message.method == "tasks/update" {
+            return self.answers_task(&arrived.message, id);
         }
         match self.gate.look_at_task(id).await {
             Ok(TaskLook::Told(told)) => return told,
@@ -85,9 +89,21 @@ impl Door {
         }
     }
 
+    /// Takes the agent's answers to what the tool server of its task asks.
+    fn answers_task(&self, update: &Message, id: &OwnTaskId) -> Message {
+        let params = update.body.as_ref();
+        let answers = params.and_then(|params| params.get("inputResponses"));
+        let answers = answers.unwrap_or_else(|| Object::new().text());
+        match self.gate.own_tasks.answer(id, &answers) {
+            TakenAnswers::Taken => acknowledged(),
+            TakenAnswers::TooMuch => Message::error(None, INVALID_PARAMS, TOO_MUCH, None),
+            TakenAnswers::NothingAsked => Message::error(None, INVALID_PARAMS, NOTHING_ASKED, None),
+        }
+    }
+
     /// Goes on with a task of before a restart: its call is sent again in the place of its agent, who
     /// has just said by its request who it is.
-    fn resume(&self, arrived: Arrived, id: &HeldTaskId, kept: KeptRequest) {
+    fn resume(&self, arrived: Arrived, id: &OwnTaskId, kept: KeptRequest) {
         let Some(call) = self.kept_call(arrived, id, kept) else {
             return;
         };
@@ -96,7 +112,7 @@ impl Door {
         }
     }
 
-    fn kept_call(&self, arrived: Arrived, id: &HeldTaskId, kept: KeptRequest) -> Option<Call> {
+    fn kept_call(&self, arrived: Arrived, id: &OwnTaskId, kept: KeptRequest) -> Option<Call> {
         let (outlet, _) = way_back();
         let own = Text::string(&unguessable());
         let waiting = arrived.links.wait(&own).ok()?;
@@ -114,9 +130,17 @@ impl Door {
         };
         let (_, mut call) = self.call(again, outlet, waiting).ok()?;
         let origin = Arc::get_mut(&mut call.origin)?;
-        origin.task = TaskTerms::Of(id.hold);
+        let TaskOf::Hold { hold, .. } = id.of else {
+            return None;
+        };
+        origin.task = TaskTerms::Of(hold);
         Some(call)
     }
+}
+
+fn acknowledged() -> Message {
+    let result = Text::of(&json!({ "resultType": "complete" }));
+    Message::response(None, result, false)
 }
 
 /// The parameters that were kept, with the name that the tool has here and what the agent says of itself in this request.

@@ -1,9 +1,9 @@
-//! What requests have to do with tasks that are held calls.
+//! What requests have to do with tasks of toolgate's own.
 
 use super::{AnswerPath, Arrived, CallHeaders};
 use crate::downstream::Door;
 use crate::gate::call::TaskTerms;
-use crate::gate::held_tasks::HeldTaskId;
+use crate::gate::own_tasks::OwnTaskId;
 use crate::mcp::bridge::knows_tasks;
 use crate::mcp::json::Text;
 use crate::mcp::revision::Era;
@@ -33,15 +33,15 @@ impl CallHeaders {
 
 impl Door {
     /// Answers what an agent asks of such a task.
-    pub(super) fn begin_held_task(
+    pub(super) fn begin_own_task(
         self: &Arc<Self>,
         arrived: Arrived,
-        id: HeldTaskId,
+        id: OwnTaskId,
         AnswerPath { outlet, waiting }: AnswerPath,
     ) -> DetachOnDrop {
         let (this, place) = (self.clone(), arrived.origin.place.clone());
         let work = async move {
-            let answer = Box::pin(this.of_held_task(arrived, id)).await;
+            let answer = Box::pin(this.of_own_task(arrived, id)).await;
             waiting.answered();
             outlet.answer(answer);
         };

@@ -1,6 +1,7 @@
-//! What an agent is told of a held call that is its task.
+//! What an agent is told of a call of its own that is its task.
 
-use super::{HeldEnd, HeldTaskId};
+use super::questions::ServerQuestions;
+use super::{OwnTaskEnd, OwnTaskId, TaskOf};
 use crate::mcp::bridge::{TaskStatus, with_ending};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -11,20 +12,34 @@ use serde_json::json;
 
 /// How often an agent should ask how one stands.
 const POLL_INTERVAL_MS: u64 = 5_000;
-/// Said of a call that its agent has cancelled in time.
-const CANCELLED: &str = "cancelled before it was sent: the tool did not run";
+/// Said of a held call that its agent has cancelled in time.
+pub(super) const CANCELLED: &str = "cancelled before it was sent: the tool did not run";
 /// Said of a call whose tool asks something first, which a task of toolgate's does not carry.
 const ASKS_FIRST: &str = "the tool server asks something before it goes on. Send the same call again, with the same arguments and key: its answer says what.";
 /// Said of a call of which the store knows that nobody knows.
 const UNKNOWN: &str = "outcome_unknown: the call was sent, and nobody knows what became of it. Don't send it again; find out what the tool has done, or \
                        ask an operator.";
+/// Said of a call that takes long.
+const GOES_ON: &str = "the call takes long, and goes on";
+/// Said of a task that waits for its agent.
+const WAITS: &str = "the tool server asks something before it goes on";
+/// Said of a call of before a restart, of which nothing is kept: one that may change something, and one
+/// that does not.
+const FORGOTTEN_WRITE: &str = "outcome_unknown: toolgate was started anew while the call went on, or what became of it is not kept any more. \
+                               The tool may have run. Look for what it has done before you send the call again.";
+const FORGOTTEN_READ: &str = "toolgate was started anew while the call went on, or what became of it is not kept any more. The tool changes \
+                              nothing: send the same call again.";
 /// Said of one that was allowed and was not sent.
 const NOT_SENT: &str = "the call was allowed, and was not sent: the tool did not run. Send the same call again: a person is asked once more.";
 
-impl HeldTaskId {
+/// Said of a long one that was not sent.
+const LONG_NOT_SENT: &str =
+    "the call was not sent: the tool did not run. Send the same call again.";
+
+impl OwnTaskId {
     /// The result of the call that has become this task.
-    pub(in crate::gate) fn handle(&self, hold: &Hold, now: Millis) -> Text {
-        let mut told = self.going_on(Some(hold), now);
+    pub(in crate::gate) fn handle(&self, hold: Option<&Hold>, now: Millis) -> Text {
+        let mut told = self.going_on(hold, now);
         told.set("resultType", Text::string("task"));
         told.text()
     }
@@ -37,6 +52,7 @@ impl HeldTaskId {
                 hold.roles.join(" or "),
                 time(hold.approve_by)
             ),
+            _ if matches!(self.of, TaskOf::Call { .. }) => GOES_ON.to_owned(),
             _ => "decided: the call goes on".to_owned(),
         };
         let mut told = self.told(TaskStatus::Working, now);
@@ -44,16 +60,36 @@ impl HeldTaskId {
         told
     }
 
+    /// While its tool server waits for answers.
+    pub(super) fn asks(&self, requests: Text, now: Millis) -> Object {
+        let mut told = self.told(TaskStatus::InputRequired, now);
+        told.set("statusMessage", Text::string(WAITS));
+        told.set("inputRequests", requests);
+        told
+    }
+
+    /// Nothing is known of its call but what the id says.
+    pub(super) fn forgotten(&self, changes: bool, now: Millis) -> Object {
+        let words = if changes {
+            FORGOTTEN_WRITE
+        } else {
+            FORGOTTEN_READ
+        };
+        self.completed_with(words, now)
+    }
+
     /// Once its call has ended.
-    pub(super) fn ended(&self, end: &HeldEnd, now: Millis) -> Object {
+    pub(super) fn ended(&self, end: &OwnTaskEnd, now: Millis) -> Object {
         match end {
-            HeldEnd::Cancelled => {
+            OwnTaskEnd::Cancelled(words) => {
                 let mut told = self.told(TaskStatus::Cancelled, now);
-                told.set("statusMessage", Text::string(CANCELLED));
+                told.set("statusMessage", Text::string(words));
                 told
             }
-            HeldEnd::Answered(answer) if asks(answer) => self.completed_with(ASKS_FIRST, now),
-            HeldEnd::Answered(answer) => {
+            OwnTaskEnd::Answered(answer) if ServerQuestions::of(answer).is_some() => {
+                self.completed_with(ASKS_FIRST, now)
+            }
+            OwnTaskEnd::Answered(answer) => {
                 let mut told = self.told(TaskStatus::Completed, now);
                 with_ending(&mut told, answer);
                 told
@@ -66,9 +102,13 @@ impl HeldTaskId {
         self.completed_with(UNKNOWN, now)
     }
 
-    /// Its call was allowed and did not run.
+    /// Its call did not run, though nothing refused it.
     pub(super) fn not_sent(&self, now: Millis) -> Object {
-        self.completed_with(NOT_SENT, now)
+        let words = match self.of {
+            TaskOf::Hold { .. } => NOT_SENT,
+            TaskOf::Call { .. } => LONG_NOT_SENT,
+        };
+        self.completed_with(words, now)
     }
 
     /// The tool asks something first.
@@ -92,17 +132,10 @@ impl HeldTaskId {
         let mut told = Object::new();
         told.set("taskId", Text::string(self.text()));
         told.set("status", Text::string(status.word()));
-        told.set("createdAt", Text::string(&time(self.asked)));
+        told.set("createdAt", Text::string(&time(self.since)));
         told.set("lastUpdatedAt", Text::string(&time(now)));
         told.set("ttlMs", Text::of(&json!(self.life)));
         told.set("pollIntervalMs", Text::of(&json!(POLL_INTERVAL_MS)));
         told
     }
-}
-
-/// Whether an answer is a question.
-fn asks(answer: &Message) -> bool {
-    let body = answer.body.as_ref().filter(|_| !answer.is_error);
-    let kind = body.and_then(|body| body.get("resultType"));
-    kind.as_ref().and_then(Text::as_str).as_deref() == Some("input_required")
 }
