@@ -21,17 +21,22 @@ pub const PROGRAM: &str = "toolgate-failpoints";
 /// The points of a call that is held.
 pub const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
 
-/// What is killed has to be what is under test: cargo builds nothing when that is so already.
+/// What is killed has to be what is under test: cargo builds nothing when that is so already. The whole
+/// workspace and a test are named so that what toolgate is built on is what it is elsewhere, and is not
+/// built again with fewer features.
 pub fn build() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
     command.args([
         "build",
         "--quiet",
+        "--workspace",
         "--features",
         "failpoints",
         "--bin",
         PROGRAM,
+        "--test",
+        "order",
     ]);
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(
