@@ -266,6 +266,7 @@ impl App {
             recount: self.recount.clone(),
             is_known: Arc::new(is_known),
             grants: gate.clone(),
+            edits: gate.clone(),
             void: Arc::new(move |question| gate.void(question)),
             policies: self.door.policy.swaps(),
         }

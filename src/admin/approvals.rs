@@ -2,6 +2,7 @@
 //! decides is who the token names, never what a body says (threat-model §3E E11). What a call says
 //! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
+pub(crate) mod editing;
 pub(crate) mod waiting;
 pub(super) mod words;
 
@@ -18,7 +19,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -86,6 +87,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
+        .route("/api/approvals/{id}/edit", post(editing::take))
         .route("/api/approvals/{id}/wait", get(waiting::decision))
 }
 
@@ -183,6 +185,7 @@ async fn take(
     let said = Said {
         allow: decision == ApprovalChoice::Allow,
         why,
+        usual: None,
         shown,
         surface: "api",
     };
@@ -256,6 +259,14 @@ fn why_not(why: &DecisionError) -> (StatusCode, &'static str) {
         DecisionError::Changed => (
             StatusCode::CONFLICT,
             "look at it again: GET /api/approvals/{id} has it with its `shown`",
+        ),
+        DecisionError::Unshown => (
+            StatusCode::CONFLICT,
+            "send `shown` of GET /api/approvals/{id}: `toolgate approvals allow` takes it as --shown",
+        ),
+        DecisionError::Uneditable(_) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "nothing was changed; change it otherwise, allow the call as it is, or deny it with a reason",
         ),
         DecisionError::Extended => (
             StatusCode::CONFLICT,

@@ -10,6 +10,7 @@ mod batch;
 mod calls;
 mod card;
 mod decisions;
+mod editing;
 mod effect;
 mod form;
 mod frame;

@@ -304,6 +304,7 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
             .map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &found.state.evidence,
         sent: sent(&ended.recorded),
+        edit: call.edit(),
     };
     if let Some(task) = task {
         let task = with_decision(&task, &decision);

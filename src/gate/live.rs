@@ -3,22 +3,10 @@
 use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::Call;
-use crate::gate::case::ApprovedCall;
-use crate::gate::case::BegunCall;
-use crate::gate::case::Case;
-use crate::gate::case::ConfirmedCall;
-use crate::gate::case::FencedCall;
-use crate::gate::case::FundedCall;
-use crate::gate::case::KeyedCall;
-use crate::gate::case::PlacedCall;
-use crate::gate::case::RuledCall;
-use crate::gate::case::SealedCall;
-use crate::gate::case::SettledCall;
-use crate::gate::case::Stop;
-use crate::gate::case::UnclaimedCall;
-use crate::gate::case::VisibleCall;
-use crate::gate::case::WatchedCall;
-use crate::gate::case::WelcomeCall;
+use crate::gate::case::{
+    ApprovedCall, BegunCall, Case, ConfirmedCall, FencedCall, FundedCall, KeyedCall, PlacedCall,
+    RuledCall, SealedCall, SettledCall, Stop, UnclaimedCall, VisibleCall, WatchedCall, WelcomeCall,
+};
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
@@ -27,25 +15,19 @@ use crate::gate::effects::Beginning;
 use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};
 use crate::gate::effects::taken::{AwaitedAnswer, Taken};
-use crate::gate::pipeline::Stage;
-use crate::gate::pipeline::Turn;
-use crate::gate::pipeline::World;
+use crate::gate::pipeline::{Stage, Turn, World};
 use crate::gate::record;
 use crate::gate::record::RecordedCall;
-use crate::gate::record::findings::Findings;
-use crate::gate::record::findings::KeyFound;
+use crate::gate::record::findings::{Findings, KeyFound};
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::cleared::Cleared;
-use crate::gate::steps::deliver::Delivery;
-use crate::gate::steps::deliver::SendingLog;
-use crate::gate::steps::deliver::deliver;
-use crate::gate::steps::hops;
-use crate::gate::steps::judging;
-use crate::gate::steps::probing;
+use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
+use crate::gate::steps::{edited, hops, judging, probing};
 use crate::guards::Welcome;
+use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::Regime;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
@@ -109,6 +91,16 @@ impl<'p> Live<'p> {
             tool,
             timer: &self.timer,
             found: &self.found,
+        }
+    }
+
+    /// Step 6, and what it asks.
+    fn rewriting(&mut self) -> Rewriting<'_, 'p> {
+        Rewriting {
+            gate: self.gate,
+            policy: self.policy,
+            timer: &mut self.timer,
+            known: &mut self.call,
         }
     }
 
@@ -190,12 +182,7 @@ impl<'p> World for Live<'p> {
     }
 
     async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<SettledCall<'p>, Stop> {
-        let rewriting = Rewriting {
-            gate: self.gate,
-            policy: self.policy,
-            timer: &mut self.timer,
-            known: &mut self.call,
-        };
+        let rewriting = self.rewriting();
         Ok(rewriting.run(case).await?)
     }
 
@@ -248,6 +235,7 @@ impl<'p> World for Live<'p> {
             is_planned,
             keyed,
             is_paid: false,
+            asked: None,
         })
     }
 
@@ -345,11 +333,24 @@ impl<'p> World for Live<'p> {
             self.found.approval = None;
             return Ok(Turn::Back(case));
         };
-        self.found.approval = found.map(Box::new);
+        let mut found = found.map(Box::new);
+        let edit = found.as_mut().and_then(|found| found.edit.take());
+        self.found.approval = found;
+        let (case, confirmed) = match edit {
+            Some(edit) => {
+                let rewriting = self.rewriting();
+                Box::pin(edited::edited(rewriting, (case, confirmed), *edit)).await?
+            }
+            None => (case, confirmed),
+        };
+        let drafted = confirmed.as_ref().and_then(Confirmed::draft);
+        self.found.draft = drafted.map(Box::new);
+        let effects = &self.gate.effects;
         if confirmed.is_none() {
             let used = approved
                 .hold()
                 .map(|key| (key, case.subject.call.judged.action));
+            let used = used.map(|hold| (hold, approved.edited()));
             let left = &mut self.found.remaining;
             self.taken.reserved = Box::pin(effects.reserve(&case.bill, used, left)).await?;
         }
@@ -405,6 +406,8 @@ impl<'p> World for Live<'p> {
             // this call's.
             self.taken.slot = None;
             self.found.approval = None;
+            let case = case.as_asked();
+            self.call = case.subject.call.clone();
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);

@@ -141,7 +141,10 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Intended(_) => intent,
         StoreEvent::Settled(_) => outcome,
         StoreEvent::Held(_) => held,
-        StoreEvent::Decided(_) | StoreEvent::Extended(_) | StoreEvent::Granted(_) => decided,
+        StoreEvent::Decided(_)
+        | StoreEvent::Edited(_)
+        | StoreEvent::Extended(_)
+        | StoreEvent::Granted(_) => decided,
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Tallied(_)
@@ -163,6 +166,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Settled(_)
         | StoreEvent::Held(_)
         | StoreEvent::Decided(_)
+        | StoreEvent::Edited(_)
         | StoreEvent::Extended(_)
         | StoreEvent::Granted(_)
         | StoreEvent::Revoked(_)

@@ -32,7 +32,7 @@ use event::{
 };
 use fence::SessionFence;
 use grant::{Grant, GrantBound, GrantEnd, LiveGrants};
-use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
+use hold::{EditedCall, Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store
@@ -172,6 +172,9 @@ pub fn decide(
         }
         StoreCommand::Decide(decide) => holding::decided(decide, view.hold.as_ref(), now)
             .map(StoreEvent::Decided)
+            .map_err(CommandRefusal::Undecided),
+        StoreCommand::Edit(edit) => holding::edited(edit, view.hold.as_ref(), now)
+            .map(|edited| StoreEvent::Edited(Box::new(edited)))
             .map_err(CommandRefusal::Undecided),
         StoreCommand::Extend(extend) => holding::extended(extend, view.hold.as_ref(), now)
             .map(StoreEvent::Extended)
@@ -344,10 +347,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         (intent.price.cost, admitted(&asked, view, now)?)
     };
     if intent.hold.is_some() {
-        let stands = hold::hold_status(view.hold.as_ref(), now);
-        if stands != HoldStatus::Allowed {
-            return Err(CommandRefusal::Held(stands));
-        }
+        allowed(view.hold.as_ref(), intent.edited, now)?;
     }
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     fence::admit(view.session.as_ref(), intent.fence)?;
@@ -366,6 +366,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         session: intent.session,
         fence: intent.fence,
         hold: intent.hold,
+        edited: intent.edited.map(|edited| edited.hold),
         grant: intent.grant,
         cost,
         rate: 0,
@@ -415,6 +416,19 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
     })
 }
 
+/// Step 10, once more: what is allowed is exactly what the call carries, `edited` or as it came.
+fn allowed(
+    hold: Option<&Hold>,
+    edited: Option<EditedCall>,
+    now: Millis,
+) -> Result<(), CommandRefusal> {
+    let stands = hold::hold_status(hold, now);
+    if stands != HoldStatus::Allowed || hold.and_then(Hold::edited) != edited {
+        return Err(CommandRefusal::Held(stands));
+    }
+    Ok(())
+}
+
 /// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is
 /// waited for.
 fn reserved(
@@ -430,10 +444,7 @@ fn reserved(
     };
     let (begins, account) = admitted(&asked, view, now)?;
     if reserve.hold.is_some() {
-        let stands = hold::hold_status(view.hold.as_ref(), now);
-        if stands != HoldStatus::Allowed {
-            return Err(CommandRefusal::Held(stands));
-        }
+        allowed(view.hold.as_ref(), reserve.edited, now)?;
     }
     Ok(BudgetReserved {
         task: reserve.task,

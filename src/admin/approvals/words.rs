@@ -5,7 +5,9 @@ use super::seen;
 use crate::admin::OperatorsDoor;
 use crate::admin::operators::OperatorIdentity;
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionError, DecisionOutcome, DecisionRequest, decide, show};
+use crate::store::approvals::{
+    self, DecisionError, DecisionOutcome, DecisionRequest, decide, show,
+};
 
 /// What an operator says, and how.
 #[derive(Debug, Clone)]
@@ -14,6 +16,8 @@ pub(in crate::admin) struct Said {
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
+    /// What stands for a reason to allow it where none is said and the contract wants none.
+    pub usual: Option<&'static str>,
     /// What names the card that the operator was shown, where they say so.
     pub shown: Option<String>,
     /// Where it was said: `page` or `api`.
@@ -32,14 +36,17 @@ pub(in crate::admin) async fn say(
     let Said {
         allow,
         why,
+        usual,
+        shown,
         surface,
-        ..
     } = said;
     let request = DecisionRequest {
         who: known.name.clone(),
         roles: known.roles.clone(),
         allow,
         why,
+        usual,
+        shown,
         surface: Some(surface.to_owned()),
     };
     let came = decide(store, void, id, request).await?;
@@ -63,8 +70,5 @@ pub(in crate::admin) async fn as_shown(
     let hold = hold
         .and_then(|hold| seen(&door.operators, hold, known))
         .ok_or(DecisionError::Gone(id))?;
-    if shown.is_some_and(|shown| shown != hold.shown) && hold.state == "pending" {
-        return Err(DecisionError::Changed);
-    }
-    Ok(())
+    approvals::as_shown(&hold, shown)
 }

@@ -194,6 +194,7 @@ async fn decide(
         let said = Said {
             allow,
             why: fields.why(),
+            usual: None,
             shown: Some(shown.to_owned()),
             surface: "page",
         };

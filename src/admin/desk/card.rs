@@ -2,6 +2,8 @@
 //! arguments, for whom, why it is asked, and what can be done about it. The words are the
 //! contract's; what the agent says is shown as what it is, values and names that are quoted.
 
+use super::DENY_REASONS;
+use super::editing::{self, EditField};
 use super::effect::Effect;
 use super::visible::VisibleText;
 use crate::admin::operators::{OperatorIdentity, Operators};
@@ -33,6 +35,8 @@ pub(super) struct ApprovalCard {
     pub may_decide: bool,
     /// Whether calls like it can be allowed, too.
     pub can_grant: bool,
+    /// Arguments that who asks may change.
+    pub editable: Vec<EditField>,
 }
 
 /// An argument, or what travels with it.
@@ -52,6 +56,8 @@ pub(super) struct ArgumentRow {
     pub is_first: bool,
     /// What it was as the agent sent it, where that is something else.
     pub before: Option<VisibleText>,
+    /// What it was before an operator changed it.
+    pub unedited: Option<VisibleText>,
 }
 
 /// A value that does not fit its row.
@@ -89,6 +95,11 @@ impl ApprovalCard {
             is_open,
             may_decide,
             can_grant: false,
+            editable: if may_decide && is_open {
+                editing::fields(&hold)
+            } else {
+                Vec::new()
+            },
             hold,
         }
     }
@@ -101,6 +112,23 @@ impl ApprovalCard {
             .flatten()
             .filter(|(_, value)| value.is_number());
         numbers.map(|(name, value)| (name.clone(), value.to_string()))
+    }
+
+    /// Reasons for a denial that are offered: its contract's, or those that fit everywhere.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let own = &self.hold.terms.deny_reasons;
+        if own.is_empty() {
+            DENY_REASONS.map(str::to_owned).to_vec()
+        } else {
+            own.clone()
+        }
+    }
+
+    /// The operators who have changed its arguments.
+    pub(super) fn editors(&self) -> String {
+        let mut who: Vec<&str> = self.hold.edits.iter().map(|edit| &*edit.who).collect();
+        who.dedup();
+        who.join(", ")
     }
 
     /// Whether `known` has allowed it already.
@@ -139,7 +167,8 @@ fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
     let members = arguments.as_object();
     match members {
         Some(members) => rows.extend(members.iter().map(|(name, value)| ArgumentRow {
-            before: before(hold, name, Some(value)),
+            before: before(hold.original.as_ref(), name, Some(value)),
+            unedited: before(hold.unedited.as_ref(), name, Some(value)),
             ..row(name, value)
         })),
         None => rows.push(row("arguments", arguments)),
@@ -150,15 +179,15 @@ fn rows(hold: &OpenHold) -> Vec<ArgumentRow> {
         .flatten()
         .filter(|(name, _)| arguments.get(name).is_none());
     rows.extend(gone.map(|(name, _)| ArgumentRow {
-        before: before(hold, name, None),
+        before: before(hold.original.as_ref(), name, None),
         ..row(name, &Value::Null)
     }));
     rows
 }
 
-/// What the argument was as the agent sent it, if that is not `now`.
-fn before(hold: &OpenHold, name: &str, now: Option<&Value>) -> Option<VisibleText> {
-    let was = hold.original.as_ref()?.get(name);
+/// What the argument was among those of before, if that is not `now`.
+fn before(all: Option<&Value>, name: &str, now: Option<&Value>) -> Option<VisibleText> {
+    let was = all?.get(name);
     (was != now).then(|| VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text_of)))
 }
 
@@ -192,5 +221,6 @@ fn row(name: &str, value: &Value) -> ArgumentRow {
         measured: None,
         is_first: false,
         before: None,
+        unedited: None,
     }
 }

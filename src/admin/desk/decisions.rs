@@ -2,6 +2,7 @@
 //! only: where that has changed meanwhile, the new card is the answer.
 
 use super::card::ApprovalCard;
+use super::editing;
 use super::form::{FormFields, SignedForm};
 use super::frame::{PageFrame, PageNote};
 use super::granting;
@@ -109,6 +110,8 @@ async fn counted(
     let refused = |why: DecisionError| (status_of(&why), format!("Nothing was done: {why}."));
     let known = &sign_in.operator;
     let store = &*door.switches.store;
+    // A button that denies with a reason of the contract says nothing else.
+    let preset = fields.first("deny_with");
     match fields.first("decision") {
         "extend" => {
             let (who, roles) = (known.name.clone(), known.roles.clone());
@@ -116,17 +119,17 @@ async fn counted(
             Ok(format!("It can be decided until {until} now."))
         }
         "always" => granting::granted(door, known, id, fields).await,
-        word @ ("allow" | "deny") => {
+        "edit" => editing::edited(door, known, id, fields).await,
+        word @ ("allow" | "deny" | "") if !word.is_empty() || !preset.is_empty() => {
             let allow = word == "allow";
-            let why = fields.why();
-            let why = if why.is_empty() && allow {
-                "seen on the page".to_owned()
-            } else {
-                why
-            };
             let said = Said {
                 allow,
-                why,
+                why: if preset.is_empty() {
+                    fields.why()
+                } else {
+                    preset.to_owned()
+                },
+                usual: Some("seen on the page"),
                 shown: Some(fields.first("shown").to_owned()),
                 surface: "page",
             };

@@ -183,6 +183,7 @@ pub(in crate::admin) async fn always(
         allow: true,
         why,
         surface: Some(surface.to_owned()),
+        edits: hold.edits.len(),
     };
     let asked = hold.asked;
     mint(store, grant, lasts, Some(ShownCall { allow, asked })).await
@@ -190,7 +191,10 @@ pub(in crate::admin) async fn always(
 
 /// Whether there can be a grant for calls like this one.
 pub(in crate::admin) fn can_be_granted(door: &OperatorsDoor, hold: &OpenHold) -> bool {
-    let asks = !hold.irreversible && hold.over.is_none() && hold.answers.is_none();
+    let asks = !hold.irreversible
+        && hold.over.is_none()
+        && hold.answers.is_none()
+        && hold.edits.is_empty();
     let rules = |arguments| {
         let tool = ToolName::new(&hold.tool);
         door.switches.grants.rules(&tool, arguments).is_ok()
@@ -206,6 +210,11 @@ fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Grant
     }
     if question.over.is_some() {
         return refused("the call goes over a limit of its budget, which is asked about by itself");
+    }
+    if !hold.edits.is_empty() {
+        return refused(
+            "its arguments were changed, so what its agent sends is not what would be granted",
+        );
     }
     if question.answers.is_some() {
         return refused(

@@ -234,17 +234,26 @@ impl Watching<'_> {
         };
         match key {
             b'a' if was_sure => {
-                self.say(&chosen, "allow-once", "seen in the terminal")
-                    .await?;
+                let needs_why = self.of(&chosen).is_some_and(|hold| hold.terms.needs_why);
+                let why = if needs_why {
+                    asked(terminal, keys, "why? (nothing: not allowed): ").await?
+                } else {
+                    "seen in the terminal".to_owned()
+                };
+                if !why.is_empty() {
+                    self.say(&chosen, "allow-once", &why).await?;
+                }
             }
             b'a' => self.prompt = ScreenPrompt::Sure,
             b'd' => {
-                print("why not? the agent reads it (nothing: not denied): ")?;
-                terminal.read_keys(false);
-                let why = line(keys).await;
-                terminal.read_keys(true);
-                if !why.trim().is_empty() {
-                    self.say(&chosen, "deny", why.trim()).await?;
+                let presets = self.of(&chosen).map(|hold| hold.terms.deny_reasons.clone());
+                let presets = presets.unwrap_or_default();
+                let why = asked(terminal, keys, &why_not(&presets)).await?;
+                let number = why.parse::<usize>().ok();
+                let preset = number.and_then(|number| presets.get(number.checked_sub(1)?));
+                let why = preset.cloned().unwrap_or(why);
+                if !why.is_empty() {
+                    self.say(&chosen, "deny", &why).await?;
                 }
             }
             b's' | b'j' => {
@@ -260,9 +269,14 @@ impl Watching<'_> {
         Ok(())
     }
 
+    /// The call of that id, as it is shown.
+    fn of(&self, id: &str) -> Option<&OpenHold> {
+        self.known.get(id)
+    }
+
     /// Says a word on what was shown, and nothing else.
     async fn say(&mut self, id: &str, decision: &str, why: &str) -> anyhow::Result<()> {
-        let shown = self.known.get(id).map(|hold| hold.shown.clone());
+        let shown = self.of(id).map(|hold| hold.shown.clone());
         let body = json!({ "decision": decision, "why": why, "shown": shown });
         let request = DoorRequest::post(format!("/api/approvals/{id}"), Text::of(&body));
         self.said = match self.ask(request).await? {
@@ -306,6 +320,32 @@ impl Watching<'_> {
         let answered = self.args.door.asks(self.config, request, &nobody).await?;
         Ok(answered.map_err(|refused| refused.to_string()))
     }
+}
+
+/// What is asked of an operator who denies a call with these reasons to choose from.
+fn why_not(presets: &[String]) -> String {
+    let numbered = presets.iter().enumerate();
+    let numbered = numbered.map(|(index, reason)| format!("{} {}\n", index + 1, plain(reason)));
+    let numbered: String = numbered.collect();
+    let or = if presets.is_empty() {
+        ""
+    } else {
+        ", or its number"
+    };
+    format!("{numbered}why not? the agent reads it{or} (nothing: not denied): ")
+}
+
+/// What is typed in answer to `question`, on a line.
+async fn asked(
+    terminal: &KeyTerminal,
+    keys: &mut mpsc::Receiver<u8>,
+    question: &str,
+) -> anyhow::Result<String> {
+    print(question)?;
+    terminal.read_keys(false);
+    let typed = line(keys).await;
+    terminal.read_keys(true);
+    Ok(typed.trim().to_owned())
 }
 
 /// What is typed up to the end of the line.

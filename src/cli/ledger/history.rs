@@ -8,7 +8,7 @@ use crate::store::state::Millis;
 use crate::store::state::budget::MICROS_PER_UNIT;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::{HoldDecided, HoldExtended, Intended, Settled, StoreEvent};
-use crate::store::state::hold::{self, Hold, OperatorDecision};
+use crate::store::state::hold::{self, Hold, OperatorDecision, OperatorEdit};
 use crate::store::state::settlement::{Charge, Evidence};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -82,6 +82,15 @@ impl History {
                 step.fields["grant"] = json!(grant);
                 step
             }
+            StoreEvent::Edited(edited) => HistoryStep {
+                seq,
+                at: edited.edit.at,
+                words: edited_words(&edited.edit),
+                fields: json!({
+                    "event": "edited", "who": edited.edit.who, "why": edited.edit.why, "surface": edited.edit.surface,
+                    "pointers": edited.edit.pointers, "voided": edited.edit.voided,
+                }),
+            },
             StoreEvent::Extended(extended) => HistoryStep {
                 seq,
                 at: extended.at,
@@ -255,6 +264,19 @@ fn asked_fields(hold: &Hold) -> Value {
 fn extended_words(extended: &HoldExtended) -> String {
     let (who, until) = (&extended.who, time(extended.approve_by));
     format!("given more time by the operator {who}: it can be decided until {until}")
+}
+
+fn edited_words(edit: &OperatorEdit) -> String {
+    let what = edit.pointers.join(", ");
+    let void = if edit.voided.is_empty() {
+        String::new()
+    } else {
+        format!("; void is what was said by {}", edit.voided.join(", "))
+    };
+    format!(
+        "its arguments were changed by the operator {}, at {what}: {}{void}",
+        edit.who, edit.why
+    )
 }
 
 fn said(decided: &HoldDecided) -> String {

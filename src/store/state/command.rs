@@ -6,7 +6,7 @@ use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::{ClaimPhase, Kinship};
 use super::grant::{Grant, GrantUse};
-use super::hold::HoldQuestion;
+use super::hold::{EditedCall, HoldQuestion};
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
 use crate::model::digest::Digest;
@@ -15,6 +15,7 @@ use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use crate::store::state::Millis;
 use crate::store::state::event::TaskAct;
+use serde_json::Value;
 
 /// A command.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub enum StoreCommand {
     Hold(Box<HoldRequest>),
     /// An operator's word on a held call.
     Decide(Decide),
+    /// An operator changes the arguments of a held call.
+    Edit(Box<EditHold>),
     /// An operator gives a held call more time.
     Extend(ExtendHold),
     /// The agent cancels a held call.
@@ -122,6 +125,8 @@ pub struct Intent {
     /// The key under which the call was held, when it needs to be allowed: it is used up with
     /// this.
     pub hold: Option<Digest>,
+    /// What it carries of that, where an operator has changed its arguments.
+    pub edited: Option<EditedCall>,
     /// What it takes of the standing grant that covers it, where nobody was asked.
     pub grant: Option<GrantUse>,
     /// What the task may use.
@@ -171,6 +176,8 @@ pub struct Reserve {
     /// The key under which the call was held, when it needs to be allowed, and the call: it is used
     /// up with this.
     pub hold: Option<(Digest, ActionId)>,
+    /// What it carries of that, where an operator has changed its arguments.
+    pub edited: Option<EditedCall>,
 }
 
 /// What became of a call without a claim: a read, or one that was refused.
@@ -262,6 +269,31 @@ pub struct Decide {
     pub why: String,
     /// Where it is said.
     pub surface: Option<String>,
+    /// How often its arguments had been changed when the operator looked at it.
+    pub edits: usize,
+}
+
+/// An operator changes the arguments of a held call, as the gate has judged them.
+#[derive(Debug, Clone)]
+pub struct EditHold {
+    /// The key under which it is held.
+    pub key: Digest,
+    /// The hold that is meant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+    /// The operator's reason.
+    pub why: String,
+    /// Where it is done.
+    pub surface: Option<String>,
+    /// How often they had been changed when the operator looked at it.
+    pub edits: usize,
+    /// JSON pointers to what is changed.
+    pub pointers: Vec<String>,
+    /// All arguments, as they are then.
+    pub arguments: Value,
 }
 
 /// An operator gives a held call as much time again as it had.
@@ -384,6 +416,10 @@ impl StoreCommand {
             | Self::Extend(ExtendHold { key, .. })
             | Self::Withdraw(Withdraw { key, .. }) => StoreKeys {
                 hold: Some(*key),
+                ..StoreKeys::default()
+            },
+            Self::Edit(edit) => StoreKeys {
+                hold: Some(edit.key),
                 ..StoreKeys::default()
             },
             Self::Mint(mint) => StoreKeys {

@@ -2,8 +2,12 @@
 //! not at all.
 
 use super::Millis;
+use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::argument_edit::{ArgumentEdit, EditedArguments};
+use crate::model::decision_terms::DecisionTerms;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::model::shown_argument::ShownArgument;
@@ -15,6 +19,8 @@ use serde_json::Value;
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
 /// index (guarantees §8).
 pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
+/// How often the arguments of a held call can be changed.
+pub const MAX_HOLD_EDITS: usize = 8;
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
@@ -38,9 +44,12 @@ pub struct Hold {
     pub self_approval: bool,
     /// What is asked.
     pub question: HoldQuestion,
-    /// What was said, in its order.
+    /// What was said, in its order; since the last change of its arguments, where there was one.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub decisions: Vec<OperatorDecision>,
+    /// How operators have changed its arguments, in their order; at most [`MAX_HOLD_EDITS`].
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub edits: Vec<OperatorEdit>,
     /// The operator who gave it more time, which one may, once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub extended_by: Option<String>,
@@ -112,6 +121,12 @@ pub struct HoldQuestion {
     /// What has changed them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changed_by: Vec<String>,
+    /// What the arguments were before an operator changed them, if one has. Kept as the arguments are.
+    #[serde(skip)]
+    pub unedited: Option<Value>,
+    /// How operators decide about it.
+    #[serde(skip_serializing_if = "DecisionTerms::are_usual", default)]
+    pub terms: DecisionTerms,
     /// The arguments that matter first, as the contract names them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub show: Vec<ShownArgument>,
@@ -161,6 +176,34 @@ pub struct OperatorDecision {
     pub surface: Option<String>,
     /// When.
     pub at: Millis,
+}
+
+/// How one operator changed the arguments of a held call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorEdit {
+    /// The operator.
+    pub who: String,
+    /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
+    pub why: String,
+    /// Where it was done: `page` or `api`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub surface: Option<String>,
+    /// JSON pointers to what was changed.
+    pub pointers: Vec<String>,
+    /// The operators who had allowed the call as it was: their words count no more.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub voided: Vec<String>,
+    /// When.
+    pub at: Millis,
+}
+
+/// Which arguments a call carries that was held, where an operator has changed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EditedCall {
+    /// The hold.
+    pub hold: ActionId,
+    /// A digest over the arguments as they are now.
+    pub arguments: Digest,
 }
 
 /// What came of a hold.
@@ -220,6 +263,10 @@ pub enum Undecided {
     NotYours,
     /// This operator has said so already, or it is decided so already.
     Same,
+    /// Its arguments were changed since the operator looked at it.
+    Edited,
+    /// Its arguments were changed as often as they can be.
+    EditsSpent,
     /// It is decided otherwise already; the first decision stands.
     Other {
         /// Was it allowed?
@@ -267,6 +314,11 @@ impl HoldQuestion {
     /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
         let (arguments, answers, beside) = (&self.arguments, &self.answers, &self.beside);
+        if self.unedited.is_some() {
+            let (request, original) = (&self.request, &self.original);
+            let unedited = &self.unedited;
+            return serde_json::to_vec(&(arguments, answers, beside, request, original, unedited));
+        }
         match (&self.request, &self.original) {
             (None, None) => {}
             (Some(request), None) => {
@@ -304,13 +356,46 @@ impl HoldQuestion {
                 (self.request, self.original) = (request, original);
                 (arguments, answers, beside)
             }
+            Some(6) => {
+                let (arguments, answers, beside, request, original, unedited) =
+                    serde_json::from_value(body)?;
+                (self.request, self.original, self.unedited) = (request, original, unedited);
+                (arguments, answers, beside)
+            }
             Some(_) => serde_json::from_value(body)?,
         };
         Ok(())
     }
+
+    /// Bytes, as JSON, of what people are shown of it.
+    pub fn weight(&self) -> usize {
+        let more = [&self.answers, &self.beside, &self.original, &self.unedited];
+        let parts = std::iter::once(&self.arguments).chain(more.into_iter().flatten());
+        parts.map(|part| part.to_string().len()).sum()
+    }
 }
 
 impl Hold {
+    /// What is to run by it, where that is not what its agent sends.
+    pub fn allowed_edit(&self) -> Option<EditedArguments> {
+        let question = &self.question;
+        let (before, arguments) = (question.unedited.as_ref()?, question.arguments.clone());
+        let mut by: Vec<String> = self.edits.iter().map(|edit| edit.who.clone()).collect();
+        by.dedup();
+        let pointers = self.edits.iter().flat_map(|edit| &edit.pointers);
+        let edit = ArgumentEdit::between(by, pointers, (before, &arguments));
+        Some(EditedArguments { arguments, edit })
+    }
+
+    /// What a call carries that runs by it, where an operator has changed its arguments.
+    pub fn edited(&self) -> Option<EditedCall> {
+        let arguments = canonical::exact(&self.question.arguments);
+        (!self.edits.is_empty()).then(|| EditedCall {
+            hold: self.id,
+            arguments: Digest::of_parts("edited arguments", &[&arguments]),
+        })
+    }
+
     /// When the last decision was made; before any, when it was asked.
     fn decided(&self) -> Millis {
         self.decisions.last().map_or(self.asked, |last| last.at)

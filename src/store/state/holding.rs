@@ -1,9 +1,10 @@
 //! What a question and an operator's word make of a held call (guarantees §7).
 
-use super::command::{Decide, ExtendHold, HoldBounds, HoldRequest, Withdraw};
-use super::event::{CallHeld, HoldDecided, HoldExtended};
+use super::command::{Decide, EditHold, ExtendHold, HoldBounds, HoldRequest, Withdraw};
+use super::event::{CallHeld, HoldDecided, HoldEdited, HoldExtended};
 use super::hold::{
-    Hold, HoldBound, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
+    Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision, OperatorEdit,
+    Undecided, WaitingHolds, hold_status,
 };
 use super::{CommandRefusal, Millis};
 use crate::mcp::json::fold::is_same_name;
@@ -38,6 +39,7 @@ pub(super) fn open_hold(
         self_approval: ask.self_approval,
         question: ask.question.clone(),
         decisions: Vec::new(),
+        edits: Vec::new(),
         extended_by: None,
         phase: HoldPhase::Pending,
     };
@@ -101,6 +103,10 @@ pub(super) fn decided(
             Undecided::Other { allowed }
         });
     }
+    // What is allowed is what was looked at; no it means whatever it has become.
+    if decide.allow && decide.edits != hold.edits.len() {
+        return Err(Undecided::Edited);
+    }
     // All decisions of a pending hold allow it.
     if decide.allow
         && hold
@@ -136,6 +142,49 @@ pub(super) fn decided(
             at: now,
         },
         phase,
+    })
+}
+
+/// Changes the arguments of `hold`, as the gate has judged them: what was said before is void.
+pub(super) fn edited(
+    edit: &EditHold,
+    hold: Option<&Hold>,
+    now: Millis,
+) -> Result<HoldEdited, Undecided> {
+    let hold = hold
+        .filter(|hold| hold.id == edit.id && hold.is_waiting(now))
+        .ok_or(Undecided::Gone)?;
+    if !hold.is_decided_by(&edit.who, &edit.roles) {
+        return Err(Undecided::NotYours);
+    }
+    if edit.edits != hold.edits.len() {
+        return Err(Undecided::Edited);
+    }
+    if hold.edits.len() >= MAX_HOLD_EDITS {
+        return Err(Undecided::EditsSpent);
+    }
+    let EditHold {
+        key,
+        id,
+        who,
+        why,
+        surface,
+        pointers,
+        arguments,
+        ..
+    } = edit.clone();
+    Ok(HoldEdited {
+        key,
+        id,
+        edit: OperatorEdit {
+            who,
+            why,
+            surface,
+            pointers,
+            voided: hold.allowed_by().map(str::to_owned).collect(),
+            at: now,
+        },
+        arguments,
     })
 }
 

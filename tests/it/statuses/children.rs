@@ -108,9 +108,8 @@ async fn agent(gate: &Gate, wire: &str) -> Agent {
 }
 
 async fn each_code_of_a_child(wire: &'static str) {
-    let child = format!(
-        "command: python3, args: [odd.py, {wire}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}"
-    );
+    let child =
+        format!("command: python3, args: [odd.py, {wire}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}");
     let setup = Setup::new()
         .server_with("odd", &format!("{child}, timeout: 20s"))
         .server_with("mute", &format!("{child}, timeout: 1s"))
