@@ -52,6 +52,8 @@ pub(crate) fn hold(number: u8, asked: Millis) -> Hold {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: crate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,
@@ -62,6 +64,7 @@ pub(crate) fn hold(number: u8, asked: Millis) -> Hold {
             request: None,
         },
         decisions: Vec::new(),
+        edits: Vec::new(),
         extended_by: None,
         phase: HoldPhase::Pending,
     }

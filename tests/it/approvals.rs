@@ -48,6 +48,8 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: toolgate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,

@@ -13,6 +13,8 @@ fn said(who: &str, allow: bool) -> DecisionRequest {
         roles: vec!["approver".to_owned()],
         allow,
         why: " looked at it ".to_owned(),
+        usual: None,
+        shown: None,
         surface: None,
     }
 }

@@ -68,6 +68,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         session: named("session"),
         fence,
         hold: None,
+        edited: None,
         grant: None,
         limits: BudgetLimits::default(),
         price: Price {
@@ -102,6 +103,8 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: crate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,
@@ -139,6 +142,7 @@ pub(in crate::store) fn word(ask: &HoldRequest, who: &str, allow: bool) -> Decid
         allow,
         why: "because".to_owned(),
         surface: None,
+        edits: 0,
     }
 }
 

@@ -87,6 +87,7 @@ impl SimulatedWorld {
             allow: true,
             why: "it is due".to_owned(),
             surface: None,
+            edits: 0,
         };
         let said = gate.effects.store.run(StoreCommand::Decide(decide), None);
         drop(said.await.unwrap());

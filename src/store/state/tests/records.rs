@@ -134,6 +134,7 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             session: named("session"),
             fence: n[3],
             hold: (n[3] % 2 == 0).then(|| named("hold")),
+            edited: (n[3] % 4 == 0).then(ActionId::generate),
             grant: (n[4] % 2 == 0).then(taken),
             cost: n[4],
             rate: n[5],

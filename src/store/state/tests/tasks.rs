@@ -31,6 +31,7 @@ fn at(state: Option<TaskState>) -> StoreView {
                 window: None,
                 begins: None,
                 hold: None,
+                edited: None,
                 at: START_MS,
             }),
             &mut view,
