@@ -356,6 +356,7 @@ fn operators(admin: &config::Admin) -> Operators {
         let known = OperatorIdentity {
             name: operator.name.clone(),
             roles: operator.roles.clone(),
+            stands_in: admin.stands_in(&operator.name),
         };
         (known, &operator.token)
     });

@@ -1,5 +1,6 @@
 //! Floor 0: the words every floor uses. No I/O, no async, no HTTP.
 
+pub mod absence;
 pub(crate) mod address;
 pub mod amount;
 pub mod approvers;

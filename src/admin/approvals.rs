@@ -9,7 +9,7 @@ pub(super) mod words;
 use super::grants::GRANT_BODY_BYTES_MAX;
 use super::grants::minting::{AlwaysWord, always};
 use super::grants::ungranted;
-use super::operators::{OperatorIdentity, Operators};
+use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
@@ -93,14 +93,16 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 
 /// The held call as `known` may see it; none where it is for others to decide and to audit.
 pub(super) fn seen(
-    operators: &Operators,
+    door: &OperatorsDoor,
     hold: OpenHold,
     known: &OperatorIdentity,
 ) -> Option<OpenHold> {
-    if operators.audits(known) || hold.is_decided_by(&known.name, &known.roles) {
+    let now = door.switches.store.now();
+    if door.operators.audits(known) || known.right_to(&hold, now).is_some() {
         return Some(hold);
     }
-    hold.is_seen_by(&known.roles).then(|| hold.concealed())
+    let roles = known.seeing(now);
+    hold.is_seen_by(&roles).then(|| hold.concealed())
 }
 
 async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
@@ -108,7 +110,7 @@ async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -
         Ok(open) => {
             let seen = open
                 .into_iter()
-                .filter_map(|hold| seen(&door.operators, hold, &known));
+                .filter_map(|hold| seen(&door, hold, &known));
             json_answer(StatusCode::OK, &fitting(seen.collect()))
         }
         Err(error) => uncounted(&error.into()),
@@ -138,7 +140,7 @@ async fn one(
         return no_id();
     };
     let found = show(&*door.switches.store, &*door.switches.void, id).await;
-    let seen = found.map(|found| found.and_then(|hold| seen(&door.operators, hold, &known)));
+    let seen = found.map(|found| found.and_then(|hold| seen(&door, hold, &known)));
     match seen {
         Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
         // Who may not see it is not told that it is there.

@@ -97,6 +97,7 @@ fn known(name: &str, roles: &[&str]) -> OperatorIdentity {
     OperatorIdentity {
         name: name.to_owned(),
         roles: roles.iter().map(ToString::to_string).collect(),
+        stands_in: Vec::new(),
     }
 }
 

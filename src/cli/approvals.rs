@@ -287,9 +287,10 @@ fn whole(hold: &OpenHold) -> String {
         let word = if said.allow { "allowed" } else { "denied" };
         let _ = writeln!(
             out,
-            "{word:<15} {}  by {}: {}",
+            "{word:<15} {}  by {}{}: {}",
             plain(&said.at),
             plain(&said.who),
+            for_whom(said.on_behalf.as_deref()),
             plain(&said.why)
         );
     }
@@ -323,6 +324,11 @@ fn whole(hold: &OpenHold) -> String {
         let _ = writeln!(out, "travels beside the arguments\n{}", pretty(beside));
     }
     out
+}
+
+/// In whose place an operator has spoken, if in anybody's.
+fn for_whom(away: Option<&str>) -> String {
+    away.map_or_else(String::new, |away| format!(" for {}", plain(away)))
 }
 
 /// What is known of it in a word or two.

@@ -8,9 +8,8 @@ use crate::gate::case::{
     RuledCall, SealedCall, SettledCall, Stop, UnclaimedCall, VisibleCall, WatchedCall, WelcomeCall,
 };
 use crate::gate::catalogue::contract_mismatch as fit;
-use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
-use crate::gate::catalogue::unlisted;
+use crate::gate::catalogue::{pinned, unlisted};
 use crate::gate::effects::Beginning;
 use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};

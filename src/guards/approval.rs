@@ -11,7 +11,7 @@ pub(crate) mod grants;
 mod judge;
 mod terms;
 
-pub use approved::Approved;
+pub(crate) use approved::Approved;
 pub(crate) use judge::{GrantJudge, GrantRules, GrantedCall};
 
 use super::Section;

@@ -91,6 +91,7 @@ pub(super) fn decided(number: u8, at: Millis, allow: bool) -> StoreEvent {
             who: "ann".to_owned(),
             allow,
             why: "it is due".to_owned(),
+            on_behalf: None,
             surface: None,
             at,
         },

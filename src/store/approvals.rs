@@ -3,20 +3,22 @@
 
 mod decision_error;
 pub(crate) mod editing;
+mod views;
 
 pub(crate) use decision_error::DecisionError;
+pub(crate) use views::{DecisionView, EditView};
 
 use super::claims::{Store, StoreError};
 use super::operator::{reason, time};
 use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, OperatorDecision,
-    OperatorEdit, Undecided, hold_status,
+    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
+use crate::model::absence::DecidingRight;
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
@@ -154,48 +156,13 @@ pub(crate) struct OpenHold {
     pub used_by: Option<String>,
 }
 
-/// What one operator said, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct DecisionView {
-    /// The operator.
-    pub who: String,
-    /// Was it allowed? Otherwise denied.
-    pub allow: bool,
-    /// Why.
-    pub why: String,
-    /// When, RFC 3339 in UTC.
-    pub at: String,
-    /// Where it was said: `page` or `api`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub surface: Option<String>,
-}
-
-/// How one operator changed the arguments, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct EditView {
-    /// The operator.
-    pub who: String,
-    /// Why.
-    pub why: String,
-    /// JSON pointers to what was changed.
-    pub pointers: Vec<String>,
-    /// The operators who had allowed the call as it was, and have to look again.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub voided: Vec<String>,
-    /// When, RFC 3339 in UTC.
-    pub at: String,
-    /// Where it was done: `page` or `api`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub surface: Option<String>,
-}
-
 /// What an operator says.
 #[derive(Debug, Clone)]
 pub(crate) struct DecisionRequest {
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// Is it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason.
@@ -218,31 +185,6 @@ pub(crate) struct DecisionOutcome {
     /// How long the call had waited, if this decided.
     #[serde(skip)]
     pub waited: Option<Duration>,
-}
-
-impl EditView {
-    fn of(edit: &OperatorEdit) -> Self {
-        Self {
-            who: edit.who.clone(),
-            why: edit.why.clone(),
-            pointers: edit.pointers.clone(),
-            voided: edit.voided.clone(),
-            at: time(edit.at),
-            surface: edit.surface.clone(),
-        }
-    }
-}
-
-impl DecisionView {
-    fn of(decision: &OperatorDecision) -> Self {
-        Self {
-            who: decision.who.clone(),
-            allow: decision.allow,
-            why: decision.why.clone(),
-            at: time(decision.at),
-            surface: decision.surface.clone(),
-        }
-    }
 }
 
 impl OpenHold {
@@ -426,7 +368,7 @@ pub(crate) async fn decide(
 ) -> Result<DecisionOutcome, DecisionError> {
     let DecisionRequest {
         who,
-        roles,
+        right,
         allow,
         why,
         usual,
@@ -450,7 +392,7 @@ pub(crate) async fn decide(
         key,
         id,
         who: who.clone(),
-        roles,
+        right,
         allow,
         why,
         surface,

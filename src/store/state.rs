@@ -32,7 +32,7 @@ use event::{
 };
 use fence::SessionFence;
 use grant::{Grant, GrantBound, GrantEnd, LiveGrants};
-use hold::{EditedCall, Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
+use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store
@@ -347,7 +347,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         (intent.price.cost, admitted(&asked, view, now)?)
     };
     if intent.hold.is_some() {
-        allowed(view.hold.as_ref(), intent.edited, now)?;
+        holding::allowed(view.hold.as_ref(), intent.edited, now)?;
     }
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     fence::admit(view.session.as_ref(), intent.fence)?;
@@ -416,19 +416,6 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
     })
 }
 
-/// Step 10, once more: what is allowed is exactly what the call carries, `edited` or as it came.
-fn allowed(
-    hold: Option<&Hold>,
-    edited: Option<EditedCall>,
-    now: Millis,
-) -> Result<(), CommandRefusal> {
-    let stands = hold::hold_status(hold, now);
-    if stands != HoldStatus::Allowed || hold.and_then(Hold::edited) != edited {
-        return Err(CommandRefusal::Held(stands));
-    }
-    Ok(())
-}
-
 /// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is
 /// waited for.
 fn reserved(
@@ -444,7 +431,7 @@ fn reserved(
     };
     let (begins, account) = admitted(&asked, view, now)?;
     if reserve.hold.is_some() {
-        allowed(view.hold.as_ref(), reserve.edited, now)?;
+        holding::allowed(view.hold.as_ref(), reserve.edited, now)?;
     }
     Ok(BudgetReserved {
         task: reserve.task,

@@ -2,7 +2,7 @@
 //! 003-46, 003-47).
 
 mod alike;
-mod pages;
+pub mod pages;
 mod waits;
 mod waits_once;
 

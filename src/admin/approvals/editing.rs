@@ -1,6 +1,7 @@
 //! An operator changes arguments of a held call before it is allowed: those that its contract names, and
 //! judged as if the agent had sent them.
 
+use super::words::right_of;
 use super::{no_id, seen, uncounted};
 use crate::admin::grants::GRANT_BODY_BYTES_MAX;
 use crate::admin::operators::OperatorIdentity;
@@ -88,11 +89,11 @@ pub(in crate::admin) async fn edits(
     } = editing;
     // Who may not see it is not told that it is there.
     let hold = show(store, void, id).await?;
-    let hold = hold.and_then(|hold| seen(&door.operators, hold, known));
-    hold.ok_or(DecisionError::Gone(id))?;
+    let hold = hold.and_then(|hold| seen(door, hold, known));
+    let hold = hold.ok_or(DecisionError::Gone(id))?;
     let asked = EditRequest {
         who: known.name.clone(),
-        roles: known.roles.clone(),
+        right: right_of(door, known, &hold),
         why,
         shown,
         surface: surface.to_owned(),

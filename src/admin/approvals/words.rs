@@ -4,9 +4,10 @@
 use super::seen;
 use crate::admin::OperatorsDoor;
 use crate::admin::operators::OperatorIdentity;
+use crate::model::absence::DecidingRight;
 use crate::model::ids::ActionId;
 use crate::store::approvals::{
-    self, DecisionError, DecisionOutcome, DecisionRequest, decide, show,
+    self, DecisionError, DecisionOutcome, DecisionRequest, OpenHold, decide, show,
 };
 
 /// What an operator says, and how.
@@ -31,7 +32,8 @@ pub(in crate::admin) async fn say(
     id: ActionId,
     said: Said,
 ) -> Result<DecisionOutcome, DecisionError> {
-    as_shown(door, known, id, said.shown.as_deref()).await?;
+    let hold = as_shown(door, known, id, said.shown.as_deref()).await?;
+    let right = right_of(door, known, &hold);
     let (store, void) = (&*door.switches.store, &*door.switches.void);
     let Said {
         allow,
@@ -42,7 +44,7 @@ pub(in crate::admin) async fn say(
     } = said;
     let request = DecisionRequest {
         who: known.name.clone(),
-        roles: known.roles.clone(),
+        right,
         allow,
         why,
         usual,
@@ -58,17 +60,31 @@ pub(in crate::admin) async fn say(
     Ok(came)
 }
 
-/// Whether the held call is the one that the operator was shown, where they say which, and may see.
+/// By whose right `known` speaks of `hold`: their own where they have none, so that the store says why.
+pub(in crate::admin) fn right_of(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    hold: &OpenHold,
+) -> DecidingRight {
+    let right = known.right_to(hold, door.switches.store.now());
+    right.unwrap_or_else(|| DecidingRight {
+        roles: known.roles.clone(),
+        on_behalf: None,
+    })
+}
+
+/// The held call, if it is the one that the operator was shown, where they say which, and may see.
 pub(in crate::admin) async fn as_shown(
     door: &OperatorsDoor,
     known: &OperatorIdentity,
     id: ActionId,
     shown: Option<&str>,
-) -> Result<(), DecisionError> {
+) -> Result<OpenHold, DecisionError> {
     let hold = show(&*door.switches.store, &*door.switches.void, id).await?;
     // Who may not see it is not told that it is there.
     let hold = hold
-        .and_then(|hold| seen(&door.operators, hold, known))
+        .and_then(|hold| seen(door, hold, known))
         .ok_or(DecisionError::Gone(id))?;
-    approvals::as_shown(&hold, shown)
+    approvals::as_shown(&hold, shown)?;
+    Ok(hold)
 }

@@ -123,8 +123,8 @@ async fn cards(
         let hold = found
             .ok()
             .flatten()
-            .and_then(|hold| seen(&door.operators, hold, known));
-        let card = hold.map(|hold| ApprovalCard::of(hold, known, &door.operators));
+            .and_then(|hold| seen(door, hold, known));
+        let card = hold.map(|hold| ApprovalCard::of(hold, known, door));
         cards.extend(card.filter(|card| card.may_decide));
     }
     cards

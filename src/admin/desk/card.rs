@@ -6,7 +6,8 @@ use super::DENY_REASONS;
 use super::editing::{self, EditField};
 use super::effect::Effect;
 use super::visible::VisibleText;
-use crate::admin::operators::{OperatorIdentity, Operators};
+use crate::admin::OperatorsDoor;
+use crate::admin::operators::OperatorIdentity;
 use crate::mcp::pretty::pretty;
 use crate::store::approvals::OpenHold;
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(super) struct ApprovalCard {
     pub is_open: bool,
     /// Whether who asks may decide.
     pub may_decide: bool,
+    /// The operator who is away, and for whom who asks would decide.
+    pub on_behalf: Option<String>,
     /// Whether calls like it can be allowed, too.
     pub can_grant: bool,
     /// Arguments that who asks may change.
@@ -71,9 +74,10 @@ pub(super) struct LongValue {
 
 impl ApprovalCard {
     /// The card of `hold` for `known`, who may see it.
-    pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, operators: &Operators) -> Self {
-        let may_decide = hold.state == "pending" && hold.is_decided_by(&known.name, &known.roles);
-        let is_open = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
+    pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, door: &OperatorsDoor) -> Self {
+        let right = known.right_to(&hold, door.switches.store.now());
+        let may_decide = hold.state == "pending" && right.is_some();
+        let is_open = door.operators.audits(known) || right.is_some();
         let (server, tool) = hold.tool.split_once("__").unwrap_or(("", &hold.tool));
         let answers = hold
             .answers
@@ -94,6 +98,7 @@ impl ApprovalCard {
                 .collect(),
             is_open,
             may_decide,
+            on_behalf: right.and_then(|right| right.on_behalf),
             can_grant: false,
             editable: if may_decide && is_open {
                 editing::fields(&hold)

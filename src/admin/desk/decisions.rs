@@ -114,8 +114,9 @@ async fn counted(
     let preset = fields.first("deny_with");
     match fields.first("decision") {
         "extend" => {
-            let (who, roles) = (known.name.clone(), known.roles.clone());
-            let until = extend(store, id, who, roles).await.map_err(refused)?;
+            let roles = known.seeing(store.now());
+            let until = extend(store, id, known.name.clone(), roles).await;
+            let until = until.map_err(refused)?;
             Ok(format!("It can be decided until {until} now."))
         }
         "always" => granting::granted(door, known, id, fields).await,
@@ -165,7 +166,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
     };
     let mut frame = PageFrame::of(sign_in, "approvals", "A call that waits");
     frame.note = note;
-    let seen_hold = found.map(|hold| hold.and_then(|hold| seen(&door.operators, hold, known)));
+    let seen_hold = found.map(|hold| hold.and_then(|hold| seen(door, hold, known)));
     let hold = match seen_hold {
         Ok(Some(hold)) => hold,
         Ok(None) => {
@@ -199,7 +200,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
         facts: facts(&hold),
         card: ApprovalCard {
             can_grant: can_be_granted(door, &hold),
-            ..ApprovalCard::of(hold, known, &door.operators)
+            ..ApprovalCard::of(hold, known, door)
         },
         frame,
         past,

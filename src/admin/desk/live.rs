@@ -46,6 +46,7 @@ async fn of_program(known: OperatorIdentity, State(door): State<Arc<OperatorsDoo
 struct OnLooker {
     known: OperatorIdentity,
     audits: bool,
+    store: Arc<dyn Store>,
     news: Receiver<HoldNews>,
     policies: watch::Receiver<u64>,
     /// When the sign-in ends, on the steady clock, if it does.
@@ -59,6 +60,7 @@ fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<Duration>
     policies.mark_unchanged();
     let looks_on = OnLooker {
         audits: door.operators.audits(&known),
+        store: door.switches.store.clone(),
         known,
         news: door.switches.store.look_on(),
         policies,
@@ -100,12 +102,8 @@ impl OnLooker {
     }
 
     fn may_see(&self, news: &HoldNews) -> bool {
-        self.audits
-            || self
-                .known
-                .roles
-                .iter()
-                .any(|role| news.roles.contains(role))
+        let roles = self.known.seeing(self.store.now());
+        self.audits || roles.iter().any(|role| news.roles.contains(role))
     }
 
     fn event(&mut self, news: &HoldNews) -> String {

@@ -7,6 +7,7 @@ use crate::guards::approval::GrantRules;
 use crate::guards::approval::grant_terms::{GrantTerms, KeptTerms};
 use crate::guards::approval::grants::digest_of_beside;
 use crate::mcp::json::fold::is_same_name;
+use crate::model::absence::DecidingRight;
 use crate::model::amount::Amount;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::times::millis;
@@ -179,7 +180,10 @@ pub(in crate::admin) async fn always(
         key,
         id,
         who: known.name,
-        roles: known.roles,
+        right: DecidingRight {
+            roles: known.roles,
+            on_behalf: None,
+        },
         allow: true,
         why,
         surface: Some(surface.to_owned()),

@@ -88,7 +88,7 @@ impl History {
                 words: edited_words(&edited.edit),
                 fields: json!({
                     "event": "edited", "who": edited.edit.who, "why": edited.edit.why, "surface": edited.edit.surface,
-                    "pointers": edited.edit.pointers, "voided": edited.edit.voided,
+                    "pointers": edited.edit.pointers, "voided": edited.edit.voided, "on_behalf": edited.edit.on_behalf,
                 }),
             },
             StoreEvent::Extended(extended) => HistoryStep {
@@ -274,14 +274,25 @@ fn edited_words(edit: &OperatorEdit) -> String {
         format!("; void is what was said by {}", edit.voided.join(", "))
     };
     format!(
-        "its arguments were changed by the operator {}, at {what}: {}{void}",
-        edit.who, edit.why
+        "its arguments were changed by the operator {}{}, at {what}: {}{void}",
+        edit.who,
+        for_whom(edit.on_behalf.as_ref()),
+        edit.why
     )
+}
+
+/// In whose place an operator has spoken, if in anybody's.
+fn for_whom(away: Option<&String>) -> String {
+    away.map_or_else(String::new, |away| format!(" for {away}"))
 }
 
 fn said(decided: &HoldDecided) -> String {
     let OperatorDecision {
-        who, allow, why, ..
+        who,
+        on_behalf,
+        allow,
+        why,
+        ..
     } = &decided.decision;
     if decided.phase == hold::HoldPhase::Withdrawn {
         return format!("cancelled by the agent {who}");
@@ -292,20 +303,26 @@ fn said(decided: &HoldDecided) -> String {
     } else {
         ""
     };
-    format!("{word} by the operator {who}: {why}{more}")
+    let away = for_whom(on_behalf.as_ref());
+    format!("{word} by the operator {who}{away}: {why}{more}")
 }
 
 fn said_fields(decided: &HoldDecided) -> Value {
     let OperatorDecision {
         who,
+        on_behalf,
         allow,
         why,
         surface,
         ..
     } = &decided.decision;
-    json!({
+    let mut fields = json!({
         "event": "decided", "who": who, "allow": allow, "why": why, "surface": surface, "state": decided.phase.word(),
-    })
+    });
+    if let Some(away) = on_behalf {
+        fields["on_behalf"] = json!(away);
+    }
+    fields
 }
 
 fn ended(settled: &Settled) -> String {

@@ -3,6 +3,7 @@
 
 use super::{DecisionError, OpenHold, VoidJudge, as_shown};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::model::absence::DecidingRight;
 use crate::model::ids::ActionId;
 use crate::model::pointer;
 use crate::store::claims::Store;
@@ -33,8 +34,8 @@ pub(crate) trait EditJudge: Send + Sync {
 pub(crate) struct EditRequest {
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// The operator's reason.
     pub why: String,
     /// What names the call as the operator was shown it.
@@ -58,7 +59,7 @@ pub(crate) async fn edit(
     if !hold.is_waiting(store.now()) {
         return Err(DecisionError::Gone(id));
     }
-    if !hold.is_decided_by(&asked.who, &asked.roles) {
+    if !hold.is_decided_by(&asked.who, &asked.right.roles) {
         return Err(not_theirs(&hold, &asked.who));
     }
     as_shown(&OpenHold::of(&hold, store.now(), void), Some(&asked.shown))?;
@@ -73,7 +74,7 @@ pub(crate) async fn edit(
         key,
         id,
         who: asked.who.clone(),
-        roles: asked.roles,
+        right: asked.right,
         why,
         surface: Some(asked.surface),
         edits: hold.edits.len(),

@@ -9,6 +9,7 @@ use super::grant::{Grant, GrantUse};
 use super::hold::{EditedCall, HoldQuestion};
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
+use crate::model::absence::DecidingRight;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -261,8 +262,8 @@ pub struct Decide {
     pub id: ActionId,
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// Is it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason.
@@ -282,8 +283,8 @@ pub struct EditHold {
     pub id: ActionId,
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// The operator's reason.
     pub why: String,
     /// Where it is done.

@@ -513,11 +513,7 @@ impl StoreEvent {
             Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
             Self::Held(held) => held.hold.question.fill(body)?,
             Self::Carried(Carried::Hold(_, hold)) => hold.question.fill(body)?,
-            Self::Edited(edited) => {
-                let body =
-                    Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
-                edited.arguments = body.value();
-            }
+            Self::Edited(edited) => edited.fill(body)?,
             Self::Granted(minted) => minted.grant.fill(body)?,
             Self::Carried(Carried::Grant(_, grant)) => grant.fill(body)?,
             Self::Intended(_)

@@ -5,6 +5,7 @@ use super::Millis;
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::absence::DecidingRight;
 use crate::model::argument_edit::{ArgumentEdit, EditedArguments};
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::Digest;
@@ -167,6 +168,9 @@ impl HoldQuestion {
 pub struct OperatorDecision {
     /// The operator.
     pub who: String,
+    /// The operator who was away, and for whom it was said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on_behalf: Option<String>,
     /// Was it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
@@ -183,6 +187,9 @@ pub struct OperatorDecision {
 pub struct OperatorEdit {
     /// The operator.
     pub who: String,
+    /// The operator who was away, and for whom it was done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on_behalf: Option<String>,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
     pub why: String,
     /// Where it was done: `page` or `api`.
@@ -422,6 +429,24 @@ impl Hold {
         } else {
             self.decided()
         }
+    }
+
+    /// Whether the operator `who` may decide about it by that right: what one who is away may not decide,
+    /// nobody decides for them.
+    pub fn is_decided_rightly(&self, who: &str, right: &DecidingRight) -> bool {
+        let mut names = right.on_behalf.iter().map(String::as_str).chain([who]);
+        names.all(|name| self.is_decided_by(name, &right.roles))
+    }
+
+    /// Whether it was allowed by one of these two already, or in their place: each person counts once.
+    pub fn counts(&self, who: &str, on_behalf: Option<&str>) -> bool {
+        let names = || on_behalf.into_iter().chain([who]);
+        let said = |before: &OperatorDecision| {
+            let known = [Some(&before.who), before.on_behalf.as_ref()];
+            let mut known = known.into_iter().flatten();
+            known.any(|known| names().any(|name| is_same_name(known, name)))
+        };
+        self.decisions.iter().any(said)
     }
 
     /// Whether an operator of this name with these roles may decide about it.

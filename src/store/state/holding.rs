@@ -3,11 +3,10 @@
 use super::command::{Decide, EditHold, ExtendHold, HoldBounds, HoldRequest, Withdraw};
 use super::event::{CallHeld, HoldDecided, HoldEdited, HoldExtended};
 use super::hold::{
-    Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision, OperatorEdit,
-    Undecided, WaitingHolds, hold_status,
+    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision,
+    OperatorEdit, Undecided, WaitingHolds, hold_status,
 };
 use super::{CommandRefusal, Millis};
-use crate::mcp::json::fold::is_same_name;
 
 /// Step 10: the call is held, unless it is held already or too many are.
 pub(super) fn open_hold(
@@ -46,6 +45,19 @@ pub(super) fn open_hold(
     Ok(CallHeld { key: ask.key, hold })
 }
 
+/// Step 10, once more: what is allowed is exactly what the call carries, `edited` or as it came.
+pub(super) fn allowed(
+    hold: Option<&Hold>,
+    edited: Option<EditedCall>,
+    now: Millis,
+) -> Result<(), CommandRefusal> {
+    let stands = hold_status(hold, now);
+    if stands != HoldStatus::Allowed || hold.and_then(Hold::edited) != edited {
+        return Err(CommandRefusal::Held(stands));
+    }
+    Ok(())
+}
+
 /// The agent has cancelled `hold`: what was allowed and has not begun does not run, either.
 pub(super) fn withdrawn(
     withdraw: &Withdraw,
@@ -66,6 +78,7 @@ pub(super) fn withdrawn(
         id,
         decision: OperatorDecision {
             who,
+            on_behalf: None,
             allow: false,
             why: "cancelled by the agent that asked".to_owned(),
             surface: None,
@@ -93,7 +106,7 @@ pub(super) fn decided(
             return Err(Undecided::Gone);
         }
     };
-    if !hold.is_decided_by(&decide.who, &decide.roles) {
+    if !hold.is_decided_rightly(&decide.who, &decide.right) {
         return Err(Undecided::NotYours);
     }
     if let Some(allowed) = already {
@@ -108,12 +121,7 @@ pub(super) fn decided(
         return Err(Undecided::Edited);
     }
     // All decisions of a pending hold allow it.
-    if decide.allow
-        && hold
-            .decisions
-            .iter()
-            .any(|before| is_same_name(&before.who, &decide.who))
-    {
+    if decide.allow && hold.counts(&decide.who, decide.right.on_behalf.as_deref()) {
         return Err(Undecided::Same);
     }
     let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
@@ -126,6 +134,7 @@ pub(super) fn decided(
         key,
         id,
         who,
+        right,
         allow,
         why,
         surface,
@@ -136,6 +145,7 @@ pub(super) fn decided(
         id,
         decision: OperatorDecision {
             who,
+            on_behalf: right.on_behalf,
             allow,
             why,
             surface,
@@ -154,7 +164,7 @@ pub(super) fn edited(
     let hold = hold
         .filter(|hold| hold.id == edit.id && hold.is_waiting(now))
         .ok_or(Undecided::Gone)?;
-    if !hold.is_decided_by(&edit.who, &edit.roles) {
+    if !hold.is_decided_rightly(&edit.who, &edit.right) {
         return Err(Undecided::NotYours);
     }
     if edit.edits != hold.edits.len() {
@@ -167,6 +177,7 @@ pub(super) fn edited(
         key,
         id,
         who,
+        right,
         why,
         surface,
         pointers,
@@ -178,6 +189,7 @@ pub(super) fn edited(
         id,
         edit: OperatorEdit {
             who,
+            on_behalf: right.on_behalf,
             why,
             surface,
             pointers,

@@ -6,6 +6,7 @@ use super::command::{Decide, HoldBounds, HoldRequest};
 use super::hold::HoldQuestion;
 use super::settlement::Evidence;
 use super::*;
+use crate::model::absence::DecidingRight;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::state::claim::Kinship;
@@ -131,14 +132,23 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
     }
 }
 
+/// The right of one with these roles, or in the place of one.
+pub(in crate::store) fn right(roles: &[&str], on_behalf: Option<&str>) -> DecidingRight {
+    DecidingRight {
+        roles: roles.iter().map(ToString::to_string).collect(),
+        on_behalf: on_behalf.map(str::to_owned),
+    }
+}
+
 /// What `who`, an approver, says of the call held by `ask`.
 pub(in crate::store) fn word(ask: &HoldRequest, who: &str, allow: bool) -> Decide {
-    let (key, id, roles) = (ask.key, ask.id, vec!["approver".to_owned()]);
+    let (key, id) = (ask.key, ask.id);
+    let right = right(&["approver"], None);
     Decide {
         key,
         id,
         who: who.to_owned(),
-        roles,
+        right,
         allow,
         why: "because".to_owned(),
         surface: None,

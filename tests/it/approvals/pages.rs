@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 const ANN_TOKEN: &str = "token-of-ann-the-operator";
 
 /// A form, with what a browser sends beside it.
-async fn sends(
+pub async fn sends(
     gate: &Gate,
     path: &str,
     fields: &[(&str, &str)],
@@ -26,7 +26,12 @@ async fn sends(
 
 /// Signs ann in; the cookie.
 async fn signs_in(gate: &Gate) -> String {
-    let answer = sends(gate, "/login", &[("token", ANN_TOKEN)], &[]).await;
+    signs_in_as(gate, ANN_TOKEN).await
+}
+
+/// Signs the operator in whose token it is; the cookie.
+pub async fn signs_in_as(gate: &Gate, token: &str) -> String {
+    let answer = sends(gate, "/login", &[("token", token)], &[]).await;
     assert_eq!(answer.status, 303);
     let cookie = answer.header("set-cookie").unwrap();
     for part in ["HttpOnly", "SameSite=Strict", "Max-Age=28800"] {
@@ -36,7 +41,7 @@ async fn signs_in(gate: &Gate) -> String {
 }
 
 /// What a form of the page has in the field `name`.
-fn field(page: &str, name: &str) -> String {
+pub fn field(page: &str, name: &str) -> String {
     let start = page
         .split(&format!("name=\"{name}\" value=\""))
         .nth(1)

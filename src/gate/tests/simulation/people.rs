@@ -139,6 +139,7 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
             | StoreEvent::Planned { .. }
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
+            | StoreEvent::Edited(_)
             | StoreEvent::Extended(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {}
@@ -200,10 +201,14 @@ fn word(key: Digest, hold: &Hold, allow: bool) -> Decide {
         key,
         id: hold.id,
         who: "ann".to_owned(),
-        roles: vec!["finance".to_owned()],
+        right: crate::model::absence::DecidingRight {
+            roles: vec!["finance".to_owned()],
+            on_behalf: None,
+        },
         allow,
         why: "it is due".to_owned(),
         surface: None,
+        edits: hold.edits.len(),
     }
 }
 

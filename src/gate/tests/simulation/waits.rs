@@ -83,7 +83,10 @@ impl SimulatedWorld {
             key,
             id: hold.id,
             who: "ann".to_owned(),
-            roles: vec!["finance".to_owned()],
+            right: crate::model::absence::DecidingRight {
+                roles: vec!["finance".to_owned()],
+                on_behalf: None,
+            },
             allow: true,
             why: "it is due".to_owned(),
             surface: None,

@@ -3,8 +3,10 @@
 use super::super::Millis;
 use super::super::grant::Grant;
 use super::super::hold::{Hold, HoldPhase, OperatorDecision, OperatorEdit};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,6 +44,15 @@ pub struct HoldEdited {
     /// All arguments as they are now. Kept behind the line that says everything else.
     #[serde(skip)]
     pub arguments: Value,
+}
+
+impl HoldEdited {
+    /// Reads the arguments, which stand behind the rest.
+    pub(super) fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
+        let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
+        self.arguments = body.value();
+        Ok(())
+    }
 }
 
 /// An operator gave a held call more time.

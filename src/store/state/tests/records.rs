@@ -58,6 +58,7 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
             (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
         let decision = hold::OperatorDecision {
             who,
+            on_behalf: allow.then(|| "ann".to_owned()),
             allow,
             why,
             surface: allow.then(|| "page".to_owned()),

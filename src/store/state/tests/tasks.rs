@@ -31,7 +31,6 @@ fn at(state: Option<TaskState>) -> StoreView {
                 window: None,
                 begins: None,
                 hold: None,
-                edited: None,
                 at: START_MS,
             }),
             &mut view,

@@ -12,7 +12,7 @@ pub(super) fn edit(ask: &HoldRequest, who: &str, arguments: Value) -> EditHold {
         key: ask.key,
         id: ask.id,
         who: who.to_owned(),
-        roles: vec!["approver".to_owned()],
+        right: right(&["approver"], None),
         why: "less is enough".to_owned(),
         surface: None,
         edits: 0,
@@ -40,7 +40,7 @@ fn less() -> Value {
 fn only_what_waits_is_changed_and_by_those_who_decide() {
     let one = ask("key");
     let teller = EditHold {
-        roles: vec!["teller".to_owned()],
+        right: right(&["teller"], None),
         ..edit(&one, "eve", less())
     };
     let itself = edit(&one, "billing-agent", less());

@@ -65,9 +65,9 @@ proptest! {
                 }
                 HoldStep::Say { who, allow, teller, stale } => {
                     let who = ["ann", "bob", "cyd", "billing-agent"][who];
-                    let roles = vec![if teller { "teller" } else { "approver" }.to_owned()];
+                    let right = right(&[if teller { "teller" } else { "approver" }], None);
                     let known = edits - usize::from(stale && edits > 0);
-                    let said = Decide { id, roles, edits: known, ..word(&ask("key"), who, allow) };
+                    let said = Decide { id, right, edits: known, ..word(&ask("key"), who, allow) };
                     if let Ok(event) = say(&mut view, said, now) {
                         events.push(event);
                         let (_, since) = asked.unwrap();
