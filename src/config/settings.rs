@@ -473,6 +473,7 @@ impl Default for AdminSettings {
             unencrypted: false,
             public_url: None,
             tokens: Vec::new(),
+            operators: BTreeMap::new(),
             verbs: VerbSettings::default(),
         }
     }

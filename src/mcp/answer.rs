@@ -5,7 +5,7 @@ use super::error_codes::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     PARSE_ERROR, REQUEST_CANCELLED, UNSUPPORTED_VERSION,
 };
-use super::json::{SERVER_JSON_LIMITS, Text};
+use super::json::Text;
 use super::message::Message;
 use super::revision::Era;
 use crate::model::argument_edit::ArgumentEdit;
@@ -236,22 +236,17 @@ pub(crate) fn refused(
 /// these read it.
 pub(crate) fn with_edit(result: &Text, edit: &ArgumentEdit) -> Text {
     let result = with_meta(result, EDIT_META_KEY, Text::of(&edit.value()));
-    let told = result.get("content").filter(Text::is_array);
-    let told = told.and_then(|content| with_words(&content, &edit.words()));
-    let (Some(told), Some(mut members)) = (told, result.object()) else {
+    let content = result.get("content").and_then(|content| content.elements());
+    let (Some(content), Some(mut members)) = (content, result.object()) else {
         return result;
     };
-    members.set("content", told);
+    let words = [
+        ("type", Text::string("text")),
+        ("text", Text::string(&edit.words())),
+    ];
+    let told = std::iter::once(Text::members_of(&words)).chain(content);
+    members.set("content", Text::array(told));
     members.text()
-}
-
-/// The same blocks of content behind one of these words, each as it was written.
-fn with_words(content: &Text, words: &str) -> Option<Text> {
-    let rest = content.as_bytes().strip_prefix(b"[")?.trim_ascii_start();
-    let block = json!({ "type": "text", "text": words }).to_string();
-    let comma: &[u8] = if rest == b"]" { b"" } else { b"," };
-    let all = [b"[", block.as_bytes(), comma, rest].concat();
-    Text::read(all.into(), &SERVER_JSON_LIMITS).ok()
 }
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.

@@ -122,6 +122,9 @@ pub(super) fn receiver(name: &str) -> NoticeReceiver {
         quiet: None,
         pierce: Vec::new(),
         escalate: Vec::new(),
+        operator: None,
+        away: None,
+        mail: None,
         is_near: false,
         timeout: Duration::from_secs(5),
     }

@@ -5,6 +5,7 @@ use super::sign_in::SignIn;
 use crate::admin::OperatorsDoor;
 use crate::admin::operators::OperatorIdentity;
 use crate::model::clock::Clock;
+use crate::store::claims::Store;
 use crate::store::hold_news::HoldNews;
 use crate::store::operator::time;
 use crate::store::state::hold::HoldPhase;

@@ -25,7 +25,7 @@ async fn what_the_call_could_not_bring_is_refused() {
         (ANN, "/n=twenty", "no JSON"),
         (ANN, "/n=50", "nothing would be different"),
         (ANN, "/note=<secret_ref:token>", "reference to a secret"),
-        ("bob", "/n=20", "only an operator with one of these roles"),
+        ("bob", "/n=20", "expired or not found"),
         ("bot", "/n=20", "of the same name as its agent"),
     ] {
         let (status, said) = stage.edits(who, &id, change).await;
@@ -45,7 +45,7 @@ async fn what_the_call_could_not_bring_is_refused() {
 /// guarantees §7: what is decided or over is changed by nobody, nor is it what runs then.
 #[tokio::test]
 async fn what_is_over_is_not_changed() {
-    let stage = HoldingGate::editing(", approve_by: 2s").await;
+    let stage = HoldingGate::editing(", approve_by: 8s").await;
     let pay = async |key: &str| call(&stage.bot(), "pay", given(), key).await;
     let id = held(&pay("k").await);
     stage.allows(&id).await;
