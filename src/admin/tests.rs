@@ -379,5 +379,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 19, "{told:?}");
+    assert_eq!(told.len(), 20, "{told:?}");
 }

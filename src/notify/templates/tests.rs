@@ -9,7 +9,7 @@ use crate::notify::tests::{MIDNIGHT, hold};
 use crate::store::state::hold::Hold;
 use serde_json::{Value, json};
 
-const FORMS: [NoticeTemplate; 5] = [
+const FORMS: [NoticeTemplate; 6] = [
     NoticeTemplate::Generic,
     NoticeTemplate::Slack,
     NoticeTemplate::Teams,
