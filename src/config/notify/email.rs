@@ -6,8 +6,6 @@ use crate::upstream::mail::{MailRoute, MailSecurity};
 use lettre::message::Mailbox;
 use url::{Host, Url};
 
-/// People that one message is for.
-const MAX_READERS: usize = 16;
 /// Where mail servers listen for programs that send: with STARTTLS, and with TLS from the first byte.
 const SUBMISSION_PORT: u16 = 587;
 const SUBMISSION_TLS_PORT: u16 = 465;
@@ -121,11 +119,6 @@ fn server(
 }
 
 fn readers(written: &[String], problems: &mut Problems) -> Vec<Mailbox> {
-    if written.is_empty() || written.len() > MAX_READERS {
-        let hint =
-            format!("name 1 to {MAX_READERS} addresses; a list of the mail server does for more");
-        problems.error("are no readers", hint);
-    }
     let mut found = Vec::new();
     for (index, text) in written.iter().enumerate() {
         problems.under(index.to_string(), |problems| {

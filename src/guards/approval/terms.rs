@@ -5,14 +5,10 @@ use crate::mcp::readable::is_misleading;
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::diagnostic::Problems;
 
-/// Arguments that operators may change.
-const MAX_EDITABLE: usize = 8;
-/// Reasons for a denial to choose from.
-const MAX_DENY_REASONS: usize = 3;
-/// Bytes of one.
+/// Bytes of a reason for a denial.
 const DENY_REASON_BYTES_MAX: usize = 120;
 
-/// As a contract has them, with what is wrong about them.
+/// As a contract has them, with what is wrong about them; how many there may be is said by the schema.
 pub(super) fn compile(
     may_edit: Vec<String>,
     deny_reasons: Vec<String>,
@@ -21,17 +17,7 @@ pub(super) fn compile(
 ) -> DecisionTerms {
     let editable = may_edit.iter().map(String::as_str);
     judge_named("approver_may_edit", editable, problems);
-    if may_edit.len() > MAX_EDITABLE {
-        problems.under("approver_may_edit", |problems| {
-            let hint = format!("name at most {MAX_EDITABLE}, or let the agent ask again");
-            problems.error("names too many arguments", hint);
-        });
-    }
     problems.under("deny_reasons", |problems| {
-        if deny_reasons.len() > MAX_DENY_REASONS {
-            let hint = format!("keep {MAX_DENY_REASONS}: an operator can still write another");
-            problems.error("are too many to choose from", hint);
-        }
         let unfit = deny_reasons
             .iter()
             .enumerate()

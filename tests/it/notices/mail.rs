@@ -123,7 +123,7 @@ async fn check_knows_mail() {
             "is no mail server",
         ),
         (
-            "{ name: a, template: email, url: \"smtp://example.com\", email: { from: nobody, to: [] } }",
+            "{ name: a, template: email, url: \"smtp://example.com\", email: { from: nobody, to: [a@b.c] } }",
             "is no address of mail",
         ),
         (

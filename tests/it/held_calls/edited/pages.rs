@@ -58,7 +58,7 @@ async fn a_form_changes_the_call() {
     assert_eq!(answer.status, 200);
     let card = answer.text();
     assert!(
-        card.contains("It does not run yet") && card.contains("changed by ann; it was: 50"),
+        card.contains("It does not run yet") && card.contains("changed by ann; it was: <bdi>50"),
         "{card}"
     );
     let allow = |shown| [("decision", "allow"), ("why", ""), ("shown", shown)];
