@@ -31,6 +31,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         session,
         fence: store.token(),
         hold: None,
+        edited: None,
         grant: None,
         limits: BudgetLimits::default(),
         origin: None,

@@ -263,6 +263,7 @@ impl App {
             recount: self.recount.clone(),
             is_known: Arc::new(is_known),
             grants: gate.clone(),
+            edits: gate.clone(),
             void: Arc::new(move |question| gate.void(question)),
             policies: self.door.policy.swaps(),
         }
@@ -358,6 +359,7 @@ fn operators(admin: &config::Admin) -> Operators {
         let known = OperatorIdentity {
             name: operator.name.clone(),
             roles: operator.roles.clone(),
+            stands_in: admin.stands_in(&operator.name),
         };
         (known, &operator.token)
     });

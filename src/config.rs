@@ -3,6 +3,7 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::model::absence::Absence;
 use crate::model::approvers::{Approver, Approvers};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ServerName;
@@ -75,9 +76,17 @@ pub struct Admin {
     pub tokens: Vec<Operator>,
     /// For what.
     pub verbs: OperatorVerbs,
+    /// Who of them is away.
+    pub absences: Vec<Absence>,
 }
 
 impl Admin {
+    /// Those in whose place the operator `name` decides.
+    pub(crate) fn stands_in(&self, name: &str) -> Vec<Absence> {
+        let theirs = self.absences.iter().filter(|away| away.delegate == name);
+        theirs.cloned().collect()
+    }
+
     /// Who may decide about calls that are held: every operator with a token.
     pub(crate) fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver {

@@ -1,13 +1,16 @@
 //! Floor 0: the words every floor uses. No I/O, no async, no HTTP.
 
+pub mod absence;
 pub(crate) mod address;
 pub mod amount;
 pub mod approvers;
+pub mod argument_edit;
 pub mod call;
 pub mod caller;
 pub mod clock;
 pub mod content;
 pub(crate) mod counted;
+pub mod decision_terms;
 pub mod diagnostic;
 pub mod digest;
 pub(crate) mod disabled;

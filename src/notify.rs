@@ -1,5 +1,5 @@
 //! Floor 5: tells people elsewhere that a call waits for them, and what came of it: over HTTP, in the
-//! form that a chat or a program wants.
+//! form that a chat or a program wants, or by mail.
 //!
 //! What is to be told follows from the journal: a record that was not told of is read again after a
 //! restart, however toolgate ended, and has the same id then. So everything is told at least once, and a receiver
@@ -20,5 +20,7 @@ pub(crate) mod tests;
 mod visible;
 
 pub(crate) use notice::NoticeKind;
-pub(crate) use receiver::{EscalationStep, NoticeReceiver, NoticeTemplate, QuietHours, is_effect};
+pub(crate) use receiver::{
+    EscalationStep, NoticeReceiver, NoticeTemplate, QuietHours, ReceiverAbsence, is_effect,
+};
 pub(crate) use running::{Notifier, NotifierParts};

@@ -16,6 +16,7 @@ pub(crate) mod lineage;
 pub(crate) mod lines;
 pub(crate) mod link;
 pub mod links;
+pub(crate) mod mail;
 pub(crate) mod own_catalogs;
 pub(crate) mod owners;
 pub(crate) mod parked_tasks;

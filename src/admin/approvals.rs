@@ -2,13 +2,14 @@
 //! decides is who the token names, never what a body says (threat-model §3E E11). What a call says
 //! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
+pub(crate) mod editing;
 pub(crate) mod waiting;
 pub(super) mod words;
 
 use super::grants::GRANT_BODY_BYTES_MAX;
 use super::grants::minting::{AlwaysWord, always};
 use super::grants::ungranted;
-use super::operators::{OperatorIdentity, Operators};
+use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
@@ -20,7 +21,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -88,19 +89,22 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
+        .route("/api/approvals/{id}/edit", post(editing::take))
         .route("/api/approvals/{id}/wait", get(waiting::decision))
 }
 
 /// The held call as `known` may see it; none where it is for others to decide and to audit.
 pub(super) fn seen(
-    operators: &Operators,
+    door: &OperatorsDoor,
     hold: OpenHold,
     known: &OperatorIdentity,
 ) -> Option<OpenHold> {
-    if operators.audits(known) || hold.is_decided_by(&known.name, &known.roles) {
+    let now = door.switches.store.now();
+    if door.operators.audits(known) || known.right_to(&hold, now).is_some() {
         return Some(hold);
     }
-    hold.is_seen_by(&known.roles).then(|| hold.concealed())
+    let roles = known.seeing(now);
+    hold.is_seen_by(&roles).then(|| hold.concealed())
 }
 
 /// What `said` did with `hold`, in a word.
@@ -120,7 +124,7 @@ async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -
         Ok(open) => {
             let seen = open
                 .into_iter()
-                .filter_map(|hold| seen(&door.operators, hold, &known));
+                .filter_map(|hold| seen(&door, hold, &known));
             json_answer(StatusCode::OK, &fitting(seen.collect()))
         }
         Err(error) => uncounted(&error.into()),
@@ -150,7 +154,7 @@ async fn one(
         return no_id();
     };
     let found = show(&*door.switches.store, &*door.switches.void, id).await;
-    let seen = found.map(|found| found.and_then(|hold| seen(&door.operators, hold, &known)));
+    let seen = found.map(|found| found.and_then(|hold| seen(&door, hold, &known)));
     match seen {
         Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
         // Who may not see it is not told that it is there.
@@ -197,6 +201,7 @@ async fn take(
     let said = Said {
         allow: decision == ApprovalChoice::Allow,
         why,
+        usual: None,
         shown,
         surface: "api",
     };
@@ -266,6 +271,14 @@ fn why_not(why: &DecisionError) -> (StatusCode, &'static str) {
         DecisionError::Changed => (
             StatusCode::CONFLICT,
             "look at it again: GET /api/approvals/{id} has it with its `shown`",
+        ),
+        DecisionError::Unshown => (
+            StatusCode::CONFLICT,
+            "send `shown` of GET /api/approvals/{id}: `toolgate approvals allow` takes it as --shown",
+        ),
+        DecisionError::Uneditable(_) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "nothing was changed; change it otherwise, allow the call as it is, or deny it with a reason",
         ),
         DecisionError::Extended => (
             StatusCode::CONFLICT,

@@ -94,8 +94,9 @@ async fn list(
         state = Some(value.into_owned());
     }
     // Who may not see that a call is held is not told so here either.
+    let seeing = known.seeing(door.switches.store.now());
     let sees = |hold: &Hold| {
-        let mut roles = known.roles.iter();
+        let mut roles = seeing.iter();
         door.operators.audits(&known) || roles.any(|role| hold.roles.contains(role))
     };
     let calls = open_calls(&*door.switches.store, state.as_deref(), sees)

@@ -11,6 +11,7 @@ mod brought;
 mod calls;
 mod card;
 mod decisions;
+mod editing;
 mod effect;
 mod form;
 mod frame;

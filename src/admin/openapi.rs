@@ -3,6 +3,7 @@
 
 mod grants;
 
+use super::approvals::editing::EditBody;
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
@@ -136,7 +137,20 @@ fn approvals(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         "Waits for the decision; null where there is none in time",
         schemas.subschema_for::<ApprovalDecision>(),
     );
-    vec![list, events, one, decide, wait.asking("timeout", seconds)]
+    let edit = ApiOperation::post(
+        "/api/approvals/{id}/edit",
+        "Changes arguments of a held call that its contract lets operators change; what was said before is void",
+        schemas.subschema_for::<EditBody>(),
+        schemas.subschema_for::<OpenHold>(),
+    );
+    vec![
+        list,
+        events,
+        one,
+        decide,
+        edit,
+        wait.asking("timeout", seconds),
+    ]
 }
 
 fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {

@@ -88,6 +88,7 @@ fn switches(data: &std::path::Path) -> Switches {
         recount: Arc::default(),
         is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
         grants: Arc::new(grants::FixedRules),
+        edits: Arc::new(grants::FixedRules),
         void: Arc::new(|_| None),
         policies: tokio::sync::watch::channel(0).1,
     }
@@ -97,6 +98,7 @@ fn known(name: &str, roles: &[&str]) -> OperatorIdentity {
     OperatorIdentity {
         name: name.to_owned(),
         roles: roles.iter().map(ToString::to_string).collect(),
+        stands_in: Vec::new(),
     }
 }
 
@@ -379,5 +381,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 19, "{told:?}");
+    assert_eq!(told.len(), 20, "{told:?}");
 }

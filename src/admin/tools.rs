@@ -8,6 +8,7 @@ use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::model::verbs::OperatorVerb;
 use crate::store::approvals::VoidJudge;
+use crate::store::approvals::editing::EditJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::telemetry::metrics::Metrics;
@@ -40,6 +41,8 @@ pub(crate) struct Switches {
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
     /// What can be granted, and what has become of it.
     pub grants: Arc<dyn GrantJudge>,
+    /// Whether a held call could be made with other arguments.
+    pub edits: Arc<dyn EditJudge>,
     /// Why an operator's word on what is held with that question would count for nothing.
     pub void: Arc<VoidJudge>,
     /// Changes with each policy that comes in force: what is held may be void then.

@@ -1,6 +1,7 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
+mod editing;
 mod grant_args;
 mod grants;
 mod keys;
@@ -45,7 +46,10 @@ enum ApprovalsVerb {
     /// Let the call run once, exactly as it is shown; with --always, calls like it, too
     Allow(AllowArgs),
     /// Refuse the call, and for a while the same call again
-    Deny(DecisionArgs),
+    Deny(DenyArgs),
+    /// Change arguments that the call's contract lets operators change, before it is allowed; what was said of
+    /// it before is void
+    Edit(editing::ApprovalEditArgs),
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
     /// nobody has decided in time or it did not run in time, 4 when its agent cancelled it, 2 when nothing
     /// can be found out
@@ -83,9 +87,24 @@ struct DecisionArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct DenyArgs {
+    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
+    id: ActionId,
+    /// Why; stands in the ledger for good, with your name. The agent reads it
+    #[arg(long, value_name = "TEXT", required_unless_present = "preset")]
+    why: Option<String>,
+    /// The reason of that number among those that the call's contract has, from 1
+    #[arg(long, value_name = "N", conflicts_with = "why", value_parser = clap::value_parser!(u8).range(1..=3))]
+    preset: Option<u8>,
+}
+
+#[derive(Debug, clap::Args)]
 struct AllowArgs {
     #[command(flatten)]
     word: DecisionArgs,
+    /// `shown` of the call as you looked at it: another is refused. Needed where an operator has changed it
+    #[arg(long, value_name = "DIGEST")]
+    shown: Option<String>,
     /// Let calls like it run, too, without asking about each: as it is shown, but for what you say
     #[arg(long)]
     always: bool,
@@ -120,7 +139,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             })
         }
         ApprovalsVerb::Allow(allow) => self::allow(args, allow),
-        ApprovalsVerb::Deny(word) => decide(args, "deny", word, None),
+        ApprovalsVerb::Deny(deny) => self::deny(args, deny),
+        ApprovalsVerb::Edit(edit) => editing::run(args, edit),
         ApprovalsVerb::Wait(wait) => waiting::run(args, wait),
         ApprovalsVerb::Watch(watch) => watching::run(args, watch),
         ApprovalsVerb::Grants(grants) => grants::run(args, grants),
@@ -140,22 +160,49 @@ fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
     };
     match terms {
         Err(wrong) => Ok(operator::misused(&wrong)),
-        Ok(terms) if allow.always => decide(args, "allow-always", &allow.word, Some(json!(terms))),
-        Ok(_) => decide(args, "allow", &allow.word, None),
+        Ok(terms) => {
+            let mut body = json!({ "decision": "allow", "why": allow.word.why });
+            if allow.always {
+                body["decision"] = json!("allow-always");
+                body["grant"] = json!(terms);
+            }
+            if let Some(shown) = &allow.shown {
+                body["shown"] = json!(shown);
+            }
+            decide(args, allow.word.id, &body)
+        }
     }
 }
 
-fn decide(
-    args: &Args,
-    decision: &str,
-    word: &DecisionArgs,
-    terms: Option<Value>,
-) -> anyhow::Result<u8> {
-    let mut body = json!({ "decision": decision, "why": word.why });
-    if let Some(terms) = terms {
-        body["grant"] = terms;
+fn deny(args: &Args, deny: &DenyArgs) -> anyhow::Result<u8> {
+    let why = match (&deny.why, deny.preset) {
+        (Some(why), _) => Ok(why.clone()),
+        (None, preset) => preset_reason(args, deny.id, preset.unwrap_or(1))?,
+    };
+    match why {
+        Ok(why) => decide(args, deny.id, &json!({ "decision": "deny", "why": why })),
+        Err(why) => operator::show(Err(why), |()| Ok(String::new())),
     }
-    let request = DoorRequest::post(path(word.id), Text::of(&body));
+}
+
+/// The reason of that number, from 1, of the call's contract.
+fn preset_reason(args: &Args, id: ActionId, number: u8) -> anyhow::Result<Result<String, String>> {
+    let hold: OpenHold = match ask(args, DoorRequest::get(path(id)))? {
+        Ok(told) => told.parse()?,
+        Err(why) => return Ok(Err(why)),
+    };
+    let reasons = hold.terms.deny_reasons;
+    let named = reasons.get(usize::from(number).saturating_sub(1)).cloned();
+    Ok(named.ok_or_else(|| {
+        format!(
+            "the call's contract has {} reasons to choose from (`approval.deny_reasons`)",
+            reasons.len()
+        )
+    }))
+}
+
+fn decide(args: &Args, id: ActionId, body: &Value) -> anyhow::Result<u8> {
+    let request = DoorRequest::post(path(id), Text::of(body));
     operator::show(ask(args, request)?, |told| Ok(taken(&told.parse()?)))
 }
 
@@ -226,13 +273,25 @@ fn whole(hold: &OpenHold) -> String {
             let _ = writeln!(out, "{name:<15} {}", plain(&text));
         }
     }
+    for edit in &hold.edits {
+        let _ = writeln!(
+            out,
+            "{:<15} {}  {} by {}: {}",
+            "changed",
+            plain(&edit.at),
+            plain(&edit.pointers.join(", ")),
+            plain(&edit.who),
+            plain(&edit.why)
+        );
+    }
     for said in &hold.decisions {
         let word = word_of(hold, said);
         let _ = writeln!(
             out,
-            "{word:<15} {}  by {}: {}",
+            "{word:<15} {}  by {}{}: {}",
             plain(&said.at),
             plain(&said.who),
+            for_whom(said.on_behalf.as_deref()),
             plain(&said.why)
         );
     }
@@ -243,6 +302,9 @@ fn whole(hold: &OpenHold) -> String {
         None => out.push_str(
             "arguments       shown to operators who may decide about the call or have a role of `admin.verbs.audit`\n",
         ),
+    }
+    if let Some(unedited) = &hold.unedited {
+        let _ = writeln!(out, "before operators changed them\n{}", pretty(unedited));
     }
     if let Some(original) = &hold.original {
         let by = plain(&hold.changed_by.join(", "));
@@ -265,10 +327,17 @@ fn whole(hold: &OpenHold) -> String {
     out
 }
 
+/// In whose place an operator has spoken, if in anybody's.
+fn for_whom(away: Option<&str>) -> String {
+    away.map_or_else(String::new, |away| format!(" for {}", plain(away)))
+}
+
 /// What is known of it in a word or two.
-fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 27] {
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 31] {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
+    let needs_why = hold.terms.needs_why.then(|| "a reason".to_owned());
+    let is_edited = !hold.edits.is_empty();
     let needs = format!(
         "{} with one of the roles {}",
         hold.needed,
@@ -302,6 +371,10 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 27] {
         ("runs before", hold.execute_by.clone()),
         ("needs", Some(needs)),
         ("self-approval", Some(yes(hold.self_approval).to_owned())),
+        ("may be changed", words(&hold.terms.may_edit)),
+        ("deny because", words(&hold.terms.deny_reasons)),
+        ("allow needs", needs_why),
+        ("shown as", is_edited.then(|| hold.shown.clone())),
         ("ran as", hold.used_by.clone()),
         ("policy", Some(hold.policy.clone())),
         ("schema", Some(hold.schema_hash.clone())),

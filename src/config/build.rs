@@ -38,6 +38,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             public_url: None,
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
+            absences: Vec::new(),
         },
         data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
         servers,
@@ -166,8 +167,15 @@ pub(super) fn judge(
             ledger::compile(ledger, LedgerRoots { data, directory }, problems)
         });
         let notify = std::mem::take(&mut settings.notify);
-        let notify = problems.under("notify", |problems| notify::compile(notify, problems));
+        let mut notify = problems.under("notify", |problems| notify::compile(notify, problems));
         let mut judged = build(settings, named, directory, &mut problems);
+        if let Some(config) = &judged.config {
+            problems.under("notify", |problems| {
+                problems.under("receivers", |problems| {
+                    notify::place(&mut notify, &config.admin, problems);
+                });
+            });
+        }
         judged.config = judged.config.map(|config| Config {
             ledger,
             notify,

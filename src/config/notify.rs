@@ -1,19 +1,27 @@
 //! Who is told elsewhere that a call waits for a person.
 
-use super::written_notify::{NoticeEventName, NotifySettings, ReceiverSettings, TemplateName};
+use super::Admin;
+use super::written_notify::{
+    NoticeEventName, NotifySettings, QuietSettings, ReceiverSettings, TemplateName,
+};
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::secret::Secret;
 use crate::model::times::between;
-use crate::notify::{NoticeKind, NoticeReceiver, NoticeTemplate, is_effect};
+use crate::notify::{
+    NoticeKind, NoticeReceiver, NoticeTemplate, QuietHours, ReceiverAbsence, is_effect,
+};
 use crate::policy::shape::suggest;
 use crate::upstream::hook::key_of;
+use crate::upstream::mail::MailRoute;
+use email::WrittenMail;
 use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+mod email;
 mod hours;
 mod steps;
 
@@ -65,6 +73,37 @@ pub(super) fn compile(written: NotifySettings, problems: &mut Problems) -> Vec<N
     })
 }
 
+/// Who is told in the place of receivers whose operators are away, and those that are of no operator.
+pub(super) fn place(receivers: &mut [NoticeReceiver], admin: &Admin, problems: &mut Problems) {
+    let owners: Vec<(String, Option<String>)> = receivers
+        .iter()
+        .map(|one| (one.name.clone(), one.operator.clone()))
+        .collect();
+    let known: Vec<String> = admin.tokens.iter().map(|one| one.name.clone()).collect();
+    for (index, receiver) in receivers.iter_mut().enumerate() {
+        let Some(operator) = &receiver.operator else {
+            continue;
+        };
+        if !known.contains(operator) {
+            problems.under(index.to_string(), |problems| {
+                problems.under("operator", |problems| {
+                    let hint = suggest(operator, &known);
+                    problems.error("is no operator of `admin.tokens`", hint);
+                });
+            });
+        }
+        let away = admin.absences.iter().find(|away| away.name == *operator);
+        receiver.away = away.map(|away| ReceiverAbsence {
+            until: away.until,
+            instead: owners
+                .iter()
+                .filter(|(_, owner)| owner.as_ref() == Some(&away.delegate))
+                .map(|(name, _)| name.clone())
+                .collect(),
+        });
+    }
+}
+
 /// Notes the names that no receiver has.
 pub(super) fn judge_named(written: &[String], names: &[String], problems: &mut Problems) {
     for (index, name) in written.iter().enumerate() {
@@ -106,6 +145,8 @@ fn receiver(
         template,
         events,
         secret,
+        email,
+        operator,
         headers,
         roles,
         quiet,
@@ -120,23 +161,22 @@ fn receiver(
         RECEIVER_TIMEOUT_RANGE,
         problems,
     );
-    let template = template_of(template);
+    let named = template;
+    let template = template_of(named);
     judge_key(secret.as_ref(), template, problems);
-    judge_effects(&pierce, problems);
-    if !pierce.is_empty() && quiet.is_none() {
-        problems.under("pierce", |problems| {
-            problems.error("goes with `quiet`", "add `quiet`, or take it away");
-        });
-    }
-    let quiet =
-        quiet.and_then(|quiet| problems.under("quiet", |problems| hours::quiet(&quiet, problems)));
+    let quiet = quiet_of(quiet, &pierce, problems);
     let escalate = problems.under("escalate", |problems| {
         steps::compile(escalate, &name, names, problems)
     });
     let headers = problems.under("headers", |problems| headers_of(&headers, problems));
-    let uri = problems.under("url", |problems| {
-        address(url.expose(), unencrypted, problems)
-    })?;
+    let written = WrittenMail {
+        template: named,
+        email,
+        url: url.expose(),
+        unencrypted,
+        is_near,
+    };
+    let (uri, mail) = way(written, problems)?;
     Some(NoticeReceiver {
         name,
         uri,
@@ -148,9 +188,40 @@ fn receiver(
         quiet,
         pierce,
         escalate,
+        operator,
+        away: None,
+        mail,
         is_near,
         timeout: timeout.unwrap_or(RECEIVER_TIMEOUT),
     })
+}
+
+/// Where it is told, over HTTP or by mail.
+fn way(written: WrittenMail<'_>, problems: &mut Problems) -> Option<(Uri, Option<MailRoute>)> {
+    let (url, unencrypted) = (written.url, written.unencrypted);
+    let is_mail = written.template == TemplateName::Email;
+    let mail = email::compile(written, problems);
+    if is_mail {
+        // What is told by mail has no other way.
+        return mail.map(|mail| (Uri::default(), Some(mail)));
+    }
+    let uri = problems.under("url", |problems| address(url, unencrypted, problems))?;
+    Some((uri, None))
+}
+
+fn quiet_of(
+    quiet: Option<QuietSettings>,
+    pierce: &[String],
+    problems: &mut Problems,
+) -> Option<QuietHours> {
+    judge_effects(pierce, problems);
+    if !pierce.is_empty() && quiet.is_none() {
+        problems.under("pierce", |problems| {
+            problems.error("goes with `quiet`", "add `quiet`, or take it away");
+        });
+    }
+    let quiet = quiet?;
+    problems.under("quiet", |problems| hours::quiet(&quiet, problems))
 }
 
 fn template_of(written: TemplateName) -> NoticeTemplate {
@@ -160,6 +231,7 @@ fn template_of(written: TemplateName) -> NoticeTemplate {
         TemplateName::Teams => NoticeTemplate::Teams,
         TemplateName::Discord => NoticeTemplate::Discord,
         TemplateName::Ntfy => NoticeTemplate::Ntfy,
+        TemplateName::Email => NoticeTemplate::Email,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The operators' door: its address, who may come in, and for what.
 
+mod absences;
+
 use super::doors::{address, judge_reach};
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
 use super::{Admin, Operator};
@@ -36,6 +38,7 @@ pub(super) fn admin(
         unencrypted,
         public_url,
         tokens,
+        operators,
         verbs,
     } = settings;
     let public_url = problems.under("public_url", |problems| {
@@ -44,6 +47,9 @@ pub(super) fn admin(
     let known = problems.under("tokens", |problems| of_tokens(tokens, agents, problems));
     let verbs = problems.under("verbs", |problems| of_verbs(verbs, problems));
     problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
+    let absences = problems.under("operators", |problems| {
+        absences::compile(operators, &known, agents.names, problems)
+    });
     let listen = problems.under("listen", |problems| {
         let listen = address(&listen, problems)?;
         judge_reach(listen, unencrypted, "admin.unencrypted", problems);
@@ -61,6 +67,7 @@ pub(super) fn admin(
         public_url,
         tokens: known,
         verbs,
+        absences,
     })
 }
 

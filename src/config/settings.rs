@@ -94,9 +94,22 @@ pub(crate) struct AdminSettings {
     pub public_url: Option<String>,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
+    /// Operators of `tokens` who are away, by name, and who decides about held calls meanwhile.
+    pub operators: BTreeMap<String, AbsenceSettings>,
     /// Which roles may do what; about calls that are held, contracts say who decides (`approver`
     /// unless they name others).
     pub verbs: VerbSettings,
+}
+
+/// An operator who is away.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Absence")]
+pub(crate) struct AbsenceSettings {
+    /// until when, such as `2026-12-24T08:00:00+01:00`
+    pub away_until: String,
+    /// the operator of `tokens` who decides meanwhile, by their own name and for the one who is away
+    pub delegate: String,
 }
 
 /// The roles that may do something at the operators' door, one of which is enough. `[]`: nobody.
@@ -464,6 +477,7 @@ impl Default for AdminSettings {
             unencrypted: false,
             public_url: None,
             tokens: Vec::new(),
+            operators: BTreeMap::new(),
             verbs: VerbSettings::default(),
         }
     }

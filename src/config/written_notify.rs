@@ -25,7 +25,8 @@ pub(crate) struct NotifySettings {
 pub(crate) struct ReceiverSettings {
     /// what metrics and `escalate` call it: letters, digits, `_` and `-`, at most 32
     pub name: String,
-    /// the address that is told, by POST; whole or in part a variable, such as `${SLACK_URL}`
+    /// the address that is told, by POST; whole or in part a variable, such as `${SLACK_URL}`. With `template:
+    /// email` the mail server: `smtps://host`, or `smtp://host` for STARTTLS
     pub url: Secret,
     /// In which form: `generic` (JSON) if absent.
     #[serde(default)]
@@ -36,6 +37,11 @@ pub(crate) struct ReceiverSettings {
     /// The key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in base64;
     /// for `generic`.
     pub secret: Option<Secret>,
+    /// Who writes to whom, with `template: email`.
+    pub email: Option<EmailSettings>,
+    /// Whose it is alone, by a name of `admin.tokens`: while that operator is away, the receivers of the delegate
+    /// are told in its place.
+    pub operator: Option<String>,
     /// Headers of each request, such as `Authorization`.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
@@ -52,7 +58,7 @@ pub(crate) struct ReceiverSettings {
     pub escalate: Vec<EscalationSettings>,
     /// How long it may take: `5s` if absent, `30s` at most.
     pub timeout: Option<String>,
-    /// The address may be one of another machine without TLS.
+    /// The address may be one of another machine without TLS; of a mail server: nothing is encrypted.
     #[serde(default)]
     pub unencrypted: bool,
 }
@@ -73,6 +79,8 @@ pub(crate) enum TemplateName {
     Discord,
     /// A topic of ntfy.
     Ntfy,
+    /// Mail, over SMTP.
+    Email,
 }
 
 /// What a receiver can be told of.
@@ -102,8 +110,26 @@ pub(crate) struct QuietSettings {
     /// when it ends, on the next day if that is earlier
     pub to: String,
     /// How far the clock there is ahead of UTC, such as `"+02:00"`; `UTC` if absent.
-    #[serde(default = "utc")]
-    pub offset: String,
+    pub offset: Option<String>,
+    /// Instead of `offset`: the time zone there by its IANA name, such as `Europe/Berlin`, with its summer
+    /// time.
+    pub zone: Option<String>,
+}
+
+/// Mail.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NotifyEmail")]
+pub(crate) struct EmailSettings {
+    /// who writes, such as `toolgate@example.com`
+    pub from: String,
+    /// who reads, 1 to 16
+    #[schemars(length(min = 1, max = 16))]
+    pub to: Vec<String>,
+    /// The name at the mail server, where it wants one.
+    pub user: Option<String>,
+    /// Its password, such as `${SMTP_PASSWORD}`.
+    pub password: Option<Secret>,
 }
 
 /// Who else is told while a call waits.
@@ -119,8 +145,4 @@ pub(crate) struct EscalationSettings {
 
 fn usual_events() -> Vec<NoticeEventName> {
     vec![NoticeEventName::Requested, NoticeEventName::Decided]
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
 }

@@ -9,6 +9,7 @@ use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::own::OWN_META_PREFIX;
 use crate::mcp::revision::Era;
+use crate::model::argument_edit::ArgumentEdit;
 use crate::model::call::{Rewritten, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::digest::Digest;
@@ -255,6 +256,11 @@ impl Call {
         }
     }
 
+    /// What operators have changed of its arguments before it was allowed.
+    pub(in crate::gate) fn edit(&self) -> Option<&ArgumentEdit> {
+        self.judged.rewritten.as_ref()?.edit.as_ref()
+    }
+
     /// Looks for the key in the arguments once more: a variant that the call has become may know
     /// one for it.
     pub(in crate::gate) fn find_key(&mut self, rules: &ToolRules, tool: &Tool) {
@@ -292,6 +298,7 @@ impl Call {
             Box::new(Rewritten {
                 original,
                 by: Vec::new(),
+                edit: None,
             })
         });
         record.by.extend(by);

@@ -86,6 +86,28 @@ pub(in crate::gate) struct KeyedCall<'p> {
     pub(in crate::gate) keyed: Option<Keyed>,
     /// Whether an earlier round of it has paid for it.
     pub(in crate::gate) is_paid: bool,
+    /// The call as its agent sent it, where it goes on with arguments that an operator has changed: what
+    /// is asked again is asked of that.
+    pub(in crate::gate) asked: Option<Box<Subject<'p>>>,
+}
+
+impl<'p> KeyedCall<'p> {
+    /// The same call with the arguments that an operator has given it.
+    pub(in crate::gate) fn edited(self, edited: Subject<'p>) -> Self {
+        Self {
+            asked: Some(Box::new(self.subject)),
+            subject: edited,
+            ..self
+        }
+    }
+
+    /// The call as its agent sent it.
+    pub(in crate::gate) fn as_asked(mut self) -> Self {
+        if let Some(asked) = self.asked.take() {
+            self.subject = *asked;
+        }
+        self
+    }
 }
 
 /// A call whose key nobody holds.

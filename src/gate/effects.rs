@@ -52,6 +52,7 @@ use crate::store::state::budget::Exceeded;
 use crate::store::state::claim::Kinship;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
+use crate::store::state::hold::EditedCall;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use serde_json::Value;
 use std::sync::Arc;
@@ -235,7 +236,7 @@ impl Effects {
     pub(in crate::gate) async fn reserve(
         &self,
         bill: &Bill,
-        hold: Option<(Digest, ActionId)>,
+        hold: Option<((Digest, ActionId), Option<EditedCall>)>,
         left: &mut Option<Value>,
     ) -> Result<Option<Box<Reserved>>, Refusal> {
         if !bill.is_counted() {
@@ -245,7 +246,9 @@ impl Effects {
             return Ok(Some(Box::new(read(bill))));
         }
         let (mut reserve, mut reserved) = reservation(bill, |asked| bill.limits_of(asked).clone());
-        reserve.hold = hold;
+        if let Some((hold, edited)) = hold {
+            (reserve.hold, reserve.edited) = (Some(hold), edited);
+        }
         match self
             .store
             .run(StoreCommand::Reserve(reserve), None)
@@ -355,6 +358,7 @@ impl Effects {
             session,
             fence,
             hold: approved.hold(),
+            edited: approved.edited(),
             grant: approved.grant(),
             limits: bill.limits().clone(),
             price: bill.asked.price.clone(),

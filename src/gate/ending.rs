@@ -322,6 +322,7 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
             .map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &found.state.evidence,
         sent: sent(&ended.recorded),
+        edit: call.edit(),
     };
     if let Some(instead) = task.or_else(|| question(call, ending)) {
         let instead = with_decision(&instead, &decision);

@@ -3,22 +3,10 @@
 use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::Call;
-use crate::gate::case::ApprovedCall;
-use crate::gate::case::BegunCall;
-use crate::gate::case::Case;
-use crate::gate::case::ConfirmedCall;
-use crate::gate::case::FencedCall;
-use crate::gate::case::FundedCall;
-use crate::gate::case::KeyedCall;
-use crate::gate::case::PlacedCall;
-use crate::gate::case::RuledCall;
-use crate::gate::case::SealedCall;
-use crate::gate::case::SettledCall;
-use crate::gate::case::Stop;
-use crate::gate::case::UnclaimedCall;
-use crate::gate::case::VisibleCall;
-use crate::gate::case::WatchedCall;
-use crate::gate::case::WelcomeCall;
+use crate::gate::case::{
+    ApprovedCall, BegunCall, Case, ConfirmedCall, FencedCall, FundedCall, KeyedCall, PlacedCall,
+    RuledCall, SealedCall, SettledCall, Stop, UnclaimedCall, VisibleCall, WatchedCall, WelcomeCall,
+};
 use crate::gate::catalogue::offered::is_offered;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Beginning;
@@ -33,14 +21,12 @@ use crate::gate::record::findings::{Findings, KeyFound};
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
-use crate::gate::steps::hops;
-use crate::gate::steps::judging;
-use crate::gate::steps::probing;
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
-use crate::gate::steps::still_so;
 use crate::gate::steps::task_state::is_planned;
+use crate::gate::steps::{edited, hops, judging, probing, still_so};
 use crate::guards::Welcome;
+use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::Regime;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
@@ -100,6 +86,16 @@ impl<'p> Live<'p> {
             tool,
             timer: &self.timer,
             found: &self.found,
+        }
+    }
+
+    /// Step 6, and what it asks.
+    fn rewriting(&mut self) -> Rewriting<'_, 'p> {
+        Rewriting {
+            gate: self.gate,
+            policy: self.policy,
+            timer: &mut self.timer,
+            known: &mut self.call,
         }
     }
 
@@ -181,12 +177,7 @@ impl<'p> World for Live<'p> {
     }
 
     async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<SettledCall<'p>, Stop> {
-        let rewriting = Rewriting {
-            gate: self.gate,
-            policy: self.policy,
-            timer: &mut self.timer,
-            known: &mut self.call,
-        };
+        let rewriting = self.rewriting();
         Ok(rewriting.run(case).await?)
     }
 
@@ -239,6 +230,7 @@ impl<'p> World for Live<'p> {
             is_planned,
             keyed,
             is_paid: false,
+            asked: None,
         })
     }
 
@@ -336,11 +328,24 @@ impl<'p> World for Live<'p> {
             self.found.approval = None;
             return Ok(Turn::Back(case));
         };
-        self.found.approval = found.map(Box::new);
+        let mut found = found.map(Box::new);
+        let edit = found.as_mut().and_then(|found| found.edit.take());
+        self.found.approval = found;
+        let (case, confirmed) = match edit {
+            Some(edit) => {
+                let rewriting = self.rewriting();
+                Box::pin(edited::edited(rewriting, (case, confirmed), *edit)).await?
+            }
+            None => (case, confirmed),
+        };
+        let drafted = confirmed.as_ref().and_then(Confirmed::draft);
+        self.found.draft = drafted.map(Box::new);
+        let effects = &self.gate.effects;
         if confirmed.is_none() {
             let used = approved
                 .hold()
                 .map(|key| (key, case.subject.call.judged.action));
+            let used = used.map(|hold| (hold, approved.edited()));
             let left = &mut self.found.remaining;
             self.taken.reserved = Box::pin(effects.reserve(&case.bill, used, left)).await?;
         }
@@ -404,6 +409,8 @@ impl<'p> World for Live<'p> {
             // this call's.
             self.taken.slot = None;
             self.found.approval = None;
+            let case = case.as_asked();
+            self.call = case.subject.call.clone();
             return Ok(Turn::Back(case));
         };
         self.found.fence = Some(claimed.fence);

@@ -5,6 +5,7 @@ pub(in crate::gate) mod cleared;
 pub(in crate::gate) mod confirm;
 pub(in crate::gate) mod deliver;
 pub(in crate::gate) mod dispatch;
+pub(in crate::gate) mod edited;
 pub(in crate::gate) mod granted;
 pub(in crate::gate) mod hold_room;
 pub(crate) mod hops;

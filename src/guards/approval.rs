@@ -5,10 +5,13 @@
 //! deletes, pays or grants unless its contract says otherwise (003-47, 003-97, 003-98). A time that
 //! is over, and whatever is missing, means no (policy §1).
 
+mod approved;
 pub(crate) mod grant_terms;
 pub(crate) mod grants;
 mod judge;
+mod terms;
 
+pub(crate) use approved::Approved;
 pub(crate) use judge::{GrantJudge, GrantRules, GrantedCall};
 
 use super::Section;
@@ -16,6 +19,7 @@ use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
+use crate::model::decision_terms::DecisionTerms;
 use crate::model::diagnostic::Problems;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName, UserId};
@@ -24,7 +28,7 @@ use crate::model::refusal::people::PENDING_RETRY_MS;
 use crate::model::refusal::{PendingHold, Refusal};
 use crate::model::shown_argument::ShownArgument;
 use crate::model::times::between;
-use crate::store::state::grant::{GrantUse, MAX_GRANT_CONSTRAINTS};
+use crate::store::state::grant::MAX_GRANT_CONSTRAINTS;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -91,6 +95,26 @@ pub(crate) struct Settings {
     /// JSON pointers to arguments that a grant may leave open, whatever they are; only with `ask: on-miss`.
     #[schemars(length(max = 32))]
     pub grant_any: Option<Vec<String>>,
+    /// JSON pointers to arguments that an operator may change before the call is allowed, such as
+    /// `/amount`; at most 8 [default: none].
+    #[schemars(length(max = 8))]
+    pub approver_may_edit: Vec<String>,
+    /// Reasons for a denial to choose from, at most 3 [default: some that fit everywhere].
+    #[schemars(length(max = 3))]
+    pub deny_reasons: Vec<String>,
+    /// `required`: an operator who allows the call has to say why [default: `optional`].
+    pub why: Option<AllowReason>,
+}
+
+/// Whether an operator who allows a call says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum AllowReason {
+    /// If there is something to say.
+    Optional,
+    /// Each time.
+    Required,
 }
 
 /// Which calls are asked for.
@@ -131,6 +155,8 @@ pub struct Rule {
     pub on_miss: bool,
     /// JSON pointers to arguments that a grant may leave open.
     pub grant_any: Vec<String>,
+    /// What operators may do with a held call, and have to say.
+    pub terms: DecisionTerms,
 }
 
 /// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).
@@ -154,14 +180,6 @@ pub struct ApprovalSubject<'a> {
     pub over: Option<&'a str>,
 }
 
-/// Nobody has to be asked about the call, or a person has allowed it.
-#[must_use]
-#[derive(Debug)]
-pub struct Approved {
-    hold: Option<Digest>,
-    grant: Option<GrantUse>,
-}
-
 // === impl Settings ===
 
 impl Section for Settings {
@@ -181,6 +199,9 @@ impl Section for Settings {
             notify,
             show,
             grant_any,
+            approver_may_edit,
+            deny_reasons,
+            why,
         } = self;
         let on_miss = ask == Some(ApprovalMode::OnMiss);
         let grant_any = grant_any.unwrap_or_default();
@@ -209,6 +230,8 @@ impl Section for Settings {
         judge_named("show", show.iter().map(ShownArgument::pointer), problems);
         let beside = show.iter().filter_map(ShownArgument::beside);
         judge_named("show", beside, problems);
+        let needs_why = why == Some(AllowReason::Required);
+        let terms = terms::compile(approver_may_edit, deny_reasons, needs_why, problems);
         (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
@@ -221,6 +244,7 @@ impl Section for Settings {
             show,
             on_miss,
             grant_any,
+            terms,
         })
     }
 }
@@ -322,29 +346,6 @@ pub(crate) fn compile(
     }
 }
 
-// === impl Approved ===
-
-impl Approved {
-    /// The hold that the call uses up.
-    pub fn hold(&self) -> Option<Digest> {
-        self.hold
-    }
-
-    /// What the call takes of the grant that covers it.
-    pub fn grant(&self) -> Option<GrantUse> {
-        self.grant
-    }
-
-    fn by(hold: Option<Digest>) -> Self {
-        Self { hold, grant: None }
-    }
-
-    fn by_grant(used: GrantUse) -> Self {
-        let grant = Some(used);
-        Self { hold: None, grant }
-    }
-}
-
 // === impl Rule ===
 
 impl Rule {
@@ -363,6 +364,7 @@ impl Rule {
             show: Vec::new(),
             on_miss: false,
             grant_any: Vec::new(),
+            terms: DecisionTerms::default(),
         };
         let written = written.map(Cow::Borrowed);
         written.or_else(|| is_over.then(|| Cow::Owned(usual())))

@@ -156,6 +156,12 @@ impl Rule {
         reference::find(arguments).map_or(true, |found| !found.is_empty())
     }
 
+    /// Whether both hold the same references at the same places.
+    pub fn is_same(one: &Value, other: &Value) -> bool {
+        let found = (reference::find(one), reference::find(other));
+        matches!(found, (Ok(one), Ok(other)) if one == other)
+    }
+
     /// The arguments that may hold a reference, as JSON pointers.
     pub fn pointers(&self) -> &[String] {
         &self.pointers

@@ -8,12 +8,15 @@ use super::error_codes::{
 use super::json::Text;
 use super::message::Message;
 use super::revision::Era;
+use crate::model::argument_edit::ArgumentEdit;
 use crate::model::ids::ActionId;
 use crate::model::refusal::{Refusal, Retry};
 use serde_json::{Value, json};
 
 /// Our key in `_meta` of answers (design §2).
 pub(crate) const DECISION_META_KEY: &str = "dev.toolgate/decision";
+/// Where a result says what operators have changed of its call's arguments.
+pub(crate) const EDIT_META_KEY: &str = "dev.toolgate/argumentsChangedByApprover";
 /// Where an answer names the servers at which the agent's session was opened anew.
 pub(crate) const SESSION_REPLACED_META_KEY: &str = "dev.toolgate/sessionReplaced";
 
@@ -67,6 +70,8 @@ pub(crate) struct DecisionMeta<'a> {
     pub meaning: Option<(&'a str, bool)>,
     /// How it ran, where it was sent.
     pub sent: Option<SentMeta>,
+    /// What operators have changed of its arguments.
+    pub edit: Option<&'a ArgumentEdit>,
 }
 
 /// How a call ran that was sent (004-34).
@@ -149,6 +154,9 @@ impl DecisionMeta<'_> {
             decision.push(("budget_remaining", Text::of(left)));
         }
         decision.extend(self.sent.iter().flat_map(SentMeta::members));
+        if let Some(edit) = self.edit {
+            decision.push(("arguments_changed_by_approver", Text::of(&edit.value())));
+        }
         if !self.evidence.is_empty() {
             let calls: Vec<String> = self.evidence.iter().map(ToString::to_string).collect();
             decision.push(("evidence", Text::of(&json!(calls))));
@@ -224,16 +232,34 @@ pub(crate) fn refused(
     Message::response(id, Text::of(&result), false)
 }
 
+/// Says in a result what operators have changed of the call's arguments: to programs, and to models where
+/// these read it.
+pub(crate) fn with_edit(result: &Text, edit: &ArgumentEdit) -> Text {
+    let result = with_meta(result, EDIT_META_KEY, Text::of(&edit.value()));
+    let content = result.get("content").and_then(|content| content.elements());
+    let (Some(content), Some(mut members)) = (content, result.object()) else {
+        return result;
+    };
+    let words = [
+        ("type", Text::string("text")),
+        ("text", Text::string(&edit.words())),
+    ];
+    let told = std::iter::once(Text::members_of(&words)).chain(content);
+    members.set("content", Text::array(told));
+    members.text()
+}
+
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
 pub(crate) fn with_decision(result: &Text, decision: &DecisionMeta<'_>) -> Text {
+    with_meta(result, DECISION_META_KEY, decision.text())
+}
+
+fn with_meta(result: &Text, key: &str, value: Text) -> Text {
     let Some(meta) = result.get("_meta") else {
-        return result.with_new_member(
-            "_meta",
-            &Text::members_of(&[(DECISION_META_KEY, decision.text())]),
-        );
+        return result.with_new_member("_meta", &Text::members_of(&[(key, value)]));
     };
     let mut ours = meta.object().unwrap_or_default();
-    ours.set(DECISION_META_KEY, decision.text());
+    ours.set(key, value);
     let mut members = result.object().unwrap_or_default();
     members.set("_meta", ours.text());
     members.text()

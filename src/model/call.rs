@@ -1,5 +1,6 @@
 //! One tools/call as it arrived.
 
+use super::argument_edit::ArgumentEdit;
 use super::ids::{ActionId, ServerName, ToolName};
 use serde_json::Value;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct Rewritten {
     pub original: Value,
     /// The steps and hooks that changed something, in their order.
     pub by: Vec<String>,
+    /// What operators changed of them before the call was allowed.
+    pub edit: Option<ArgumentEdit>,
 }
 
 /// What an agent says about a call, as it arrived: judged by guards, never forwarded.

@@ -6,6 +6,7 @@ use super::templates::render;
 use crate::upstream::backoff::jittered;
 use crate::upstream::egress::{EgressError, EgressPost};
 use crate::upstream::hook::signed_headers;
+use crate::upstream::mail::Mail;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
@@ -43,6 +44,17 @@ pub(super) fn request(
         body,
         is_near: receiver.is_near,
     })
+}
+
+/// What `receiver` is told of `notice` by mail.
+pub(super) fn mail(receiver: &NoticeReceiver, notice: &Notice, public: Option<&str>) -> Mail {
+    let rendered = render(receiver.template, notice, public);
+    let subject = rendered.headers.into_iter().next();
+    Mail {
+        id: notice.id.clone(),
+        subject: subject.map(|(_, subject)| subject).unwrap_or_default(),
+        body: rendered.body,
+    }
 }
 
 /// How long a receiver is left alone with what it has not taken `tries` times: twice as long each time, and

@@ -122,6 +122,12 @@ impl NoticeSubject {
         }
     }
 
+    /// An operator has changed its arguments.
+    pub(super) fn edit(&mut self, arguments: &Value) {
+        let pointers = self.marked.iter().map(|[pointer, _]| pointer.clone());
+        self.marked = marked(&pointers.collect::<Vec<_>>(), arguments);
+    }
+
     /// A call of which nobody was asked.
     pub(super) fn of(claim: &Claim) -> Self {
         Self {

@@ -98,7 +98,9 @@ impl Outbox {
         now: Millis,
     ) -> Vec<Told> {
         let hear = receivers.iter().filter(|receiver| receiver.hears(notice));
-        hear.filter_map(|receiver| self.queue(notice, receiver, now))
+        let hear = in_their_places(hear, receivers, now);
+        hear.into_iter()
+            .filter_map(|receiver| self.queue(notice, receiver, now))
             .collect()
     }
 
@@ -288,7 +290,9 @@ impl Outbox {
             let named = receivers
                 .iter()
                 .filter(|receiver| to.contains(&receiver.name));
-            told.extend(named.filter_map(|receiver| self.queue(&notice, receiver, now)));
+            let named = in_their_places(named, receivers, now);
+            let queued = named.into_iter();
+            told.extend(queued.filter_map(|receiver| self.queue(&notice, receiver, now)));
         }
         Some(told)
     }
@@ -303,6 +307,31 @@ fn share(kind: NoticeKind) -> usize {
         }
         NoticeKind::Escalated => MAX_WAITING_OF_RECEIVER,
     }
+}
+
+/// Those who are told at `now`, each once: in the place of a receiver whose operator is away, those of the
+/// delegate.
+fn in_their_places<'a>(
+    meant: impl Iterator<Item = &'a NoticeReceiver>,
+    receivers: &'a [NoticeReceiver],
+    now: Millis,
+) -> Vec<&'a NoticeReceiver> {
+    let mut told: Vec<&NoticeReceiver> = Vec::new();
+    for one in meant {
+        let theirs: Vec<&NoticeReceiver> = match one.instead(now) {
+            None => vec![one],
+            Some(names) => {
+                let named = |other: &&NoticeReceiver| names.contains(&other.name);
+                receivers.iter().filter(named).collect()
+            }
+        };
+        for receiver in theirs {
+            if !told.iter().any(|known| known.name == receiver.name) {
+                told.push(receiver);
+            }
+        }
+    }
+    told
 }
 
 fn escalation(about: &NoticeSubject, at: Millis, after: Duration) -> Notice {

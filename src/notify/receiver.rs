@@ -3,7 +3,10 @@
 use super::notice::{IRREVERSIBLE_EFFECT, Notice, NoticeKind};
 use crate::model::secret::Secret;
 use crate::store::state::Millis;
+use crate::upstream::mail::MailRoute;
 use http::{HeaderMap, Uri};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::time::Duration;
 
 const MINUTES_OF_A_DAY: i64 = 24 * 60;
@@ -31,6 +34,12 @@ pub(crate) struct NoticeReceiver {
     pub pierce: Vec<String>,
     /// Who else is told while nobody decides.
     pub escalate: Vec<EscalationStep>,
+    /// Whose it is alone.
+    pub operator: Option<String>,
+    /// Who is told in its place while that operator is away.
+    pub away: Option<ReceiverAbsence>,
+    /// The way to it by mail, where it is told so.
+    pub mail: Option<MailRoute>,
     /// Whether it may be at a private address.
     pub is_near: bool,
     /// How long it may take.
@@ -50,17 +59,28 @@ pub(crate) enum NoticeTemplate {
     Discord,
     /// A topic of ntfy.
     Ntfy,
+    /// Mail.
+    Email,
+}
+
+/// Who is told in the place of a receiver whose operator is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReceiverAbsence {
+    /// Until when, in milliseconds since 1970.
+    pub until: Millis,
+    /// Names of receivers; none: nobody.
+    pub instead: Vec<String>,
 }
 
 /// A part of each day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     /// The minute of the day at which it begins.
     pub from: i64,
     /// The minute at which it ends; before `from`, on the next day.
     pub to: i64,
-    /// Minutes by which the clock there is ahead of UTC.
-    pub ahead: i64,
+    /// The clock there.
+    pub clock: TimeZone,
 }
 
 /// Who else is told of a call that waits.
@@ -82,18 +102,27 @@ impl NoticeReceiver {
         self.events.contains(&notice.kind) && is_theirs
     }
 
+    /// Who is told in its place at `now`, where its operator is away.
+    pub(super) fn instead(&self, now: Millis) -> Option<&[String]> {
+        let away = self.away.as_ref().filter(|away| now < away.until)?;
+        Some(&away.instead)
+    }
+
     /// Whether it is left alone with it at `now`.
     pub(super) fn is_quiet(&self, notice: &Notice, now: Millis) -> bool {
         let effects = &notice.about.effects;
         let pierces = self.pierce.iter().any(|effect| effects.contains(effect));
-        !pierces && self.quiet.is_some_and(|quiet| quiet.holds(now))
+        !pierces && self.quiet.as_ref().is_some_and(|quiet| quiet.holds(now))
     }
 }
 
 impl QuietHours {
     /// Whether `now` is in it.
-    pub(super) fn holds(self, now: Millis) -> bool {
-        let minutes = i64::try_from(now / 60_000).unwrap_or(0) + self.ahead;
+    pub(super) fn holds(&self, now: Millis) -> bool {
+        let at = i64::try_from(now).ok();
+        let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
+        let ahead = at.map_or(0, |at| i64::from(self.clock.to_offset(at).seconds()) / 60);
+        let minutes = i64::try_from(now / 60_000).unwrap_or(0) + ahead;
         let minute = minutes.rem_euclid(MINUTES_OF_A_DAY);
         if self.from <= self.to {
             (self.from..self.to).contains(&minute)
@@ -112,18 +141,42 @@ pub(crate) fn is_effect(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::tz::Offset;
+
+    /// Its nights are those of its clock, in summer and in winter.
+    #[test]
+    fn quiet_hours_follow_summer_time() {
+        let night = QuietHours {
+            from: 22 * 60,
+            to: 7 * 60,
+            clock: TimeZone::get("Europe/Berlin").unwrap(),
+        };
+        for (at, holds) in [
+            ("2026-01-15T20:59:00Z", false),
+            ("2026-01-15T21:00:00Z", true),
+            ("2026-07-15T19:59:00Z", false),
+            ("2026-07-15T20:00:00Z", true),
+            ("2026-07-15T04:59:00Z", true),
+            ("2026-07-15T05:00:00Z", false),
+        ] {
+            let at: Timestamp = at.parse().unwrap();
+            let now = u64::try_from(at.as_millisecond()).unwrap();
+            assert_eq!(night.holds(now), holds, "{at}");
+        }
+    }
 
     #[test]
     fn quiet_hours_are_of_the_clock_there() {
+        let fixed = |minutes: i32| TimeZone::fixed(Offset::from_seconds(minutes * 60).unwrap());
         let night = |ahead| QuietHours {
             from: 22 * 60,
             to: 7 * 60,
-            ahead,
+            clock: fixed(ahead),
         };
         let day = QuietHours {
             from: 9 * 60,
             to: 17 * 60,
-            ahead: 0,
+            clock: fixed(0),
         };
         let at = |hour: u64, minute: u64| 1_700_006_400_000 + (hour * 60 + minute) * 60_000;
         for (quiet, hour, minute, holds) in [
@@ -136,13 +189,13 @@ mod tests {
             (night(120), 5, 0, false),
             (night(-300), 22, 0, false),
             (night(-300), 3, 0, true),
-            (day, 9, 0, true),
+            (day.clone(), 9, 0, true),
             (day, 17, 0, false),
             (
                 QuietHours {
                     from: 60,
                     to: 60,
-                    ahead: 0,
+                    clock: fixed(0),
                 },
                 1,
                 0,

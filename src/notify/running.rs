@@ -1,6 +1,6 @@
 //! What tells: the outbox, who is told, and the way to them.
 
-use super::delivery::{pause, request};
+use super::delivery::{mail, pause, request};
 use super::notice::Notice;
 use super::outbox::{NoticeOutcome, Outbox, Told};
 use super::receiver::NoticeReceiver;
@@ -130,22 +130,28 @@ impl Notifier {
     async fn send(&self, receiver: &NoticeReceiver, notice: &Notice, tries: u32) {
         let (id, name) = (notice.id.as_str(), receiver.name.as_str());
         let public = self.parts.public_url.as_deref();
-        let outcome = match request(receiver, notice, public) {
+        let sent = match (&receiver.mail, request(receiver, notice, public)) {
+            (Some(route), _) => {
+                let mail = mail(receiver, notice, public);
+                Some(Box::pin(route.send(mail, receiver.timeout)).await)
+            }
+            (None, Some(post)) => Some(self.egress.post(post, receiver.timeout).await),
+            (None, None) => None,
+        };
+        let outcome = match sent {
             None => {
                 self.outbox.lock().delivered(id, name);
                 NoticeOutcome::Dropped
             }
-            Some(post) => match self.egress.post(post, receiver.timeout).await {
-                Ok(()) => {
-                    self.outbox.lock().delivered(id, name);
-                    NoticeOutcome::Delivered
-                }
-                Err(error) => {
-                    tracing::warn!(receiver = name, notice = id, tries = tries + 1, %error, "a receiver was not told");
-                    let (now, pause) = (self.parts.store.now(), pause(tries, &error));
-                    self.outbox.lock().failed(id, name, now, pause)
-                }
-            },
+            Some(Ok(())) => {
+                self.outbox.lock().delivered(id, name);
+                NoticeOutcome::Delivered
+            }
+            Some(Err(error)) => {
+                tracing::warn!(receiver = name, notice = id, tries = tries + 1, %error, "a receiver was not told");
+                let (now, pause) = (self.parts.store.now(), pause(tries, &error));
+                self.outbox.lock().failed(id, name, now, pause)
+            }
         };
         self.changed(&[(name.to_owned(), outcome)]);
     }

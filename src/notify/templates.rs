@@ -5,6 +5,7 @@ use super::receiver::NoticeTemplate;
 use crate::store::operator::time;
 
 mod discord;
+mod email;
 mod generic;
 mod ntfy;
 mod slack;
@@ -35,6 +36,7 @@ pub(super) fn render(template: NoticeTemplate, notice: &Notice, public: Option<&
         NoticeTemplate::Teams => teams::render,
         NoticeTemplate::Discord => discord::render,
         NoticeTemplate::Ntfy => ntfy::render,
+        NoticeTemplate::Email => email::render,
     };
     let link = public.map(|public| link(public, notice));
     let link = link.as_deref();

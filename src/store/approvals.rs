@@ -1,17 +1,25 @@
 //! What an operator sees and says of calls that are held (guarantees §7). Who said what and why
 //! stands in the journal for good.
 
+mod decision_error;
+pub(crate) mod editing;
+mod views;
+
+pub(crate) use decision_error::DecisionError;
+pub(crate) use views::{DecisionView, EditView};
+
 use super::claims::{Store, StoreError};
 use super::operator::{reason, time};
 use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, OperatorDecision,
-    Undecided, hold_status,
+    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
+use crate::model::absence::DecidingRight;
+use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
 use crate::model::shown_argument::ShownArgument;
@@ -112,6 +120,15 @@ pub(crate) struct OpenHold {
     /// What has changed them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changed_by: Vec<String>,
+    /// The arguments before operators changed them, where one has.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unedited: Option<Value>,
+    /// How operators have changed them, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub edits: Vec<EditView>,
+    /// What an operator may do with it, and has to say.
+    #[serde(flatten)]
+    pub terms: DecisionTerms,
     /// The arguments that matter first, as the contract names them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub show: Vec<ShownArgument>,
@@ -143,33 +160,21 @@ pub(crate) struct OpenHold {
     pub used_by: Option<String>,
 }
 
-/// What one operator said, as operators read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct DecisionView {
-    /// The operator.
-    pub who: String,
-    /// Was it allowed? Otherwise denied.
-    pub allow: bool,
-    /// Why.
-    pub why: String,
-    /// When, RFC 3339 in UTC.
-    pub at: String,
-    /// Where it was said: `page` or `api`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub surface: Option<String>,
-}
-
 /// What an operator says.
 #[derive(Debug, Clone)]
 pub(crate) struct DecisionRequest {
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// Is it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
+    /// What stands for a reason to allow it where none is said and the contract wants none.
+    pub usual: Option<&'static str>,
+    /// What names the call as the operator was shown it, where that is said.
+    pub shown: Option<String>,
     /// Where it is said.
     pub surface: Option<String>,
 }
@@ -184,66 +189,6 @@ pub(crate) struct DecisionOutcome {
     /// How long the call had waited, if this decided.
     #[serde(skip)]
     pub waited: Option<Duration>,
-}
-
-/// Why an operator's word counts for nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DecisionError {
-    /// Which of the two is told to nobody.
-    #[error("approval {0} is expired or not found")]
-    Gone(ActionId),
-    /// Not this operator's to decide.
-    #[error("{}", not_yours(.roles, *.is_itself))]
-    NotYours {
-        /// Operators with one of these roles may decide.
-        roles: Vec<String>,
-        /// The operator is named like the agent that asks.
-        is_itself: bool,
-    },
-    /// The first decision stands.
-    #[error("it is {} already, and that stands", if *.allowed { "allowed" } else { "denied" })]
-    Other {
-        /// Was it allowed?
-        allowed: bool,
-    },
-    /// It is about another call than the one that would run now.
-    #[error("it is void: {0}")]
-    Void(&'static str),
-    /// It is not what the operator was shown.
-    #[error("it is not what you were shown any more")]
-    Changed,
-    /// It was given more time before.
-    #[error("it was given more time already, and that can be done once")]
-    Extended,
-    /// What was said cannot be used.
-    #[error("{0}")]
-    Unfit(String),
-    /// The store cannot be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-fn not_yours(roles: &[String], is_itself: bool) -> String {
-    if is_itself {
-        return "a call is not decided by an operator of the same name as its agent or user"
-            .to_owned();
-    }
-    format!(
-        "only an operator with one of these roles can decide: {}",
-        roles.join(", ")
-    )
-}
-
-impl DecisionView {
-    fn of(decision: &OperatorDecision) -> Self {
-        Self {
-            who: decision.who.clone(),
-            allow: decision.allow,
-            why: decision.why.clone(),
-            at: time(decision.at),
-            surface: decision.surface.clone(),
-        }
-    }
 }
 
 impl OpenHold {
@@ -267,6 +212,7 @@ impl OpenHold {
             answers: None,
             beside: None,
             original: None,
+            unedited: None,
             ..self
         }
     }
@@ -306,6 +252,9 @@ impl OpenHold {
             over: question.over,
             original: question.original,
             changed_by: question.changed_by,
+            unedited: question.unedited,
+            edits: hold.edits.iter().map(EditView::of).collect(),
+            terms: question.terms,
             show: question.show,
             because: question.because,
             left: question.left,
@@ -395,6 +344,14 @@ pub(crate) async fn decided(store: &dyn Store, id: ActionId) -> Result<(), Store
     Ok(())
 }
 
+/// Whether a call that waits is the one that an operator was shown, where that is said.
+pub(crate) fn as_shown(hold: &OpenHold, shown: Option<&str>) -> Result<(), DecisionError> {
+    if shown.is_some_and(|shown| shown != hold.shown) && hold.state == "pending" {
+        return Err(DecisionError::Changed);
+    }
+    Ok(())
+}
+
 /// Counts what an operator says of the held call `id`, durably.
 pub(crate) async fn decide(
     store: &dyn Store,
@@ -404,14 +361,22 @@ pub(crate) async fn decide(
 ) -> Result<DecisionOutcome, DecisionError> {
     let DecisionRequest {
         who,
-        roles,
+        right,
         allow,
         why,
+        usual,
+        shown,
         surface,
     } = said;
-    let why = reason(&why, MAX_DECISION_REASON_BYTES).map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
+    let usual = usual.filter(|_| allow && why.is_empty() && !hold.question.terms.needs_why);
+    let why = reason(usual.unwrap_or(&why), MAX_DECISION_REASON_BYTES);
+    let why = why.map_err(DecisionError::Unfit)?;
     let is_open = hold_status(Some(&hold), store.now()) == HoldStatus::Pending;
+    as_shown(&OpenHold::of(&hold, store.now(), void), shown.as_deref())?;
+    if is_open && allow && shown.is_none() && !hold.edits.is_empty() {
+        return Err(DecisionError::Unshown);
+    }
     // Denied it may be whatever the policy says: then it waits no longer.
     if let Some(why) = void(&hold.question).filter(|_| is_open && allow) {
         return Err(DecisionError::Void(why));
@@ -420,10 +385,11 @@ pub(crate) async fn decide(
         key,
         id,
         who: who.clone(),
-        roles,
+        right,
         allow,
         why,
         surface,
+        edits: hold.edits.len(),
     };
     match store.run(StoreCommand::Decide(decide), None).await? {
         Ok(StoreEvent::Decided(decided)) => {
@@ -448,6 +414,7 @@ pub(crate) async fn decide(
         Err(CommandRefusal::Undecided(Undecided::Other { allowed })) => {
             Err(DecisionError::Other { allowed })
         }
+        Err(CommandRefusal::Undecided(Undecided::Edited)) => Err(DecisionError::Changed),
         Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
     }
 }

@@ -144,7 +144,10 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         StoreEvent::Intended(_) => intent,
         StoreEvent::Settled(_) => outcome,
         StoreEvent::Held(_) => held,
-        StoreEvent::Decided(_) | StoreEvent::Extended(_) | StoreEvent::Granted(_) => decided,
+        StoreEvent::Decided(_)
+        | StoreEvent::Edited(_)
+        | StoreEvent::Extended(_)
+        | StoreEvent::Granted(_) => decided,
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Tallied(_)
@@ -166,6 +169,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Settled(_)
         | StoreEvent::Held(_)
         | StoreEvent::Decided(_)
+        | StoreEvent::Edited(_)
         | StoreEvent::Extended(_)
         | StoreEvent::Granted(_)
         | StoreEvent::Revoked(_)

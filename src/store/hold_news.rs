@@ -96,6 +96,7 @@ fn changed(event: &StoreEvent) -> Option<&Digest> {
     match event {
         StoreEvent::Held(held) => Some(&held.key),
         StoreEvent::Decided(decided) => Some(&decided.key),
+        StoreEvent::Edited(edited) => Some(&edited.key),
         StoreEvent::Extended(extended) => Some(&extended.key),
         StoreEvent::Granted(minted) => minted.allowed.as_ref().map(|allowed| &allowed.key),
         StoreEvent::Intended(intended) => intended.hold.as_ref(),

@@ -173,6 +173,9 @@ pub fn decide(
         StoreCommand::Decide(decide) => holding::decided(decide, view.hold.as_ref(), now)
             .map(StoreEvent::Decided)
             .map_err(CommandRefusal::Undecided),
+        StoreCommand::Edit(edit) => holding::edited(edit, view.hold.as_ref(), now)
+            .map(|edited| StoreEvent::Edited(Box::new(edited)))
+            .map_err(CommandRefusal::Undecided),
         StoreCommand::Extend(extend) => holding::extended(extend, view.hold.as_ref(), now)
             .map(StoreEvent::Extended)
             .map_err(CommandRefusal::Undecided),
@@ -344,10 +347,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         (intent.price.cost, admitted(&asked, view, now)?)
     };
     if intent.hold.is_some() {
-        let stands = hold::hold_status(view.hold.as_ref(), now);
-        if stands != HoldStatus::Allowed {
-            return Err(CommandRefusal::Held(stands));
-        }
+        holding::allowed(view.hold.as_ref(), intent.edited, now)?;
     }
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     fence::admit(view.session.as_ref(), intent.fence)?;
@@ -366,6 +366,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         session: intent.session,
         fence: intent.fence,
         hold: intent.hold,
+        edited: intent.edited.map(|edited| edited.hold),
         grant: intent.grant,
         cost,
         rate: 0,
@@ -430,10 +431,7 @@ fn reserved(
     };
     let (begins, account) = admitted(&asked, view, now)?;
     if reserve.hold.is_some() {
-        let stands = hold::hold_status(view.hold.as_ref(), now);
-        if stands != HoldStatus::Allowed {
-            return Err(CommandRefusal::Held(stands));
-        }
+        holding::allowed(view.hold.as_ref(), reserve.edited, now)?;
     }
     Ok(BudgetReserved {
         task: reserve.task,

@@ -44,6 +44,7 @@ impl Waiters {
             StoreEvent::Settled(settled) => self.wake(&settled.key),
             StoreEvent::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
             StoreEvent::Decided(decided) => self.wake(&decided.key),
+            StoreEvent::Edited(edited) => self.wake(&edited.key),
             StoreEvent::Extended(extended) => self.wake(&extended.key),
             StoreEvent::Granted(minted) => {
                 minted

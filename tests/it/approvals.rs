@@ -3,7 +3,7 @@
 
 mod alike;
 mod page_words;
-mod pages;
+pub mod pages;
 mod terminal;
 mod waits;
 mod waits_once;
@@ -50,6 +50,8 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: toolgate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,

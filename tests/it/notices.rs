@@ -1,6 +1,9 @@
 //! People elsewhere are told that a call waits for them (issue 16, "Telling people"): at least once,
 //! under one id, whatever becomes of the receiver and of toolgate; never what the call says.
 
+mod away;
+mod mail;
+
 use crate::harness::answer::code;
 use crate::harness::gate::{Gate, run};
 use crate::harness::hook_server::{HookReply, HookServer, Told};
@@ -30,6 +33,14 @@ struct Stage {
 
 impl Stage {
     async fn new(notify: &str) -> Self {
+        Self::on(Setup::new(), notify).await
+    }
+
+    async fn on(setup: Setup, notify: &str) -> Self {
+        Self::on_operators(setup.operators(OPERATORS), notify).await
+    }
+
+    async fn on_operators(setup: Setup, notify: &str) -> Self {
         let tools = vec![tool("pay")];
         let bank = ScriptedServer::start(Offers {
             tools,
@@ -39,10 +50,9 @@ impl Stage {
         bank.answers(|_| {
             Reply::Result(json!({ "content": [{ "type": "text", "text": "paid" }], "resultType": "complete" }))
         });
-        let setup = Setup::new()
+        let setup = setup
             .server_with("bank", &format!("url: \"{}\"", bank.url()))
             .policy(&policy())
-            .operators(OPERATORS)
             .callers("  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }")
             .more(notify);
         let gate = setup.start().await;

@@ -77,7 +77,7 @@ pub(super) async fn decision(
     let look = async || {
         let found = show(store, void, id).await;
         let hold = found.map_err(|error| uncounted(&error.into()))?;
-        let seen = hold.and_then(|hold| seen(&door.operators, hold, &known));
+        let seen = hold.and_then(|hold| seen(&door, hold, &known));
         seen.ok_or_else(|| uncounted(&DecisionError::Gone(id)))
     };
     let mut hold = look().await?;

@@ -132,8 +132,8 @@ async fn cards(
         let hold = found
             .ok()
             .flatten()
-            .and_then(|hold| seen(&door.operators, hold, known));
-        let card = hold.map(|hold| ApprovalCard::of(hold, known, &door.operators));
+            .and_then(|hold| seen(door, hold, known));
+        let card = hold.map(|hold| ApprovalCard::of(hold, known, door));
         cards.extend(card.filter(|card| card.may_decide));
     }
     cards
@@ -191,6 +191,7 @@ async fn decide(
         let said = Said {
             allow,
             why: fields.why(),
+            usual: None,
             shown: Some(shown.to_owned()),
             surface: "page",
         };

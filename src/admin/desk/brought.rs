@@ -5,6 +5,7 @@ use super::visible::VisibleText;
 use crate::mcp::pretty::pretty;
 use crate::store::approvals::OpenHold;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Letters of a value that are shown at once; the rest is behind a fold, with how long it is.
 const SHOWN_VALUE_CHARS: usize = 240;
@@ -39,6 +40,8 @@ pub(super) struct ArgumentRow {
     pub is_first: bool,
     /// What it was as the agent sent it, where that is something else.
     pub before: Option<ChangedArgument>,
+    /// What it was before operators changed it.
+    pub unedited: Option<ChangedArgument>,
 }
 
 /// A value that does not fit its row.
@@ -55,7 +58,7 @@ pub(super) struct LongValue {
 pub(super) struct ChangedArgument {
     /// What did.
     pub by: String,
-    /// As the agent sent it.
+    /// As it was sent, by the agent or on.
     pub sent: VisibleText,
 }
 
@@ -68,9 +71,9 @@ impl BroughtPart {
         let Some(members) = arguments.as_object() else {
             return vec![Self::Unnamed];
         };
-        let sent = hold.original.as_ref().and_then(Value::as_object);
-        let sent = sent.into_iter().flat_map(|sent| sent.keys());
-        let gone = sent.filter(|name| !members.contains_key(*name));
+        let was = [&hold.original, &hold.unedited].into_iter().flatten();
+        let was = was.filter_map(Value::as_object).flat_map(|was| was.keys());
+        let gone: BTreeSet<_> = was.filter(|name| !members.contains_key(*name)).collect();
         let names = members.keys().chain(gone);
         names.map(|name| Self::Argument(name.clone())).collect()
     }
@@ -112,24 +115,40 @@ impl BroughtPart {
         (sent != self.now(hold)).then_some((sent, hold.changed_by.as_slice()))
     }
 
+    /// What `hold` had there before operators changed it, if they did.
+    fn unedited<'a>(&self, hold: &'a OpenHold) -> Option<Option<&'a Value>> {
+        let before = hold.unedited.as_ref()?;
+        let was = match self {
+            Self::Unnamed => Some(before),
+            Self::Argument(name) => before.get(name),
+            Self::Answers | Self::Beside => return None,
+        };
+        (was != self.now(hold)).then_some(was)
+    }
+
     /// Whether `hold` has anything there, or had.
     pub(super) fn is_in(&self, hold: &OpenHold) -> bool {
-        self.now(hold).is_some() || self.before(hold).is_some()
+        self.now(hold).is_some() || self.before(hold).is_some() || self.unedited(hold).is_some()
     }
 
     /// Whether both have the same there, and had.
     pub(super) fn is_same(&self, one: &OpenHold, other: &OpenHold) -> bool {
-        self.now(one) == self.now(other) && self.before(one) == self.before(other)
+        self.now(one) == self.now(other)
+            && self.before(one) == self.before(other)
+            && self.unedited(one) == self.unedited(other)
     }
 
     /// What is shown of it.
     pub(super) fn row(&self, hold: &OpenHold) -> ArgumentRow {
-        let before = self.before(hold).map(|(sent, by)| ChangedArgument {
-            by: by.join(", "),
-            sent: VisibleText::of(&sent.map_or_else(|| "not there".to_owned(), text_of)),
-        });
+        let changed = |(was, by): (Option<&Value>, String)| ChangedArgument {
+            by,
+            sent: VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text_of)),
+        };
+        let before = self.before(hold).map(|(sent, by)| (sent, by.join(", ")));
+        let unedited = self.unedited(hold).map(|was| (was, editors(hold)));
         ArgumentRow {
-            before,
+            before: before.map(changed),
+            unedited: unedited.map(changed),
             ..row(self.name(), self.now(hold).unwrap_or(&Value::Null))
         }
     }
@@ -160,7 +179,15 @@ pub(super) fn row(name: &str, value: &Value) -> ArgumentRow {
         measured: None,
         is_first: false,
         before: None,
+        unedited: None,
     }
+}
+
+/// The operators who have changed its arguments.
+fn editors(hold: &OpenHold) -> String {
+    let mut who: Vec<&str> = hold.edits.iter().map(|edit| &*edit.who).collect();
+    who.dedup();
+    who.join(", ")
 }
 
 /// A value as people read it: a text as it is, everything else as JSON.

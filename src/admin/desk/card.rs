@@ -2,11 +2,14 @@
 //! arguments, for whom, why it is asked, and what can be done about it. The words are the
 //! contract's; what the agent says is shown as what it is, values and names that are quoted.
 
+use super::DENY_REASONS;
 use super::brought::{ArgumentRow, BroughtPart, row};
+use super::editing::{self, EditField};
 use super::effect::Effect;
 use super::visible::VisibleText;
+use crate::admin::OperatorsDoor;
 use crate::admin::approvals::word_of;
-use crate::admin::operators::{OperatorIdentity, Operators};
+use crate::admin::operators::OperatorIdentity;
 use crate::model::shown_argument::ShownArgument;
 use crate::store::approvals::{DecisionView, OpenHold};
 use serde_json::Value;
@@ -30,15 +33,20 @@ pub(super) struct ApprovalCard {
     pub is_open: bool,
     /// Whether who asks may decide.
     pub may_decide: bool,
+    /// The operator who is away, and for whom who asks would decide.
+    pub on_behalf: Option<String>,
     /// Whether calls like it can be allowed, too.
     pub can_grant: bool,
+    /// Arguments that who asks may change.
+    pub editable: Vec<EditField>,
 }
 
 impl ApprovalCard {
     /// The card of `hold` for `known`, who may see it.
-    pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, operators: &Operators) -> Self {
-        let may_decide = hold.state == "pending" && hold.is_decided_by(&known.name, &known.roles);
-        let is_open = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
+    pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, door: &OperatorsDoor) -> Self {
+        let right = known.right_to(&hold, door.switches.store.now());
+        let may_decide = hold.state == "pending" && right.is_some();
+        let is_open = door.operators.audits(known) || right.is_some();
         let (server, tool) = hold.tool.split_once("__").unwrap_or(("", &hold.tool));
         let beside = BroughtPart::beside(&hold);
         Self {
@@ -49,7 +57,13 @@ impl ApprovalCard {
             beside: beside.iter().map(|part| part.row(&hold)).collect(),
             is_open,
             may_decide,
+            on_behalf: right.and_then(|right| right.on_behalf),
             can_grant: false,
+            editable: if may_decide && is_open {
+                editing::fields(&hold)
+            } else {
+                Vec::new()
+            },
             hold,
         }
     }
@@ -62,6 +76,16 @@ impl ApprovalCard {
             .flatten()
             .filter(|(_, value)| value.is_number());
         numbers.map(|(name, value)| (name.clone(), value.to_string()))
+    }
+
+    /// Reasons for a denial that are offered: its contract's, or those that fit everywhere.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let own = &self.hold.terms.deny_reasons;
+        if own.is_empty() {
+            DENY_REASONS.map(str::to_owned).to_vec()
+        } else {
+            own.clone()
+        }
     }
 
     /// Whether `known` has allowed it already.

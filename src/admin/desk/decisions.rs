@@ -2,6 +2,7 @@
 //! only: where that has changed meanwhile, the new card is the answer.
 
 use super::card::ApprovalCard;
+use super::editing;
 use super::form::{FormFields, SignedForm};
 use super::frame::{PageFrame, PageNote};
 use super::granting;
@@ -109,24 +110,27 @@ async fn counted(
     let refused = |why: DecisionError| (status_of(&why), format!("Nothing was done: {why}."));
     let known = &sign_in.operator;
     let store = &*door.switches.store;
+    // A button that denies with a reason of the contract says nothing else.
+    let preset = fields.first("deny_with");
     match fields.first("decision") {
         "extend" => {
-            let (who, roles) = (known.name.clone(), known.roles.clone());
-            let until = extend(store, id, who, roles).await.map_err(refused)?;
+            let roles = known.seeing(store.now());
+            let until = extend(store, id, known.name.clone(), roles).await;
+            let until = until.map_err(refused)?;
             Ok(format!("It can be decided until {until} now."))
         }
         "always" => granting::granted(door, known, id, fields).await,
-        word @ ("allow" | "deny") => {
+        "edit" => editing::edited(door, known, id, fields).await,
+        word @ ("allow" | "deny" | "") if !word.is_empty() || !preset.is_empty() => {
             let allow = word == "allow";
-            let why = fields.why();
-            let why = if why.is_empty() && allow {
-                "seen on the page".to_owned()
-            } else {
-                why
-            };
             let said = Said {
                 allow,
-                why,
+                why: if preset.is_empty() {
+                    fields.why()
+                } else {
+                    preset.to_owned()
+                },
+                usual: Some("seen on the page"),
                 shown: Some(fields.first("shown").to_owned()),
                 surface: "page",
             };
@@ -162,7 +166,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
     };
     let mut frame = PageFrame::of(sign_in, "approvals", "A call that waits");
     frame.note = note;
-    let seen_hold = found.map(|hold| hold.and_then(|hold| seen(&door.operators, hold, known)));
+    let seen_hold = found.map(|hold| hold.and_then(|hold| seen(door, hold, known)));
     let hold = match seen_hold {
         Ok(Some(hold)) => hold,
         Ok(None) => {
@@ -194,7 +198,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
         facts: facts(&hold),
         card: ApprovalCard {
             can_grant: can_be_granted(door, &hold),
-            ..ApprovalCard::of(hold, known, &door.operators)
+            ..ApprovalCard::of(hold, known, door)
         },
         frame,
         past,

@@ -6,6 +6,7 @@ use super::streams::StreamPlace;
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, refusal};
 use crate::model::clock::Clock;
+use crate::store::claims::Store;
 use crate::store::hold_news::HoldNews;
 use crate::store::operator::time;
 use crate::store::state::hold::HoldPhase;
@@ -53,6 +54,7 @@ async fn of_program(known: OperatorIdentity, State(door): State<Arc<OperatorsDoo
 struct OnLooker {
     known: OperatorIdentity,
     audits: bool,
+    store: Arc<dyn Store>,
     news: Receiver<HoldNews>,
     policies: watch::Receiver<u64>,
     /// When the sign-in ends, if there is one.
@@ -101,6 +103,7 @@ fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<StreamEnd
     policies.mark_unchanged();
     let looks_on = OnLooker {
         audits: door.operators.audits(&known),
+        store: door.switches.store.clone(),
         known,
         news: door.switches.store.look_on(),
         policies,
@@ -143,12 +146,8 @@ impl OnLooker {
     }
 
     fn may_see(&self, news: &HoldNews) -> bool {
-        self.audits
-            || self
-                .known
-                .roles
-                .iter()
-                .any(|role| news.roles.contains(role))
+        let roles = self.known.seeing(self.store.now());
+        self.audits || roles.iter().any(|role| news.roles.contains(role))
     }
 
     fn event(&mut self, news: &HoldNews) -> String {

@@ -73,18 +73,19 @@ async fn list(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri)
     let known = &sign_in.operator;
     let mut theirs: Vec<OpenHold> = open
         .into_iter()
-        .filter_map(|hold| seen(&door.operators, hold, known))
+        .filter_map(|hold| seen(&door, hold, known))
         .filter(|hold| fits(hold, filter))
         .collect();
     // What this operator can end comes first; of that, what is over soonest.
     theirs.sort_by_key(|hold| {
-        let is_theirs = hold.state == "pending" && hold.is_decided_by(&known.name, &known.roles);
+        let right = known.right_to(hold, door.switches.store.now());
+        let is_theirs = hold.state == "pending" && right.is_some();
         (!is_theirs, hold.approve_by.clone())
     });
     let more = theirs.len().saturating_sub(MAX_ROWS);
     theirs.truncate(MAX_ROWS);
     let rows = theirs.into_iter().map(|hold| {
-        let card = ApprovalCard::of(hold, known, &door.operators);
+        let card = ApprovalCard::of(hold, known, &door);
         HeldCallRow {
             agent: VisibleText::of(&card.hold.agent),
             asking: card.hold.user.as_deref().map(VisibleText::of),
@@ -125,7 +126,7 @@ async fn history(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>) -> Res
     };
     let theirs = past
         .into_iter()
-        .filter_map(|hold| seen(&door.operators, hold, &sign_in.operator));
+        .filter_map(|hold| seen(&door, hold, &sign_in.operator));
     let past = theirs.map(|hold| PastCall::of(&hold)).collect();
     let frame = PageFrame::of(&sign_in, "history", "What was decided");
     page(StatusCode::OK, &HistoryPage { frame, past })

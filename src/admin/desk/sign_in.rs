@@ -150,6 +150,7 @@ mod tests {
         OperatorIdentity {
             name: "ann".to_owned(),
             roles: vec!["approver".to_owned()],
+            stands_in: Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::guards::approval::GrantRules;
 use crate::guards::approval::grant_terms::{GrantTerms, KeptTerms};
 use crate::guards::approval::grants::digest_of_beside;
 use crate::mcp::json::fold::is_same_name;
+use crate::model::absence::DecidingRight;
 use crate::model::amount::Amount;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::times::millis;
@@ -179,10 +180,14 @@ pub(in crate::admin) async fn always(
         key,
         id,
         who: known.name,
-        roles: known.roles,
+        right: DecidingRight {
+            roles: known.roles,
+            on_behalf: None,
+        },
         allow: true,
         why,
         surface: Some(surface.to_owned()),
+        edits: hold.edits.len(),
     };
     let asked = hold.asked;
     let minted = mint(store, grant, lasts, Some(ShownCall { allow, asked })).await?;
@@ -195,7 +200,10 @@ pub(in crate::admin) async fn always(
 
 /// Whether there can be a grant for calls like this one.
 pub(in crate::admin) fn can_be_granted(door: &OperatorsDoor, hold: &OpenHold) -> bool {
-    let asks = !hold.irreversible && hold.over.is_none() && hold.answers.is_none();
+    let asks = !hold.irreversible
+        && hold.over.is_none()
+        && hold.answers.is_none()
+        && hold.edits.is_empty();
     let rules = |arguments| {
         let tool = ToolName::new(&hold.tool);
         door.switches.grants.rules(&tool, arguments).is_ok()
@@ -211,6 +219,11 @@ fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Grant
     }
     if question.over.is_some() {
         return refused("the call goes over a limit of its budget, which is asked about by itself");
+    }
+    if !hold.edits.is_empty() {
+        return refused(
+            "its arguments were changed, so what its agent sends is not what would be granted",
+        );
     }
     if question.answers.is_some() {
         return refused(

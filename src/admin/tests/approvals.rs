@@ -79,6 +79,8 @@ impl ApprovalsFixture {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: crate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,

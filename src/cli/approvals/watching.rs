@@ -291,17 +291,24 @@ impl Watching<'_> {
         };
         match key {
             b'a' if is_sure => {
-                self.say(&chosen, "allow-once", "seen in the terminal")
-                    .await?;
+                let why = if chosen.terms.needs_why {
+                    asked_for(terminal, keys, "why? (nothing: not allowed): ").await?
+                } else {
+                    "seen in the terminal".to_owned()
+                };
+                if !why.is_empty() {
+                    self.say(&chosen, "allow-once", &why).await?;
+                }
             }
             b'a' => self.prompt = ScreenPrompt::Sure(SureQuestion::of(&chosen)),
             b'd' => {
-                print("why not? the agent reads it (nothing: not denied): ")?;
-                terminal.read_keys(false);
-                let why = line(keys).await;
-                terminal.read_keys(true);
-                if !why.trim().is_empty() {
-                    self.say(&chosen, "deny", why.trim()).await?;
+                let presets = &chosen.terms.deny_reasons;
+                let why = asked_for(terminal, keys, &why_not(presets)).await?;
+                let number = why.parse::<usize>().ok();
+                let preset = number.and_then(|number| presets.get(number.checked_sub(1)?));
+                let why = preset.cloned().unwrap_or(why);
+                if !why.is_empty() {
+                    self.say(&chosen, "deny", &why).await?;
                 }
             }
             b's' | b'j' => {
@@ -362,6 +369,32 @@ impl Watching<'_> {
         let answered = self.args.door.asks(self.config, request, &nobody).await?;
         Ok(answered.map_err(|refused| refused.to_string()))
     }
+}
+
+/// What is asked of an operator who denies a call with these reasons to choose from.
+fn why_not(presets: &[String]) -> String {
+    let numbered = presets.iter().enumerate();
+    let numbered = numbered.map(|(index, reason)| format!("{} {}\n", index + 1, plain(reason)));
+    let numbered: String = numbered.collect();
+    let or = if presets.is_empty() {
+        ""
+    } else {
+        ", or its number"
+    };
+    format!("{numbered}why not? the agent reads it{or} (nothing: not denied): ")
+}
+
+/// What is typed in answer to `question`, on a line.
+async fn asked_for(
+    terminal: &KeyTerminal,
+    keys: &mut mpsc::Receiver<u8>,
+    question: &str,
+) -> anyhow::Result<String> {
+    print(question)?;
+    terminal.read_keys(false);
+    let typed = line(keys).await;
+    terminal.read_keys(true);
+    Ok(typed.trim().to_owned())
 }
 
 /// What is typed up to the end of the line.

@@ -141,6 +141,7 @@ impl LedgerCalls {
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
+                | StoreEvent::Edited(_)
                 | StoreEvent::Extended(_)
                 | StoreEvent::Granted(_)
                 | StoreEvent::Revoked(_)

@@ -142,7 +142,9 @@ impl EndedCalls {
             }
             StoreEvent::Carried(Carried::Claim(key, claim)) => self.carry(key, &claim),
             StoreEvent::Carried(Carried::Hold(key, hold)) => self.hold(key, &hold),
-            StoreEvent::Reserved(_)
+            // It waits on, as before.
+            StoreEvent::Edited(_)
+            | StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)
             | StoreEvent::Entered { .. }

@@ -79,6 +79,7 @@ impl ExportArgs {
             StoreEvent::Settled(settled) => Some(settled.action),
             StoreEvent::Held(held) => Some(held.hold.id),
             StoreEvent::Decided(decided) => Some(decided.id),
+            StoreEvent::Edited(edited) => Some(edited.id),
             StoreEvent::Extended(extended) => Some(extended.id),
             StoreEvent::Granted(minted) => {
                 let allowed = minted.allowed.as_ref();

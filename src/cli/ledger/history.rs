@@ -8,7 +8,7 @@ use crate::store::state::Millis;
 use crate::store::state::budget::MICROS_PER_UNIT;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::{HoldDecided, HoldExtended, Intended, Settled, StoreEvent};
-use crate::store::state::hold::{self, Hold, OperatorDecision};
+use crate::store::state::hold::{self, Hold, OperatorDecision, OperatorEdit};
 use crate::store::state::settlement::{Charge, Evidence};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -82,6 +82,15 @@ impl History {
                 step.fields["grant"] = json!(grant);
                 step
             }
+            StoreEvent::Edited(edited) => HistoryStep {
+                seq,
+                at: edited.edit.at,
+                words: edited_words(&edited.edit),
+                fields: json!({
+                    "event": "edited", "who": edited.edit.who, "why": edited.edit.why, "surface": edited.edit.surface,
+                    "pointers": edited.edit.pointers, "voided": edited.edit.voided, "on_behalf": edited.edit.on_behalf,
+                }),
+            },
             StoreEvent::Extended(extended) => HistoryStep {
                 seq,
                 at: extended.at,
@@ -257,9 +266,33 @@ fn extended_words(extended: &HoldExtended) -> String {
     format!("given more time by the operator {who}: it can be decided until {until}")
 }
 
+fn edited_words(edit: &OperatorEdit) -> String {
+    let what = edit.pointers.join(", ");
+    let void = if edit.voided.is_empty() {
+        String::new()
+    } else {
+        format!("; void is what was said by {}", edit.voided.join(", "))
+    };
+    format!(
+        "its arguments were changed by the operator {}{}, at {what}: {}{void}",
+        edit.who,
+        for_whom(edit.on_behalf.as_ref()),
+        edit.why
+    )
+}
+
+/// In whose place an operator has spoken, if in anybody's.
+fn for_whom(away: Option<&String>) -> String {
+    away.map_or_else(String::new, |away| format!(" for {away}"))
+}
+
 fn said(decided: &HoldDecided) -> String {
     let OperatorDecision {
-        who, allow, why, ..
+        who,
+        on_behalf,
+        allow,
+        why,
+        ..
     } = &decided.decision;
     if decided.phase == hold::HoldPhase::Withdrawn {
         return format!("cancelled by the agent {who}");
@@ -270,20 +303,26 @@ fn said(decided: &HoldDecided) -> String {
     } else {
         ""
     };
-    format!("{word} by the operator {who}: {why}{more}")
+    let away = for_whom(on_behalf.as_ref());
+    format!("{word} by the operator {who}{away}: {why}{more}")
 }
 
 fn said_fields(decided: &HoldDecided) -> Value {
     let OperatorDecision {
         who,
+        on_behalf,
         allow,
         why,
         surface,
         ..
     } = &decided.decision;
-    json!({
+    let mut fields = json!({
         "event": "decided", "who": who, "allow": allow, "why": why, "surface": surface, "state": decided.phase.word(),
-    })
+    });
+    if let Some(away) = on_behalf {
+        fields["on_behalf"] = json!(away);
+    }
+    fields
 }
 
 fn ended(settled: &Settled) -> String {

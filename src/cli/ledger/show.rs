@@ -206,6 +206,7 @@ fn action_of(event: &StoreEvent) -> Option<ActionId> {
         StoreEvent::Settled(settled) => Some(settled.action),
         StoreEvent::Held(held) => Some(held.hold.id),
         StoreEvent::Decided(decided) => Some(decided.id),
+        StoreEvent::Edited(edited) => Some(edited.id),
         StoreEvent::Extended(extended) => Some(extended.id),
         StoreEvent::Granted(minted) => minted.allowed.as_ref().map(|allowed| allowed.id),
         StoreEvent::Reserved(_)
@@ -267,6 +268,7 @@ impl Story {
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
             | StoreEvent::Decided(_)
+            | StoreEvent::Edited(_)
             | StoreEvent::Extended(_)
             | StoreEvent::Granted(_)
             | StoreEvent::Revoked(_)

@@ -3,12 +3,18 @@
 use super::super::written_notify::QuietSettings;
 use crate::model::diagnostic::Problems;
 use crate::notify::QuietHours;
+use jiff::tz::{Offset, TimeZone};
 
 /// Hours by which a clock is ahead of UTC, or behind it, at most.
 const MAX_OFFSET_HOURS: i64 = 14;
 
 pub(super) fn quiet(written: &QuietSettings, problems: &mut Problems) -> Option<QuietHours> {
-    let QuietSettings { from, to, offset } = written;
+    let QuietSettings {
+        from,
+        to,
+        offset,
+        zone,
+    } = written;
     let mut minute = |key: &str, text: &str| {
         let read = clock(text).filter(|(hours, _)| *hours < 24);
         problems.under(key.to_owned(), |problems| {
@@ -22,21 +28,47 @@ pub(super) fn quiet(written: &QuietSettings, problems: &mut Problems) -> Option<
         read.map(|(hours, minutes)| hours * 60 + minutes)
     };
     let (from, to) = (minute("from", from.as_str()), minute("to", to.as_str()));
-    let ahead = ahead(offset);
-    if ahead.is_none() {
-        let hint = "write hours and minutes, such as \"+02:00\", or UTC";
-        problems.under("offset", |problems| {
-            problems.error("is no difference of a clock to UTC", hint);
-        });
-    }
+    let clock = match (offset, zone) {
+        (Some(_), Some(_)) => {
+            problems.error("names two clocks", "keep `zone` or `offset`");
+            None
+        }
+        (None, Some(zone)) => of_zone(zone, problems),
+        (offset, None) => of_offset(offset.as_deref().unwrap_or("UTC"), problems),
+    };
     if from.is_some() && from == to {
         problems.error("ends when it begins", "write two times");
     }
     Some(QuietHours {
         from: from?,
         to: to?,
-        ahead: ahead?,
+        clock: clock?,
     })
+}
+
+fn of_zone(name: &str, problems: &mut Problems) -> Option<TimeZone> {
+    let zone = TimeZone::get(name).ok();
+    if zone.is_none() {
+        problems.under("zone", |problems| {
+            problems.error(
+                "is no time zone",
+                "write its IANA name, such as Europe/Berlin",
+            );
+        });
+    }
+    zone
+}
+
+fn of_offset(text: &str, problems: &mut Problems) -> Option<TimeZone> {
+    let ahead = ahead(text).and_then(|minutes| i32::try_from(minutes * 60).ok());
+    let offset = ahead.and_then(|seconds| Offset::from_seconds(seconds).ok());
+    if offset.is_none() {
+        let hint = "write hours and minutes, such as \"+02:00\", or UTC";
+        problems.under("offset", |problems| {
+            problems.error("is no difference of a clock to UTC", hint);
+        });
+    }
+    offset.map(TimeZone::fixed)
 }
 
 fn clock(text: &str) -> Option<(i64, i64)> {

@@ -290,6 +290,7 @@ pub(in crate::gate) fn reservation(
         price,
         origin: Some(bill.origin.clone()),
         hold: None,
+        edited: None,
     };
     (reserve, reserved)
 }

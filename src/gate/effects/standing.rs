@@ -23,6 +23,10 @@ use std::time::Duration;
 
 /// How long a call waits for the same call in flight (guarantees §4, §7).
 const HOLD: Duration = Duration::from_secs(45);
+/// Said of what an operator has changed and whose server asks something.
+const EDITED_ROUND: &str = "its arguments were changed before it was allowed, and a changed call answers no questions of its \
+                            server; with another key it is a new call";
+
 /// How a call's key stands, when the call is not refused for it.
 pub(in crate::gate) enum Stand {
     /// Nobody holds it.
@@ -99,6 +103,15 @@ impl Effects {
             })
         })?;
         match (status, claim) {
+            (
+                ClaimStatus::Open { round: 1.., .. },
+                Some(Claim {
+                    edited: Some(id), ..
+                }),
+            ) => Err(Refusal::ApprovalDenied {
+                id,
+                why: EDITED_ROUND.to_owned(),
+            }),
             (ClaimStatus::Open { round, .. }, _) => self.open(asked, round, found).await,
             (ended @ ClaimStatus::Ended(_), Some(claim)) => {
                 let because = self.because(asked, &claim, waited).await;

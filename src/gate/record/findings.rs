@@ -7,6 +7,7 @@ use crate::gate::effects::looks::ShownCalls;
 use crate::gate::pipeline::Stage;
 use crate::guards::idempotency::Regime;
 use crate::guards::output::Meaning;
+use crate::model::argument_edit::EditedArguments;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::reply::Fault;
@@ -215,6 +216,8 @@ pub struct ApprovalFound {
     pub grant: Option<ActionId>,
     /// Who has allowed it.
     pub by: Vec<String>,
+    /// With which arguments, where an operator has changed them.
+    pub edit: Option<Box<EditedArguments>>,
 }
 
 /// What became of it upstream.

@@ -116,7 +116,9 @@ impl ApprovalAsking<'_> {
         match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {
                 is_bound()?;
+                let approved = approved.of_edited(hold.as_ref().and_then(Hold::edited));
                 let found = hold.map(|hold| ApprovalFound {
+                    edit: hold.allowed_edit().map(Box::new),
                     hold: Some(hold.id),
                     grant: None,
                     by: allowed_by(&hold),
@@ -209,6 +211,7 @@ impl ApprovalAsking<'_> {
                 left: self.left().await?,
                 show: rule.show.clone(),
                 notify: rule.notify.clone(),
+                terms: rule.terms.clone(),
                 request: KeptRequest::value_of(&self.subject.call),
                 ..question(self.policy, self.subject)
             },

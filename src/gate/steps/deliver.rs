@@ -66,6 +66,7 @@ impl Delivery<'_> {
             revision: judged.revision,
             keeper: origin.links.servers().keeper().clone(),
             waited: origin.waited.load(Ordering::Relaxed),
+            edit: self.subject.call.edit().cloned().map(Arc::new),
         }
     }
 

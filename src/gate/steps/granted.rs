@@ -67,6 +67,7 @@ impl Effects {
                 hold: None,
                 grant: Some(grant.id),
                 by: vec![grant.who.clone()],
+                edit: None,
             };
             (approved, found)
         }))

@@ -115,6 +115,10 @@ async fn settle(
             return Ok(());
         }
     }
+    // What ran was another call than the one that asks by its arguments.
+    if claim.edited.is_some() {
+        return Err(unknown);
+    }
     // What is asked for by this call's key says nothing of a call with another.
     if key != probed.keyed.call_key() && probed.probe.asks_by_key() {
         return Err(unknown);

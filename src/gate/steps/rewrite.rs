@@ -14,7 +14,7 @@ use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::judging;
 use crate::gate::steps::judging::judged;
 use crate::guards::ToolRules;
-use crate::guards::evidence::Final;
+use crate::guards::evidence::{Final, Ruled};
 use crate::guards::hooks::HookPhase;
 use crate::guards::rewrite::{
     ChangedArguments, RewriteDraft, RewriteOutcome, Stepped, passed_again,
@@ -28,6 +28,9 @@ use std::sync::Arc;
 
 /// Why a chain breaks that makes another call of it.
 const OTHER_KEY: &str = "the arguments that came out of it have another idempotency key";
+
+/// Why one breaks that makes something else of what a person has allowed.
+const OTHER_ARGUMENTS: &str = "it would change what a person has allowed";
 
 /// Step 6, and what it asks.
 pub(in crate::gate) struct Rewriting<'a, 'p> {
@@ -80,6 +83,27 @@ impl<'p> Rewriting<'_, 'p> {
         };
         let ruled = judged(self.policy, &case, self.timer).await?;
         Ok(settled(case, passed_again(ruled)))
+    }
+
+    /// Step 6 of a call whose arguments a person has allowed: it asks everything that it asks of others,
+    /// and nothing may change them.
+    pub(in crate::gate) async fn unchanged(
+        self,
+        case: VisibleCall<'p>,
+        ruled: Ruled,
+    ) -> Result<SettledCall<'p>, Refusal> {
+        let outcome = {
+            let mut draft = RewriteDraft::of(&case.call.judged.arguments, ruled);
+            self.chain(&case, &mut draft).await?;
+            draft.finish()?
+        };
+        match outcome {
+            RewriteOutcome::Same(last) => Ok(settled(case, last)),
+            RewriteOutcome::Changed(changed) => Err(Refusal::HookBroken {
+                by: changed.by.last().cloned().unwrap_or_default(),
+                why: OTHER_ARGUMENTS.to_owned(),
+            }),
+        }
     }
 
     async fn chain(

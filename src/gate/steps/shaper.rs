@@ -5,9 +5,11 @@ use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::raised_progress::raised;
 use crate::guards::{Mode, ToolRules, results};
+use crate::mcp::answer::with_edit;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
+use crate::model::argument_edit::ArgumentEdit;
 use crate::model::caller::Caller;
 use crate::model::ids::AgentId;
 use crate::model::reply::Fault;
@@ -36,6 +38,8 @@ pub(in crate::gate) struct Shaper {
     pub(in crate::gate) keeper: Arc<dyn ServerMessagePolicy>,
     /// The seconds that its agent was told as progress before it was sent.
     pub(in crate::gate) waited: u64,
+    /// What operators changed of its arguments.
+    pub(in crate::gate) edit: Option<Arc<ArgumentEdit>>,
 }
 
 impl Shaper {
@@ -57,7 +61,7 @@ impl Shaper {
     /// The answer of the call as the agent may read it.
     pub(in crate::gate) async fn answer(&self, answer: Message) -> Message {
         if let Some(words) = self.too_much(&answer) {
-            return withheld(&answer, words);
+            return self.telling(withheld(&answer, words));
         }
         shaped(self, |shaping, answer| shaping.result(answer), answer).await
     }
@@ -87,6 +91,17 @@ impl Shaper {
         }
     }
 
+    /// A result that says what operators have changed of the call: it is kept so, and replayed so.
+    fn telling(&self, answer: Message) -> Message {
+        match (&self.edit, &answer.body) {
+            (Some(edit), Some(result)) if !answer.is_error => Message {
+                body: Some(with_edit(result, edit)),
+                ..answer
+            },
+            (Some(_) | None, Some(_) | None) => answer,
+        }
+    }
+
     fn is_unasked(&self, answer: &Message) -> bool {
         !self.may_be_task() && !answer.is_error && answer.body.as_ref().is_some_and(is_task)
     }
@@ -113,7 +128,7 @@ impl Shaping for Shaper {
             tracing::warn!(tool = %self.tool.name, "a tool server answered with a task that the call did not ask for");
             return unasked(&answer, self.revision == Revision::NEWEST_MODERN.as_str());
         }
-        self.tool.shaped(&self.rules, self.mode, answer)
+        self.telling(self.tool.shaped(&self.rules, self.mode, answer))
     }
 
     fn standing(&self, said: Message) -> Message {

@@ -73,6 +73,11 @@ impl Outbox {
             StoreEvent::Carried(Carried::Hold(key, hold)) => self.asked(*key, hold),
             StoreEvent::Decided(decided) => self.decided(decided),
             StoreEvent::Granted(minted) => self.decided(minted.allowed.as_ref()?),
+            StoreEvent::Edited(edited) => {
+                let call = self.followed.get_mut(&edited.id.to_string())?;
+                call.about.edit(&edited.arguments);
+                None
+            }
             StoreEvent::Extended(extended) => {
                 self.goes_on(extended.id, extended.approve_by);
                 None

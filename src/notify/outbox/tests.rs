@@ -5,7 +5,7 @@ use super::followed::FollowedCall;
 use super::{MAX_WAITING_OF_RECEIVER, NoticeOutcome, Outbox, TELL_MILLIS_MAX};
 use crate::model::digest::Digest;
 use crate::notify::notice::{Notice, NoticeKind, NoticeSubject};
-use crate::notify::receiver::{EscalationStep, NoticeReceiver, QuietHours};
+use crate::notify::receiver::{EscalationStep, NoticeReceiver, QuietHours, ReceiverAbsence};
 use crate::notify::tests::{MIDNIGHT, action, decided, held, hold, key, receiver, settled};
 use crate::store::state::Millis;
 use crate::store::state::claim::{ClaimPhase, Stored};
@@ -141,6 +141,39 @@ fn what_is_followed_is_not_asked_again() {
     assert!(all(&mut outbox, "ops", MIDNIGHT).is_empty());
 }
 
+/// In the place of a receiver whose operator is away, those of the delegate are told, each once, until the
+/// time is over; where there are none, nobody is.
+#[test]
+fn who_is_away_is_told_nothing() {
+    let away = |instead: &[&str]| {
+        Some(ReceiverAbsence {
+            until: MIDNIGHT + 1_000,
+            instead: instead.iter().map(ToString::to_string).collect(),
+        })
+    };
+    let gone = NoticeReceiver {
+        away: away(&["bert", "phone"]),
+        ..receiver("gone")
+    };
+    let nobodys = NoticeReceiver {
+        away: away(&[]),
+        ..receiver("nobodys")
+    };
+    let deaf = |name| NoticeReceiver {
+        events: Vec::new(),
+        ..receiver(name)
+    };
+    let receivers = [gone, nobodys, receiver("bert"), deaf("phone")];
+    for (at, told) in [(MIDNIGHT, [0, 0, 1, 1]), (MIDNIGHT + 1_000, [1, 1, 1, 0])] {
+        let mut outbox = Outbox::starting(0);
+        let notice = outbox.take(&held(1, MIDNIGHT)).unwrap();
+        outbox.tell(&notice, &receivers, at);
+        let names = ["gone", "nobodys", "bert", "phone"];
+        let heard = names.map(|name| all(&mut outbox, name, at).len());
+        assert_eq!(heard, told, "{at}");
+    }
+}
+
 /// What happens in quiet hours is not told then, and not later; a dear effect is told all the same.
 /// Roles narrow who is told.
 #[test]
@@ -148,10 +181,10 @@ fn quiet_hours_suppress_and_roles_narrow() {
     let quiet = Some(QuietHours {
         from: 22 * 60,
         to: 7 * 60,
-        ahead: 0,
+        clock: jiff::tz::TimeZone::UTC,
     });
     let asleep = NoticeReceiver {
-        quiet,
+        quiet: quiet.clone(),
         ..receiver("asleep")
     };
     let pierce = vec!["pay".to_owned()];

@@ -9,12 +9,13 @@ use crate::notify::tests::{MIDNIGHT, hold};
 use crate::store::state::hold::Hold;
 use serde_json::{Value, json};
 
-const FORMS: [NoticeTemplate; 5] = [
+const FORMS: [NoticeTemplate; 6] = [
     NoticeTemplate::Generic,
     NoticeTemplate::Slack,
     NoticeTemplate::Teams,
     NoticeTemplate::Discord,
     NoticeTemplate::Ntfy,
+    NoticeTemplate::Email,
 ];
 const PUBLIC: Option<&str> = Some("https://toolgate.example.com");
 
@@ -96,7 +97,8 @@ fn nothing_makes_a_message_long_or_broken() {
                 let Rendered { headers, body } = &rendered;
                 assert!(body.len() <= MAX_NOTICE_BYTES, "{form:?}: {}", body.len());
                 let is_json = serde_json::from_str::<Value>(body).is_ok();
-                assert_eq!(is_json, form != NoticeTemplate::Ntfy);
+                let is_text = matches!(form, NoticeTemplate::Ntfy | NoticeTemplate::Email);
+                assert_eq!(is_json, !is_text);
                 for (_, value) in headers {
                     assert!(
                         value.bytes().all(|byte| (b' '..=b'~').contains(&byte)),

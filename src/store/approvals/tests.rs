@@ -2,7 +2,7 @@
 
 use super::super::memory::MemoryStore;
 use super::super::state::command::Intent;
-use super::super::state::tests::{ask, intent};
+use super::super::state::tests::{ask, intent, right};
 use super::*;
 use crate::model::clock::hands::TestClock;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use std::time::Duration;
 fn said(who: &str, allow: bool) -> DecisionRequest {
     DecisionRequest {
         who: who.to_owned(),
-        roles: vec!["approver".to_owned()],
+        right: right(&["approver"], None),
         allow,
         why: " looked at it ".to_owned(),
+        usual: None,
+        shown: None,
         surface: None,
     }
 }
@@ -214,7 +216,7 @@ async fn operators_decide_what_is_theirs() {
         })
     };
     let teller = DecisionRequest {
-        roles: vec!["teller".to_owned()],
+        right: right(&["teller"], None),
         ..said("eve", true)
     };
     assert_eq!(held.decide(teller).await, not_yours(false));

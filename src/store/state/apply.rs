@@ -3,8 +3,8 @@
 use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
 use super::event::{
-    BudgetReserved, BudgetSettled, Carried, HoldDecided, HoldExtended, Intended, Settled,
-    StoreEvent, TaskAct, TaskSteered,
+    BudgetReserved, BudgetSettled, Carried, HoldDecided, HoldEdited, HoldExtended, Intended,
+    Settled, StoreEvent, TaskAct, TaskSteered,
 };
 use super::fence::SessionFence;
 use super::hold::{self, Hold, UsedClaim};
@@ -64,6 +64,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
         }
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
         StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
+        StoreEvent::Edited(edited) => view.hold.iter_mut().for_each(|hold| hold.edit(edited)),
         StoreEvent::Extended(more) => view.hold.iter_mut().for_each(|hold| hold.extend(more)),
         StoreEvent::Noted(_) => {}
         StoreEvent::Fenced { token, at, .. } => {
@@ -284,6 +285,9 @@ impl Claim {
                 .and_then(|paid| paid.grant)
                 .filter(|_| intended.round > 0)),
             is_late: false,
+            edited: intended.edited.or(before
+                .and_then(|paid| paid.edited)
+                .filter(|_| intended.round > 0)),
             was_unknown: false,
         }
     }
@@ -331,6 +335,18 @@ impl Hold {
             self.decisions.push(decided.decision.clone());
             self.phase = decided.phase.clone();
         }
+    }
+
+    /// Takes in the arguments that an operator gave it, if this hold was meant.
+    fn edit(&mut self, edited: &HoldEdited) {
+        if self.id != edited.id {
+            return;
+        }
+        let question = &mut self.question;
+        let before = std::mem::replace(&mut question.arguments, edited.arguments.clone());
+        question.unedited.get_or_insert(before);
+        self.edits.push(edited.edit.clone());
+        self.decisions.clear();
     }
 
     /// Takes in the time that an operator gave, if this hold was meant.

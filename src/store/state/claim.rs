@@ -65,6 +65,10 @@ pub struct Claim {
     /// Something else than its own exchange said what became of it: its agent has not read that.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_late: bool,
+    /// The hold under which an operator changed its arguments, if one has: it ran with others than its
+    /// agent sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub edited: Option<ActionId>,
     /// It was unknown whether it had run: calls that equal it were held.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub was_unknown: bool,

@@ -6,15 +6,17 @@ use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::{ClaimPhase, Kinship};
 use super::grant::{Grant, GrantUse};
-use super::hold::HoldQuestion;
+use super::hold::{EditedCall, HoldQuestion};
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
+use crate::model::absence::DecidingRight;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use crate::store::state::Millis;
 use crate::store::state::event::TaskAct;
+use serde_json::Value;
 
 /// A command.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub enum StoreCommand {
     Hold(Box<HoldRequest>),
     /// An operator's word on a held call.
     Decide(Decide),
+    /// An operator changes the arguments of a held call.
+    Edit(Box<EditHold>),
     /// An operator gives a held call more time.
     Extend(ExtendHold),
     /// The agent cancels a held call.
@@ -122,6 +126,8 @@ pub struct Intent {
     /// The key under which the call was held, when it needs to be allowed: it is used up with
     /// this.
     pub hold: Option<Digest>,
+    /// What it carries of that, where an operator has changed its arguments.
+    pub edited: Option<EditedCall>,
     /// What it takes of the standing grant that covers it, where nobody was asked.
     pub grant: Option<GrantUse>,
     /// What the task may use.
@@ -171,6 +177,8 @@ pub struct Reserve {
     /// The key under which the call was held, when it needs to be allowed, and the call: it is used
     /// up with this.
     pub hold: Option<(Digest, ActionId)>,
+    /// What it carries of that, where an operator has changed its arguments.
+    pub edited: Option<EditedCall>,
 }
 
 /// What became of a call without a claim: a read, or one that was refused.
@@ -254,14 +262,39 @@ pub struct Decide {
     pub id: ActionId,
     /// The operator.
     pub who: String,
-    /// The operator's roles.
-    pub roles: Vec<String>,
+    /// By whose right.
+    pub right: DecidingRight,
     /// Is it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason.
     pub why: String,
     /// Where it is said.
     pub surface: Option<String>,
+    /// How often its arguments had been changed when the operator looked at it.
+    pub edits: usize,
+}
+
+/// An operator changes the arguments of a held call, as the gate has judged them.
+#[derive(Debug, Clone)]
+pub struct EditHold {
+    /// The key under which it is held.
+    pub key: Digest,
+    /// The hold that is meant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// By whose right.
+    pub right: DecidingRight,
+    /// The operator's reason.
+    pub why: String,
+    /// Where it is done.
+    pub surface: Option<String>,
+    /// How often they had been changed when the operator looked at it.
+    pub edits: usize,
+    /// JSON pointers to what is changed.
+    pub pointers: Vec<String>,
+    /// All arguments, as they are then.
+    pub arguments: Value,
 }
 
 /// An operator gives a held call as much time again as it had.
@@ -384,6 +417,10 @@ impl StoreCommand {
             | Self::Extend(ExtendHold { key, .. })
             | Self::Withdraw(Withdraw { key, .. }) => StoreKeys {
                 hold: Some(*key),
+                ..StoreKeys::default()
+            },
+            Self::Edit(edit) => StoreKeys {
+                hold: Some(edit.key),
                 ..StoreKeys::default()
             },
             Self::Mint(mint) => StoreKeys {

@@ -18,7 +18,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use bytes::Bytes;
-pub(crate) use people::{CallHeld, GrantMinted, HoldDecided, HoldExtended};
+pub(crate) use people::{CallHeld, GrantMinted, HoldDecided, HoldEdited, HoldExtended};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,8 @@ pub enum StoreEvent {
     Held(Box<CallHeld>),
     /// An operator decided on a held call.
     Decided(HoldDecided),
+    /// An operator changed the arguments of a held call.
+    Edited(Box<HoldEdited>),
     /// An operator gave a held call more time.
     Extended(HoldExtended),
     /// An operator has granted calls like one.
@@ -235,6 +237,9 @@ pub struct Intended {
     /// The key under which the call was held and allowed, if it was: it is used up.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hold: Option<Digest>,
+    /// The hold under which an operator changed its arguments, if one has.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub edited: Option<ActionId>,
     /// What it took of the standing grant that covers it, if one does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub grant: Option<GrantUse>,
@@ -422,6 +427,10 @@ impl StoreEvent {
                 hold: Some(held.key),
                 ..StoreKeys::default()
             },
+            Self::Edited(edited) => StoreKeys {
+                hold: Some(edited.key),
+                ..StoreKeys::default()
+            },
             Self::Decided(HoldDecided { key, .. }) | Self::Extended(HoldExtended { key, .. }) => {
                 StoreKeys {
                     hold: Some(*key),
@@ -461,6 +470,7 @@ impl StoreEvent {
             Self::Revoked(revoked) => revoked.revoked.at,
             Self::Held(held) => held.hold.asked,
             Self::Decided(decided) => decided.decision.at,
+            Self::Edited(edited) => edited.edit.at,
             Self::Extended(extended) => extended.at,
             Self::Noted(noted) => noted.at,
         }
@@ -475,6 +485,7 @@ impl StoreEvent {
             }
             Self::Held(held) => return encode(self, &held.hold.question.body()?),
             Self::Carried(Carried::Hold(_, hold)) => return encode(self, &hold.question.body()?),
+            Self::Edited(edited) => return encode(self, &serde_json::to_vec(&edited.arguments)?),
             Self::Granted(minted) => return encode(self, &minted.grant.body()?),
             Self::Carried(Carried::Grant(_, grant)) => return encode(self, &grant.body()?),
             Self::Intended(_)
@@ -502,6 +513,7 @@ impl StoreEvent {
             Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
             Self::Held(held) => held.hold.question.fill(body)?,
             Self::Carried(Carried::Hold(_, hold)) => hold.question.fill(body)?,
+            Self::Edited(edited) => edited.fill(body)?,
             Self::Granted(minted) => minted.grant.fill(body)?,
             Self::Carried(Carried::Grant(_, grant)) => grant.fill(body)?,
             Self::Intended(_)

@@ -2,8 +2,12 @@
 //! not at all.
 
 use super::Millis;
+use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::absence::DecidingRight;
+use crate::model::argument_edit::{ArgumentEdit, EditedArguments};
+use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
@@ -18,6 +22,8 @@ use serde_json::Value;
 pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Bytes, as JSON, of a request that is kept with a hold, beside the arguments that are.
 pub const MAX_KEPT_REQUEST_BYTES: usize = 3 << 10;
+/// How often the arguments of a held call can be changed.
+pub const MAX_HOLD_EDITS: usize = 8;
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
@@ -41,9 +47,12 @@ pub struct Hold {
     pub self_approval: bool,
     /// What is asked.
     pub question: HoldQuestion,
-    /// What was said, in its order.
+    /// What was said, in its order; since the last change of its arguments, where there was one.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub decisions: Vec<OperatorDecision>,
+    /// How operators have changed its arguments, in their order; at most [`MAX_HOLD_EDITS`].
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub edits: Vec<OperatorEdit>,
     /// The operator who gave it more time, which one may, once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub extended_by: Option<String>,
@@ -115,6 +124,12 @@ pub struct HoldQuestion {
     /// What has changed them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changed_by: Vec<String>,
+    /// What the arguments were before an operator changed them, if one has. Kept as the arguments are.
+    #[serde(skip)]
+    pub unedited: Option<Value>,
+    /// How operators decide about it.
+    #[serde(skip_serializing_if = "DecisionTerms::are_usual", default)]
+    pub terms: DecisionTerms,
     /// The arguments that matter first, as the contract names them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub show: Vec<ShownArgument>,
@@ -155,9 +170,11 @@ pub fn hold_kind(tool: &str, agent: &str, tenant: Option<&str>) -> Digest {
 }
 
 impl HoldQuestion {
-    /// The arguments as the agent sent them, but for what was taken off before they were judged.
+    /// The arguments as the agent sent them, but for what was taken off before they were judged: before a
+    /// rewrite or hook, and before operators changed them.
     pub fn as_sent(&self) -> &Value {
-        self.original.as_ref().unwrap_or(&self.arguments)
+        let before = self.original.as_ref().or(self.unedited.as_ref());
+        before.unwrap_or(&self.arguments)
     }
 
     /// What it has in common with others, by [`hold_kind`].
@@ -177,6 +194,9 @@ impl HoldQuestion {
 pub struct OperatorDecision {
     /// The operator.
     pub who: String,
+    /// The operator who was away, and for whom it was said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on_behalf: Option<String>,
     /// Was it allowed? Otherwise denied.
     pub allow: bool,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
@@ -186,6 +206,37 @@ pub struct OperatorDecision {
     pub surface: Option<String>,
     /// When.
     pub at: Millis,
+}
+
+/// How one operator changed the arguments of a held call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorEdit {
+    /// The operator.
+    pub who: String,
+    /// The operator who was away, and for whom it was done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on_behalf: Option<String>,
+    /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
+    pub why: String,
+    /// Where it was done: `page` or `api`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub surface: Option<String>,
+    /// JSON pointers to what was changed.
+    pub pointers: Vec<String>,
+    /// The operators who had allowed the call as it was: their words count no more.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub voided: Vec<String>,
+    /// When.
+    pub at: Millis,
+}
+
+/// Which arguments a call carries that was held, where an operator has changed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EditedCall {
+    /// The hold.
+    pub hold: ActionId,
+    /// A digest over the arguments as they are now.
+    pub arguments: Digest,
 }
 
 /// What came of a hold.
@@ -267,6 +318,10 @@ pub enum Undecided {
     NotYours,
     /// This operator has said so already, or it is decided so already.
     Same,
+    /// Its arguments were changed since the operator looked at it.
+    Edited,
+    /// Its arguments were changed as often as they can be.
+    EditsSpent,
     /// It is decided otherwise already; the first decision stands.
     Other {
         /// Was it allowed?
@@ -314,6 +369,11 @@ impl HoldQuestion {
     /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
         let (arguments, answers, beside) = (&self.arguments, &self.answers, &self.beside);
+        if self.unedited.is_some() {
+            let (request, original) = (&self.request, &self.original);
+            let unedited = &self.unedited;
+            return serde_json::to_vec(&(arguments, answers, beside, request, original, unedited));
+        }
         match (&self.request, &self.original) {
             (None, None) => {}
             (Some(request), None) => {
@@ -351,13 +411,46 @@ impl HoldQuestion {
                 (self.request, self.original) = (request, original);
                 (arguments, answers, beside)
             }
+            Some(6) => {
+                let (arguments, answers, beside, request, original, unedited) =
+                    serde_json::from_value(body)?;
+                (self.request, self.original, self.unedited) = (request, original, unedited);
+                (arguments, answers, beside)
+            }
             Some(_) => serde_json::from_value(body)?,
         };
         Ok(())
     }
+
+    /// Bytes, as JSON, of what people are shown of it.
+    pub fn weight(&self) -> usize {
+        let more = [&self.answers, &self.beside, &self.original, &self.unedited];
+        let parts = std::iter::once(&self.arguments).chain(more.into_iter().flatten());
+        parts.map(|part| part.to_string().len()).sum()
+    }
 }
 
 impl Hold {
+    /// What is to run by it, where that is not what its agent sends.
+    pub fn allowed_edit(&self) -> Option<EditedArguments> {
+        let question = &self.question;
+        let (before, arguments) = (question.unedited.as_ref()?, question.arguments.clone());
+        let mut by: Vec<String> = self.edits.iter().map(|edit| edit.who.clone()).collect();
+        by.dedup();
+        let pointers = self.edits.iter().flat_map(|edit| &edit.pointers);
+        let edit = ArgumentEdit::between(by, pointers, (before, &arguments));
+        Some(EditedArguments { arguments, edit })
+    }
+
+    /// What a call carries that runs by it, where an operator has changed its arguments.
+    pub fn edited(&self) -> Option<EditedCall> {
+        let arguments = canonical::exact(&self.question.arguments);
+        (!self.edits.is_empty()).then(|| EditedCall {
+            hold: self.id,
+            arguments: Digest::of_parts("edited arguments", &[&arguments]),
+        })
+    }
+
     /// When the last decision was made; before any, when it was asked.
     fn decided(&self) -> Millis {
         self.decisions.last().map_or(self.asked, |last| last.at)
@@ -384,6 +477,24 @@ impl Hold {
         } else {
             self.decided()
         }
+    }
+
+    /// Whether the operator `who` may decide about it by that right: what one who is away may not decide,
+    /// nobody decides for them.
+    pub fn is_decided_rightly(&self, who: &str, right: &DecidingRight) -> bool {
+        let mut names = right.on_behalf.iter().map(String::as_str).chain([who]);
+        names.all(|name| self.is_decided_by(name, &right.roles))
+    }
+
+    /// Whether it was allowed by one of these two already, or in their place: each person counts once.
+    pub fn counts(&self, who: &str, on_behalf: Option<&str>) -> bool {
+        let names = || on_behalf.into_iter().chain([who]);
+        let said = |before: &OperatorDecision| {
+            let known = [Some(&before.who), before.on_behalf.as_ref()];
+            let mut known = known.into_iter().flatten();
+            known.any(|known| names().any(|name| is_same_name(known, name)))
+        };
+        self.decisions.iter().any(said)
     }
 
     /// Whether an operator of this name with these roles may decide about it.

@@ -1,12 +1,12 @@
 //! What a question and an operator's word make of a held call (guarantees §7).
 
-use super::command::{Decide, ExtendHold, HoldBounds, HoldRequest, Withdraw};
-use super::event::{CallHeld, HoldDecided, HoldExtended};
+use super::command::{Decide, EditHold, ExtendHold, HoldBounds, HoldRequest, Withdraw};
+use super::event::{CallHeld, HoldDecided, HoldEdited, HoldExtended};
 use super::hold::{
-    Hold, HoldBound, HoldPhase, HoldStatus, OperatorDecision, Undecided, WaitingHolds, hold_status,
+    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision,
+    OperatorEdit, Undecided, WaitingHolds, hold_status,
 };
 use super::{CommandRefusal, Millis};
-use crate::mcp::json::fold::is_same_name;
 
 /// Step 10: the call is held, unless it is held already or too many are.
 pub(super) fn open_hold(
@@ -38,10 +38,24 @@ pub(super) fn open_hold(
         self_approval: ask.self_approval,
         question: ask.question.clone(),
         decisions: Vec::new(),
+        edits: Vec::new(),
         extended_by: None,
         phase: HoldPhase::Pending,
     };
     Ok(CallHeld { key: ask.key, hold })
+}
+
+/// Step 10, once more: what is allowed is exactly what the call carries, `edited` or as it came.
+pub(super) fn allowed(
+    hold: Option<&Hold>,
+    edited: Option<EditedCall>,
+    now: Millis,
+) -> Result<(), CommandRefusal> {
+    let stands = hold_status(hold, now);
+    if stands != HoldStatus::Allowed || hold.and_then(Hold::edited) != edited {
+        return Err(CommandRefusal::Held(stands));
+    }
+    Ok(())
 }
 
 /// The agent has cancelled `hold`: what was allowed and has not begun does not run, either.
@@ -64,6 +78,7 @@ pub(super) fn withdrawn(
         id,
         decision: OperatorDecision {
             who,
+            on_behalf: None,
             allow: false,
             why: "cancelled by the agent that asked".to_owned(),
             surface: None,
@@ -91,7 +106,7 @@ pub(super) fn decided(
             return Err(Undecided::Gone);
         }
     };
-    if !hold.is_decided_by(&decide.who, &decide.roles) {
+    if !hold.is_decided_rightly(&decide.who, &decide.right) {
         return Err(Undecided::NotYours);
     }
     if let Some(allowed) = already {
@@ -101,13 +116,12 @@ pub(super) fn decided(
             Undecided::Other { allowed }
         });
     }
+    // What is allowed is what was looked at; no it means whatever it has become.
+    if decide.allow && decide.edits != hold.edits.len() {
+        return Err(Undecided::Edited);
+    }
     // All decisions of a pending hold allow it.
-    if decide.allow
-        && hold
-            .decisions
-            .iter()
-            .any(|before| is_same_name(&before.who, &decide.who))
-    {
+    if decide.allow && hold.counts(&decide.who, decide.right.on_behalf.as_deref()) {
         return Err(Undecided::Same);
     }
     let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
@@ -120,6 +134,7 @@ pub(super) fn decided(
         key,
         id,
         who,
+        right,
         allow,
         why,
         surface,
@@ -130,12 +145,58 @@ pub(super) fn decided(
         id,
         decision: OperatorDecision {
             who,
+            on_behalf: right.on_behalf,
             allow,
             why,
             surface,
             at: now,
         },
         phase,
+    })
+}
+
+/// Changes the arguments of `hold`, as the gate has judged them: what was said before is void.
+pub(super) fn edited(
+    edit: &EditHold,
+    hold: Option<&Hold>,
+    now: Millis,
+) -> Result<HoldEdited, Undecided> {
+    let hold = hold
+        .filter(|hold| hold.id == edit.id && hold.is_waiting(now))
+        .ok_or(Undecided::Gone)?;
+    if !hold.is_decided_rightly(&edit.who, &edit.right) {
+        return Err(Undecided::NotYours);
+    }
+    if edit.edits != hold.edits.len() {
+        return Err(Undecided::Edited);
+    }
+    if hold.edits.len() >= MAX_HOLD_EDITS {
+        return Err(Undecided::EditsSpent);
+    }
+    let EditHold {
+        key,
+        id,
+        who,
+        right,
+        why,
+        surface,
+        pointers,
+        arguments,
+        ..
+    } = edit.clone();
+    Ok(HoldEdited {
+        key,
+        id,
+        edit: OperatorEdit {
+            who,
+            on_behalf: right.on_behalf,
+            why,
+            surface,
+            pointers,
+            voided: hold.allowed_by().map(str::to_owned).collect(),
+            at: now,
+        },
+        arguments,
     })
 }
 

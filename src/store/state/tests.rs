@@ -6,6 +6,7 @@ use super::command::{Decide, HoldBounds, HoldRequest};
 use super::hold::HoldQuestion;
 use super::settlement::Evidence;
 use super::*;
+use crate::model::absence::DecidingRight;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::state::claim::Kinship;
@@ -68,6 +69,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         session: named("session"),
         fence,
         hold: None,
+        edited: None,
         grant: None,
         limits: BudgetLimits::default(),
         price: Price {
@@ -102,6 +104,8 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             over: None,
             original: None,
             changed_by: Vec::new(),
+            unedited: None,
+            terms: crate::model::decision_terms::DecisionTerms::default(),
             show: Vec::new(),
             because: None,
             left: None,
@@ -128,17 +132,27 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
     }
 }
 
+/// The right of one with these roles, or in the place of one.
+pub(in crate::store) fn right(roles: &[&str], on_behalf: Option<&str>) -> DecidingRight {
+    DecidingRight {
+        roles: roles.iter().map(ToString::to_string).collect(),
+        on_behalf: on_behalf.map(str::to_owned),
+    }
+}
+
 /// What `who`, an approver, says of the call held by `ask`.
 pub(in crate::store) fn word(ask: &HoldRequest, who: &str, allow: bool) -> Decide {
-    let (key, id, roles) = (ask.key, ask.id, vec!["approver".to_owned()]);
+    let (key, id) = (ask.key, ask.id);
+    let right = right(&["approver"], None);
     Decide {
         key,
         id,
         who: who.to_owned(),
-        roles,
+        right,
         allow,
         why: "because".to_owned(),
         surface: None,
+        edits: 0,
     }
 }
 

@@ -50,6 +50,7 @@ fn read(task: &str, cost: u64, calls: Option<u64>) -> StoreCommand {
         price: price(cost),
         origin: None,
         hold: None,
+        edited: None,
     })
 }
 
@@ -109,6 +110,7 @@ async fn a_refusal_tells_what_is_left_of_both() {
             price: price(0),
             origin: None,
             hold: None,
+            edited: None,
         })
     };
     run(&*store, limited(5)).await.unwrap();

@@ -40,6 +40,7 @@ async fn what_was_begun_ended_held_decided_or_fenced_is_on_disk_when_its_caller_
         price,
         origin: None,
         hold: None,
+        edited: None,
     });
     let ask = ask("hold");
     for (command, waits) in [

@@ -182,6 +182,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
                     price,
                     origin: None,
                     hold: None,
+                    edited: None,
                 })
             };
             match store.run(command, None).await.unwrap() {

@@ -71,6 +71,7 @@ async fn read(store: &dyn Store) {
         price,
         origin: None,
         hold: None,
+        edited: None,
     };
     store
         .run(StoreCommand::Reserve(reserve), None)

@@ -130,6 +130,7 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             price,
             origin: None,
             hold: None,
+            edited: None,
         }),
         (2, _) if dice.once_in(2) => tally(dice, key, tool),
         (2, _) => spent(dice, key, tool),

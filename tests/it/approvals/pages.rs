@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 pub(super) const ANN_TOKEN: &str = "token-of-ann-the-operator";
 
 /// A form, with what a browser sends beside it: where it comes from, unless `headers` say that.
-pub(super) async fn sends(
+pub async fn sends(
     gate: &Gate,
     path: &str,
     fields: &[(&str, &str)],
@@ -32,7 +32,7 @@ pub(super) async fn sends(
 }
 
 /// Signs an operator in; the cookie.
-pub(super) async fn signs_in(gate: &Gate, token: &str) -> String {
+pub async fn signs_in(gate: &Gate, token: &str) -> String {
     let answer = sends(gate, "/login", &[("token", token)], &[]).await;
     assert_eq!(answer.status, 303);
     let cookie = answer.header("set-cookie").unwrap();
@@ -43,7 +43,7 @@ pub(super) async fn signs_in(gate: &Gate, token: &str) -> String {
 }
 
 /// What a form of the page has in the field `name`.
-pub(super) fn field(page: &str, name: &str) -> String {
+pub fn field(page: &str, name: &str) -> String {
     let start = page
         .split(&format!("name=\"{name}\" value=\""))
         .nth(1)

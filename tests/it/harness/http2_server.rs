@@ -122,6 +122,15 @@ pub fn authority() -> PathBuf {
 }
 
 fn acceptor() -> TlsAcceptor {
+    acceptor_of(vec![b"h2".to_vec()])
+}
+
+/// The same for another protocol than HTTP.
+pub fn plain_acceptor() -> TlsAcceptor {
+    acceptor_of(Vec::new())
+}
+
+fn acceptor_of(protocols: Vec<Vec<u8>>) -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server-key.pem")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -132,7 +141,7 @@ fn acceptor() -> TlsAcceptor {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = protocols;
     TlsAcceptor::from(Arc::new(config))
 }
 

@@ -32,6 +32,7 @@ fn unsent() -> Claim {
         kinship: Kinship::default(),
         grant: None,
         is_late: false,
+        edited: None,
         was_unknown: false,
     }
 }

@@ -6,6 +6,7 @@ use crate::gate::case::Subject;
 use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::effects::bill::Bill;
 use crate::gate::record;
+use crate::model::decision_terms::DecisionTerms;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::state::hold::HoldQuestion;
@@ -79,6 +80,8 @@ pub(super) fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
             .as_ref()
             .map(|was| was.by.clone())
             .unwrap_or_default(),
+        unedited: None,
+        terms: DecisionTerms::default(),
         show: Vec::new(),
         because: None,
         left: None,

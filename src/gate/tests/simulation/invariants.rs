@@ -140,6 +140,7 @@ impl SimulatedWorld {
                 | StoreEvent::Fenced { .. }
                 | StoreEvent::Held(_)
                 | StoreEvent::Decided(_)
+                | StoreEvent::Edited(_)
                 | StoreEvent::Extended(_)
                 | StoreEvent::Granted(_)
                 | StoreEvent::Revoked(_)

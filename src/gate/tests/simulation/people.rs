@@ -7,6 +7,7 @@ use super::{
     in_paused_time, number,
 };
 use crate::guards::approval::grants::digest_of_beside;
+use crate::model::absence::DecidingRight;
 use crate::model::amount::Amount;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
@@ -119,6 +120,9 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
                 said.held.insert(held.key, held.hold);
             }
             StoreEvent::Decided(decided) => said.decided(&decided),
+            StoreEvent::Edited(edited) => {
+                said.allowed.remove(&edited.key);
+            }
             StoreEvent::Granted(minted) => {
                 let key = Grant::key_of(minted.grant.id);
                 said.granted.insert(key, minted.grant);
@@ -200,10 +204,14 @@ fn word(key: Digest, hold: &Hold, allow: bool) -> Decide {
         key,
         id: hold.id,
         who: "ann".to_owned(),
-        roles: vec!["finance".to_owned()],
+        right: DecidingRight {
+            roles: vec!["finance".to_owned()],
+            on_behalf: None,
+        },
         allow,
         why: "it is due".to_owned(),
         surface: None,
+        edits: hold.edits.len(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::guards::idempotency::KEY_META_NAME;
 use crate::mcp::answer::DECISION_META_KEY;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::model::absence::DecidingRight;
 use crate::outlet::Outgoing;
 use crate::store::state::command::{Decide, StoreCommand};
 use serde_json::{Value, json};
@@ -104,10 +105,14 @@ impl SimulatedWorld {
             key,
             id: hold.id,
             who: "ann".to_owned(),
-            roles: vec!["finance".to_owned(), "approver".to_owned()],
+            right: DecidingRight {
+                roles: vec!["finance".to_owned(), "approver".to_owned()],
+                on_behalf: None,
+            },
             allow,
             why: "it is due".to_owned(),
             surface: None,
+            edits: 0,
         };
         let said = gate.effects.store.run(StoreCommand::Decide(decide), None);
         drop(said.await.unwrap());

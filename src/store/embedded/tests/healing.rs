@@ -141,6 +141,7 @@ async fn nothing_is_guessed(broken: &EmbeddedStore, open: &Intent, how: Break) {
         price,
         origin: None,
         hold: None,
+        edited: None,
     };
     let reserved = broken
         .run(StoreCommand::Reserve(reserve), None)

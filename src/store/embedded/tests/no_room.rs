@@ -236,6 +236,7 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
         price,
         origin: None,
         hold: None,
+        edited: None,
     });
     let mut read = 0;
     while disk.store.run(reserve.clone(), None).await.is_ok() {

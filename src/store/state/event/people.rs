@@ -2,10 +2,13 @@
 
 use super::super::Millis;
 use super::super::grant::Grant;
-use super::super::hold::{Hold, HoldPhase, OperatorDecision};
+use super::super::hold::{Hold, HoldPhase, OperatorDecision, OperatorEdit};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A call is held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +30,29 @@ pub struct HoldDecided {
     pub decision: OperatorDecision,
     /// What came of it.
     pub phase: HoldPhase,
+}
+
+/// An operator changed the arguments of a held call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HoldEdited {
+    /// The key under which the call is held.
+    pub key: Digest,
+    /// The hold that was meant.
+    pub id: ActionId,
+    /// Who changed what, and why.
+    pub edit: OperatorEdit,
+    /// All arguments as they are now. Kept behind the line that says everything else.
+    #[serde(skip)]
+    pub arguments: Value,
+}
+
+impl HoldEdited {
+    /// Reads the arguments, which stand behind the rest.
+    pub(super) fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
+        let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
+        self.arguments = body.value();
+        Ok(())
+    }
 }
 
 /// An operator gave a held call more time.

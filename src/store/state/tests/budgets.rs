@@ -27,6 +27,7 @@ fn reserve(limits: &BudgetLimits, tool: &str, cost: u64) -> StoreCommand {
         price: price(tool, cost),
         origin: None,
         hold: None,
+        edited: None,
     })
 }
 

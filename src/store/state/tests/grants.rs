@@ -214,7 +214,7 @@ fn a_grant_begins_with_the_word_on_a_held_call_or_not_at_all() {
         }))
     };
     let teller = Decide {
-        roles: vec!["teller".to_owned()],
+        right: right(&["teller"], None),
         ..word(&asked, "ann", true)
     };
     let itself = word(&asked, "Billing-Agent", true);

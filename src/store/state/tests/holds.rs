@@ -8,6 +8,7 @@ use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::store::state::event::Carried;
 
 mod decisions;
+mod edits;
 mod random;
 
 /// For how long scenarios let operators decide, and the call run after that.

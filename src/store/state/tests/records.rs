@@ -58,6 +58,7 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
             (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
         let decision = hold::OperatorDecision {
             who,
+            on_behalf: allow.then(|| "ann".to_owned()),
             allow,
             why,
             surface: allow.then(|| "page".to_owned()),
@@ -139,6 +140,7 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             session: named("session"),
             fence: n[3],
             hold: (n[3] % 2 == 0).then(|| named("hold")),
+            edited: (n[3] % 4 == 0).then(ActionId::generate),
             grant: (n[4] % 2 == 0).then(taken),
             cost: n[4],
             rate: n[5],

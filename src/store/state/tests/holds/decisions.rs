@@ -42,11 +42,11 @@ fn operators_decide_within_their_roles() {
         ..one.clone()
     };
     let stranger = Decide {
-        roles: vec!["teller".to_owned()],
+        right: right(&["teller"], None),
         ..word(&one, "eve", true)
     };
     let roleless = Decide {
-        roles: Vec::new(),
+        right: right(&[], None),
         ..word(&one, "eve", false)
     };
     assert_decides(&one, &[], word(&one, "ann", true), Ok(Held::Allowed));

@@ -220,6 +220,7 @@ impl ReferenceStore {
             price,
             origin: None,
             hold: None,
+            edited: None,
         };
         if self.run(&StoreCommand::Reserve(reserve)).is_ok() {
             self.open.push(self.paid.len());

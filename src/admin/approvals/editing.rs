@@ -1,0 +1,105 @@
+//! An operator changes arguments of a held call before it is allowed: those that its contract names, and
+//! judged as if the agent had sent them.
+
+use super::words::right_of;
+use super::{no_id, seen, uncounted};
+use crate::admin::grants::GRANT_BODY_BYTES_MAX;
+use crate::admin::operators::OperatorIdentity;
+use crate::admin::{OperatorsDoor, json_answer, json_body, parse_body, unfit};
+use crate::model::ids::ActionId;
+use crate::store::approvals::editing::{EditRequest, edit};
+use crate::store::approvals::{DecisionError, OpenHold, show};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The body of a change of arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct EditBody {
+    /// The new values by JSON pointer; only what `may_edit` of the call names.
+    changes: BTreeMap<String, Value>,
+    /// The operator's reason.
+    why: String,
+    /// `shown` of the call, as it was when the operator looked at it: another is refused.
+    shown: String,
+}
+
+/// What an operator changes, and how.
+#[derive(Debug)]
+pub(in crate::admin) struct Editing {
+    /// The new values by JSON pointer.
+    pub changes: BTreeMap<String, Value>,
+    /// The operator's reason.
+    pub why: String,
+    /// What names the call as the operator was shown it.
+    pub shown: String,
+    /// Where it is done: `page` or `api`.
+    pub surface: &'static str,
+}
+
+pub(super) async fn take(
+    Path(id): Path<String>,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Response> {
+    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
+    let id = id.parse::<ActionId>().map_err(|_| no_id())?;
+    let EditBody {
+        changes,
+        why,
+        shown,
+    } = parse_body(body.as_ref()).ok_or_else(|| {
+        unfit(
+            "send {\"changes\": {\"/amount\": 900}, \"why\": \"…\", \"shown\": \"sha256:…\"}; who changes it is who the token names",
+        )
+    })?;
+    let editing = Editing {
+        changes,
+        why,
+        shown,
+        surface: "api",
+    };
+    let edited = Box::pin(edits(&door, &known, id, editing)).await;
+    let hold = edited.map_err(|why| uncounted(&why))?;
+    Ok(json_answer(StatusCode::OK, &hold))
+}
+
+/// Changes the held call `id` for `known`; gives it as it is then.
+pub(in crate::admin) async fn edits(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    id: ActionId,
+    editing: Editing,
+) -> Result<OpenHold, DecisionError> {
+    let (store, void) = (&*door.switches.store, &*door.switches.void);
+    let Editing {
+        changes,
+        why,
+        shown,
+        surface,
+    } = editing;
+    // Who may not see it is not told that it is there.
+    let hold = show(store, void, id).await?;
+    let hold = hold.and_then(|hold| seen(door, hold, known));
+    let hold = hold.ok_or(DecisionError::Gone(id))?;
+    let asked = EditRequest {
+        who: known.name.clone(),
+        right: right_of(door, known, &hold),
+        why,
+        shown,
+        surface: surface.to_owned(),
+        changes,
+    };
+    let edited = edit(store, (void, &*door.switches.edits), id, asked).await?;
+    door.switches.recount.notify_one();
+    Ok(edited)
+}

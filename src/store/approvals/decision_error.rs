@@ -1,0 +1,58 @@
+//! Why what an operator says of a held call counts for nothing.
+
+use crate::model::ids::ActionId;
+use crate::store::claims::StoreError;
+
+/// Why an operator's word counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecisionError {
+    /// Which of the two is told to nobody.
+    #[error("approval {0} is expired or not found")]
+    Gone(ActionId),
+    /// Not this operator's to decide.
+    #[error("{}", not_yours(.roles, *.is_itself))]
+    NotYours {
+        /// Operators with one of these roles may decide.
+        roles: Vec<String>,
+        /// The operator is named like the agent that asks.
+        is_itself: bool,
+    },
+    /// The first decision stands.
+    #[error("it is {} already, and that stands", if *.allowed { "allowed" } else { "denied" })]
+    Other {
+        /// Was it allowed?
+        allowed: bool,
+    },
+    /// It is about another call than the one that would run now.
+    #[error("it is void: {0}")]
+    Void(&'static str),
+    /// It is not what the operator was shown.
+    #[error("it is not what you were shown any more")]
+    Changed,
+    /// Its arguments were changed, and the operator does not say that these were shown.
+    #[error("its arguments were changed by an operator: say what you were shown")]
+    Unshown,
+    /// The arguments cannot be changed so.
+    #[error("the arguments cannot be changed so: {0}")]
+    Uneditable(String),
+    /// It was given more time before.
+    #[error("it was given more time already, and that can be done once")]
+    Extended,
+    /// What was said cannot be used.
+    #[error("{0}")]
+    Unfit(String),
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn not_yours(roles: &[String], is_itself: bool) -> String {
+    if is_itself {
+        return "a call is not decided by an operator of the same name as its agent or user"
+            .to_owned();
+    }
+    format!(
+        "only an operator with one of these roles can decide: {}",
+        roles.join(", ")
+    )
+}
