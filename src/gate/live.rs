@@ -334,7 +334,7 @@ impl<'p> World for Live<'p> {
         let (case, confirmed) = match edit {
             Some(edit) => {
                 let rewriting = self.rewriting();
-                Box::pin(edited::edited(rewriting, (case, confirmed), *edit)).await?
+                Box::pin(edited::edited(rewriting, case, confirmed, *edit)).await?
             }
             None => (case, confirmed),
         };

@@ -39,7 +39,8 @@ impl ArgumentEdit {
     pub fn between<'a>(
         by: Vec<String>,
         pointers: impl Iterator<Item = &'a String>,
-        (before, after): (&Value, &Value),
+        before: &Value,
+        after: &Value,
     ) -> Self {
         let mut changes: Vec<ArgumentChange> = Vec::new();
         for pointer in pointers {
@@ -104,7 +105,7 @@ mod tests {
         let before = json!({ "amount": 5, "note": "a", "to": { "iban": "DE1" } });
         let after = json!({ "amount": 4, "note": "a", "to": { "iban": "DE1" }, "memo": "m" });
         let pointers = ["/amount", "/note", "/memo", "/amount", "/absent"].map(str::to_owned);
-        let edit = ArgumentEdit::between(Vec::new(), pointers.iter(), (&before, &after));
+        let edit = ArgumentEdit::between(Vec::new(), pointers.iter(), &before, &after);
         let told = json!([
             { "pointer": "/amount", "before": 5, "after": 4 },
             { "pointer": "/memo", "after": "m" },
@@ -122,7 +123,7 @@ mod tests {
     fn long_values_are_cut_in_words() {
         let after = json!({ "note": "ä".repeat(9000) });
         let pointers = ["/note".to_owned()];
-        let edit = ArgumentEdit::between(Vec::new(), pointers.iter(), (&json!({}), &after));
+        let edit = ArgumentEdit::between(Vec::new(), pointers.iter(), &json!({}), &after);
         assert!(edit.words().len() < 700, "{}", edit.words());
     }
 }

@@ -99,7 +99,7 @@ pub(in crate::admin) async fn edits(
         surface: surface.to_owned(),
         changes,
     };
-    let edited = edit(store, (void, &*door.switches.edits), id, asked).await?;
+    let edited = edit(store, void, &*door.switches.edits, id, asked).await?;
     door.switches.recount.notify_one();
     Ok(edited)
 }

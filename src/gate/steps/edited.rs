@@ -43,7 +43,8 @@ const NO_TOOL: &str =
 /// them, and nothing may change them any more.
 pub(in crate::gate) async fn edited<'p>(
     rewriting: Rewriting<'_, 'p>,
-    (asked, confirmed): (KeyedCall<'p>, Option<Confirmed>),
+    asked: KeyedCall<'p>,
+    confirmed: Option<Confirmed>,
     allowed: EditedArguments,
 ) -> Result<(KeyedCall<'p>, Option<Confirmed>), Refusal> {
     let (effects, subject) = (&rewriting.gate.effects, &asked.subject);

@@ -50,7 +50,8 @@ pub(crate) struct EditRequest {
 /// as it is then.
 pub(crate) async fn edit(
     store: &dyn Store,
-    (void, judge): (&VoidJudge, &dyn EditJudge),
+    void: &VoidJudge,
+    judge: &dyn EditJudge,
     id: ActionId,
     asked: EditRequest,
 ) -> Result<OpenHold, DecisionError> {

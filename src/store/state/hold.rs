@@ -438,7 +438,7 @@ impl Hold {
         let mut by: Vec<String> = self.edits.iter().map(|edit| edit.who.clone()).collect();
         by.dedup();
         let pointers = self.edits.iter().flat_map(|edit| &edit.pointers);
-        let edit = ArgumentEdit::between(by, pointers, (before, &arguments));
+        let edit = ArgumentEdit::between(by, pointers, before, &arguments);
         Some(EditedArguments { arguments, edit })
     }
 
