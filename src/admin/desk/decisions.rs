@@ -189,9 +189,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
     let past = past_like(store, void, &hold, MAX_LIKE_SEARCHED)
         .await
         .unwrap_or_default();
-    let theirs = past
-        .into_iter()
-        .filter_map(|one| seen(&door.operators, one, known));
+    let theirs = past.into_iter().filter_map(|one| seen(door, one, known));
     let past = theirs.take(MAX_LIKE_CALLS);
     let past = past.map(|one| PastCall::of(&one)).collect();
     let shown = CardPage {
@@ -233,7 +231,7 @@ fn facts(hold: &OpenHold) -> Vec<Fact> {
         ("Ran as", hold.used_by.clone()),
         ("Policy", Some(hold.policy.clone())),
         ("Id", Some(hold.id.clone())),
-        ("VisibleText as", Some(hold.shown.clone())),
+        ("Shown as", Some(hold.shown.clone())),
     ];
     let known = known
         .into_iter()

@@ -31,6 +31,7 @@ impl EmbeddedInner {
                 StoreError::Full(format!("{why}; {became}"))
             }
             StoreEvent::Decided(_)
+            | StoreEvent::Edited(_)
             | StoreEvent::Extended(_)
             | StoreEvent::Revoked(_)
             | StoreEvent::Steered(_) => StoreError::Full(format!("{why}; {WAITS}")),
