@@ -2,6 +2,7 @@
 
 use super::approvals::{ApprovalsFixture, BOB_TOKEN};
 use super::*;
+use crate::model::absence::DecidingRight;
 use crate::store::approvals::{DecisionRequest, decide};
 use axum::http::header;
 use std::time::Duration;
@@ -49,9 +50,14 @@ async fn like_calls_of_others_are_not_told_of() {
     let theirs = desk.hold_for("payroll", 1, json!({ "amount": 1 })).await;
     let said = DecisionRequest {
         who: "max".to_owned(),
-        roles: vec!["payroll".to_owned()],
+        right: DecidingRight {
+            roles: vec!["payroll".to_owned()],
+            on_behalf: None,
+        },
         allow: false,
         why: "a-reason-of-others".to_owned(),
+        usual: None,
+        shown: None,
         surface: None,
     };
     let id = theirs.parse().unwrap();

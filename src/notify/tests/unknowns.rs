@@ -48,6 +48,7 @@ fn claim() -> Claim {
         user: None,
         kinship: Kinship::default(),
         grant: None,
+        edited: None,
         is_late: false,
         was_unknown: false,
     }
