@@ -161,8 +161,8 @@ fn receiver(
         RECEIVER_TIMEOUT_RANGE,
         problems,
     );
-    let named = template;
-    let template = template_of(named);
+    let chosen = template;
+    let template = template_of(chosen);
     judge_key(secret.as_ref(), template, problems);
     let quiet = quiet_of(quiet, &pierce, problems);
     let escalate = problems.under("escalate", |problems| {
@@ -170,7 +170,7 @@ fn receiver(
     });
     let headers = problems.under("headers", |problems| headers_of(&headers, problems));
     let written = WrittenMail {
-        template: named,
+        template: chosen,
         email,
         url: url.expose(),
         unencrypted,

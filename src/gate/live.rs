@@ -9,16 +9,14 @@ use crate::gate::case::{
 };
 use crate::gate::catalogue::offered::is_offered;
 use crate::gate::catalogue::tool::Tool;
-use crate::gate::effects::Beginning;
-use crate::gate::effects::alike::AlikeBeginning;
 use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};
 use crate::gate::effects::taken::{AwaitedAnswer, Taken};
+use crate::gate::effects::{Beginning, alike::AlikeBeginning};
 use crate::gate::pipeline::{Stage, Turn, World};
-use crate::gate::record;
-use crate::gate::record::RecordedCall;
 use crate::gate::record::findings::{Findings, KeyFound};
 use crate::gate::record::timing::StageTimer;
+use crate::gate::record::{self, RecordedCall};
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
 use crate::gate::steps::rewrite::Rewriting;
@@ -342,10 +340,10 @@ impl<'p> World for Live<'p> {
         self.found.draft = drafted.map(Box::new);
         let effects = &self.gate.effects;
         if confirmed.is_none() {
+            let action = case.subject.call.judged.action;
             let used = approved
                 .hold()
-                .map(|key| (key, case.subject.call.judged.action));
-            let used = used.map(|hold| (hold, approved.edited()));
+                .map(|key| ((key, action), approved.edited()));
             let left = &mut self.found.remaining;
             self.taken.reserved = Box::pin(effects.reserve(&case.bill, used, left)).await?;
         }

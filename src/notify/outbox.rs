@@ -321,8 +321,8 @@ fn in_their_places<'a>(
         let theirs: Vec<&NoticeReceiver> = match one.instead(now) {
             None => vec![one],
             Some(names) => {
-                let named = |other: &&NoticeReceiver| names.contains(&other.name);
-                receivers.iter().filter(named).collect()
+                let is_meant = |other: &&NoticeReceiver| names.contains(&other.name);
+                receivers.iter().filter(is_meant).collect()
             }
         };
         for receiver in theirs {

@@ -65,7 +65,7 @@ impl Gate {
         &self,
         id: &OwnTaskId,
         key: Digest,
-        hold: ActionId,
+        asked: ActionId,
     ) -> Result<TaskLook, StoreError> {
         let store = &self.effects.store;
         let place = StoreKeys {
@@ -74,13 +74,13 @@ impl Gate {
         };
         let known = self.own_tasks.look(id);
         let held = store.load_view(place).await?.hold;
-        let held = held.filter(|held| held.id == hold);
+        let held = held.filter(|held| held.id == asked);
         let now = store.now();
         let told = match (known, held) {
             (Some(TaskStand::Ended(end)), _) => id.ended(&end, now),
             // The call of a held task ends with what its server asks.
             (Some(TaskStand::GoesOn | TaskStand::Asks(_)), held) => id.going_on(held.as_ref(), now),
-            (None, Some(hold)) => match &hold.phase {
+            (None, Some(found)) => match &found.phase {
                 HoldPhase::Withdrawn => {
                     id.ended(&OwnTaskEnd::Cancelled(Cow::Borrowed(CANCELLED)), now)
                 }
@@ -90,7 +90,7 @@ impl Gate {
                     kept.unwrap_or_else(|| id.unknown(now))
                 }
                 HoldPhase::Pending | HoldPhase::Allowed | HoldPhase::Denied => {
-                    return Ok(unsent(&hold));
+                    return Ok(unsent(&found));
                 }
             },
             (None, None) => return Ok(TaskLook::Unknown),

@@ -9,7 +9,8 @@ use crate::store::state::hold::EditedCall;
 #[derive(Debug)]
 pub struct Approved {
     hold: Option<Digest>,
-    edited: Option<EditedCall>,
+    /// Boxed, since few calls have it and each has the room for it.
+    edited: Option<Box<EditedCall>>,
     grant: Option<GrantUse>,
 }
 
@@ -26,11 +27,12 @@ impl Approved {
 
     /// What the call carries of the hold, where an operator has changed its arguments.
     pub fn edited(&self) -> Option<EditedCall> {
-        self.edited
+        self.edited.as_deref().copied()
     }
 
     /// The same, of the call as an operator has changed it.
     pub fn of_edited(self, edited: Option<EditedCall>) -> Self {
+        let edited = edited.map(Box::new);
         Self { edited, ..self }
     }
 

@@ -39,7 +39,7 @@ async fn confirm(call: &Call<'_>) -> Outcome {
     works_before_it_asks(call).await;
     let answers = match answers(call, [("confirm", question)]).await? {
         Asked::Answers(answers) => answers,
-        Asked::NotYet(outcome) => return outcome,
+        Asked::NotYet(outcome) => return *outcome,
     };
     let agreed = accepted(&answers, "confirm").is_some_and(|content| content["confirm"] != false);
     text(if agreed {
@@ -60,7 +60,7 @@ async fn two_questions(call: &Call<'_>) -> Outcome {
     let questions = [("name", question("name")), ("color", question("color"))];
     match answers(call, questions).await? {
         Asked::Answers(answers) => text(json!(answers).to_string()),
-        Asked::NotYet(outcome) => outcome,
+        Asked::NotYet(outcome) => *outcome,
     }
 }
 
@@ -71,7 +71,7 @@ async fn name_then_work(call: &Call<'_>) -> Outcome {
     );
     let answers = match answers(call, [("user_name", question)]).await? {
         Asked::Answers(answers) => answers,
-        Asked::NotYet(outcome) => return outcome,
+        Asked::NotYet(outcome) => return *outcome,
     };
     tokio::time::sleep(WORK).await;
     let name = accepted(&answers, "user_name").and_then(|content| content["name"].as_str());
@@ -89,7 +89,7 @@ async fn works_before_it_asks(call: &Call<'_>) {
 enum Asked {
     Answers(InputResponses),
     /// What the call answers instead: the questions themselves.
-    NotYet(Outcome),
+    NotYet(Box<Outcome>),
 }
 
 async fn answers<const COUNT: usize>(
@@ -112,5 +112,5 @@ async fn answers<const COUNT: usize>(
         return Ok(Asked::Answers(call.responses.clone()));
     }
     let asked = InputRequiredResult::from_input_requests(requests);
-    Ok(Asked::NotYet(Ok(asked.into())))
+    Ok(Asked::NotYet(Box::new(Ok(asked.into()))))
 }
