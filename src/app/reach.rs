@@ -2,31 +2,21 @@
 
 use crate::config::{ServerConfig, TransportConfig as Configured};
 use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits};
+use crate::model::secret::Secret;
 use crate::upstream::child::ChildCommand;
 use crate::upstream::server_settings::{ServerTransport, UpstreamServerSettings};
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::collections::BTreeMap;
 
 /// What the link to `server` is opened with; an error where a header or the address cannot be sent.
 pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSettings> {
     let transport = match &server.transport {
         Configured::Http { url, headers } => {
-            let mut map = HeaderMap::new();
-            for (name, value) in headers {
-                let name: HeaderName = name
-                    .parse()
-                    .with_context(|| format!("`{name}` is no name of a header"))?;
-                let mut value = HeaderValue::from_str(value.expose())
-                    .with_context(|| format!("the value of header {name} is not plain text"))?;
-                value.set_sensitive(true);
-                map.insert(name, value);
-            }
+            let uri = url.as_str().parse();
             ServerTransport::Http {
-                uri: url
-                    .as_str()
-                    .parse()
-                    .context("a tool server's url cannot be used")?,
-                headers: map,
+                uri: uri.context("a tool server's url cannot be used")?,
+                headers: sent_headers(headers)?,
             }
         }
         Configured::Child {
@@ -47,7 +37,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
             name: server.name.clone(),
         }),
     };
-    let crate::config::ServerConfig {
+    let ServerConfig {
         timeout,
         task_after,
         start_timeout,
@@ -70,6 +60,20 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         fence_header: server.fence_header.clone(),
         limits: limits(server),
     })
+}
+
+fn sent_headers(headers: &BTreeMap<String, Secret>) -> anyhow::Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let name: HeaderName = name
+            .parse()
+            .with_context(|| format!("`{name}` is no name of a header"))?;
+        let mut value = HeaderValue::from_str(value.expose())
+            .with_context(|| format!("the value of header {name} is not plain text"))?;
+        value.set_sensitive(true);
+        map.insert(name, value);
+    }
+    Ok(map)
 }
 
 fn limits(server: &ServerConfig) -> JsonLimits {

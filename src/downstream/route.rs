@@ -52,6 +52,17 @@ pub(super) struct Arrived {
     pub(super) origin: RequestOrigin,
 }
 
+impl Arrived {
+    /// Whose tools it asks for, and where.
+    fn asks(&self) -> ListAsked<'_> {
+        ListAsked {
+            caller: &self.known.caller,
+            scope: &self.scope,
+            links: Some(&self.links),
+        }
+    }
+}
+
 /// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
 /// occurs twice.
 #[derive(Clone, Default)]
@@ -220,12 +231,7 @@ impl Door {
         }
         let meta = body.and_then(|params| params.get("_meta"));
         links.recall_own(&scope, caller, meta.as_ref());
-        let asked = ListAsked {
-            caller,
-            scope: &arrived.scope,
-            links: Some(links),
-        };
-        let (tool, ..) = self.gate.named(asked, &name);
+        let (tool, ..) = self.gate.named(arrived.asks(), &name);
         let lacks = self.gate.tool_of(Some(links), &tool).is_none();
         lacks.then_some(scope)
     }
@@ -294,11 +300,7 @@ impl Door {
             .filter(|cursor| !cursor.is_null());
         let (id, Authenticated { caller, policy, .. }) =
             (arrived.message.id.clone(), &arrived.known);
-        let asked = ListAsked {
-            caller,
-            scope: &arrived.scope,
-            links: Some(&arrived.links),
-        };
+        let asked = arrived.asks();
         match self
             .gate
             .list_tools(policy, asked, arrived.revision, cursor.as_ref())
@@ -381,12 +383,7 @@ impl Door {
             arguments,
             reading,
         } = CallParams::read(&arrived)?;
-        let asked = ListAsked {
-            caller: &arrived.known.caller,
-            scope: &arrived.scope,
-            links: Some(&arrived.links),
-        };
-        let (tool, server, own_name) = self.gate.named(asked, &name);
+        let (tool, server, own_name) = self.gate.named(arrived.asks(), &name);
         self.fits(&arrived, server.as_ref())?;
         let (request_id, meta) = (shown_id(&arrived.message), MetaMembers::of(&arrived));
         let (mut trace, task) = (meta.trace(), task_terms(&arrived));

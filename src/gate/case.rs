@@ -102,7 +102,7 @@ impl<'p> KeyedCall<'p> {
     }
 
     /// The call as its agent sent it.
-    pub(in crate::gate) fn as_asked(mut self) -> Self {
+    pub(in crate::gate) fn into_asked(mut self) -> Self {
         if let Some(asked) = self.asked.take() {
             self.subject = *asked;
         }

@@ -370,10 +370,8 @@ impl Effects {
             },
             kinship: kinship(call, keyed, past),
         };
-        let decided = self
-            .store
-            .run(StoreCommand::Begin(Box::new(intent)), None)
-            .await;
+        let begins = StoreCommand::Begin(Box::new(intent));
+        let decided = self.store.run(begins, None).await;
         match decided.map_err(unavailable)? {
             Ok(StoreEvent::Intended(intended)) => {
                 self.taken(bill, left).await;

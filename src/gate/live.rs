@@ -407,7 +407,7 @@ impl<'p> World for Live<'p> {
             // this call's.
             self.taken.slot = None;
             self.found.approval = None;
-            let case = case.as_asked();
+            let case = case.into_asked();
             self.call = case.subject.call.clone();
             return Ok(Turn::Back(case));
         };

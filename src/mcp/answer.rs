@@ -126,20 +126,7 @@ impl DecisionMeta<'_> {
         if let Some(after_ms) = retry.and_then(Retry::after_ms) {
             decision.push(("retry_after", Text::of(&json!(after_ms.div_ceil(1000)))));
         }
-        if let Some(refusal) = self.refusal {
-            decision.push(("code", Text::string(refusal.code())));
-            if let Some(pointer) = refusal.pointer() {
-                decision.push(("pointer", Text::string(pointer)));
-            }
-            let hold = refusal.hold().map(|hold| hold.to_string());
-            let page = refusal.page().map(str::to_owned);
-            for (name, said) in [("approval_id", hold), ("approval_url", page)] {
-                decision.extend(said.map(|said| (name, Text::string(&said))));
-            }
-            if let Some(dimension) = refusal.dimension() {
-                decision.push(("dimension", Text::string(dimension)));
-            }
-        }
+        decision.extend(self.refusal.into_iter().flat_map(refusal_members));
         if let Some((meaning, _)) = self.meaning {
             decision.push(("error", Text::string(meaning)));
         }
@@ -166,6 +153,19 @@ impl DecisionMeta<'_> {
         }
         Text::members_of(&decision)
     }
+}
+
+/// What a decision says of its refusal.
+fn refusal_members(refusal: &Refusal) -> impl Iterator<Item = (&'static str, Text)> {
+    let said = [
+        ("code", Some(refusal.code().to_owned())),
+        ("pointer", refusal.pointer().map(str::to_owned)),
+        ("approval_id", refusal.hold().map(|hold| hold.to_string())),
+        ("approval_url", refusal.page().map(str::to_owned)),
+        ("dimension", refusal.dimension().map(str::to_owned)),
+    ];
+    said.into_iter()
+        .filter_map(|(name, said)| Some((name, Text::string(&said?))))
 }
 
 /// A refused call whose parameters name what is not there: −32602.

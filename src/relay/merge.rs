@@ -31,12 +31,12 @@ impl Relay {
             .and_then(Text::object)
             .unwrap_or_default();
         match message.method.as_str() {
-            "prompts/list" => self.joined(request, "prompts", "prompts").await,
-            "resources/list" => self.joined(request, "resources", "resources").await,
+            "prompts/list" => Box::pin(self.joined(request, "prompts", "prompts")).await,
+            "resources/list" => Box::pin(self.joined(request, "resources", "resources")).await,
             "resources/templates/list" => {
-                self.joined(request, "resources", "resourceTemplates").await
+                Box::pin(self.joined(request, "resources", "resourceTemplates")).await
             }
-            "tasks/list" => self.joined(request, "tasks", "tasks").await,
+            "tasks/list" => Box::pin(self.joined(request, "tasks", "tasks")).await,
             "prompts/get" => {
                 let (server, own) = self.named(params.get("name"))?;
                 self.forward(request, &server, with(message, params, "name", own))

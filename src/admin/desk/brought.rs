@@ -116,14 +116,14 @@ impl BroughtPart {
     }
 
     /// What `hold` had there before operators changed it, if they did.
-    fn unedited<'a>(&self, hold: &'a OpenHold) -> Option<Option<&'a Value>> {
+    fn unedited<'a>(&self, hold: &'a OpenHold) -> Option<(Option<&'a Value>, String)> {
         let before = hold.unedited.as_ref()?;
         let was = match self {
             Self::Unnamed => Some(before),
             Self::Argument(name) => before.get(name),
             Self::Answers | Self::Beside => return None,
         };
-        (was != self.now(hold)).then_some(was)
+        (was != self.now(hold)).then(|| (was, editors(hold)))
     }
 
     /// Whether `hold` has anything there, or had.
@@ -145,10 +145,9 @@ impl BroughtPart {
             sent: VisibleText::of(&was.map_or_else(|| "not there".to_owned(), text_of)),
         };
         let before = self.before(hold).map(|(sent, by)| (sent, by.join(", ")));
-        let unedited = self.unedited(hold).map(|was| (was, editors(hold)));
         ArgumentRow {
             before: before.map(changed),
-            unedited: unedited.map(changed),
+            unedited: self.unedited(hold).map(changed),
             ..row(self.name(), self.now(hold).unwrap_or(&Value::Null))
         }
     }

@@ -86,7 +86,7 @@ async fn said(
     State(door): State<Arc<OperatorsDoor>>,
     SignedForm { sign_in, fields }: SignedForm,
 ) -> Response {
-    let (status, note) = match counted(&door, &sign_in, &id, &fields).await {
+    let (status, note) = match Box::pin(counted(&door, &sign_in, &id, &fields)).await {
         Ok(words) => (StatusCode::OK, PageNote::good(words)),
         Err((status, words)) => (status, PageNote::bad(words)),
     };

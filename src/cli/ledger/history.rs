@@ -86,10 +86,7 @@ impl History {
                 seq,
                 at: edited.edit.at,
                 words: edited_words(&edited.edit),
-                fields: json!({
-                    "event": "edited", "who": edited.edit.who, "why": edited.edit.why, "surface": edited.edit.surface,
-                    "pointers": edited.edit.pointers, "voided": edited.edit.voided, "on_behalf": edited.edit.on_behalf,
-                }),
+                fields: edited_fields(&edited.edit),
             },
             StoreEvent::Extended(extended) => HistoryStep {
                 seq,
@@ -279,6 +276,13 @@ fn edited_words(edit: &OperatorEdit) -> String {
         for_whom(edit.on_behalf.as_ref()),
         edit.why
     )
+}
+
+fn edited_fields(edit: &OperatorEdit) -> Value {
+    json!({
+        "event": "edited", "who": edit.who, "why": edit.why, "surface": edit.surface,
+        "pointers": edit.pointers, "voided": edit.voided, "on_behalf": edit.on_behalf,
+    })
 }
 
 /// In whose place an operator has spoken, if in anybody's.

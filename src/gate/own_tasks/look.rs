@@ -28,9 +28,9 @@ impl Gate {
     /// How the task stands.
     pub(crate) async fn look_at_task(&self, id: &OwnTaskId) -> Result<TaskLook, StoreError> {
         match id.of {
-            TaskOf::Hold { key, hold } => self.look_at_held(id, key, hold).await,
+            TaskOf::Hold { key, hold } => Box::pin(self.look_at_held(id, key, hold)).await,
             TaskOf::Call { .. } => {
-                let told = self.look_at_long(id).await?;
+                let told = Box::pin(self.look_at_long(id)).await?;
                 Ok(TaskLook::Told(complete(told)))
             }
         }

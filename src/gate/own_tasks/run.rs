@@ -145,7 +145,7 @@ impl Gate {
         sent.judged.arrived = self.clock.steady();
         sent.message = Message {
             id: Some(id),
-            body: params.as_ref().map(unattended),
+            body: params.map(|params| unattended(&params)),
             ..call.message.clone()
         };
         sent.origin = Arc::new(CallOrigin {

@@ -88,7 +88,7 @@ impl HeldCalls {
 /// 001-44: what is shown is what was asked, whole (003-46, 003-47), and what was said of it.
 #[tokio::test]
 async fn operators_see_all_of_what_will_run() {
-    let held = HeldCalls::of_each_state().await;
+    let held = Box::pin(HeldCalls::of_each_state()).await;
     let shown = show(&held.store, &|_| None, held.ids[0])
         .await
         .unwrap()
@@ -125,7 +125,7 @@ async fn operators_see_all_of_what_will_run() {
 /// still be looked at.
 #[tokio::test]
 async fn operators_see_what_is_open() {
-    let held = HeldCalls::of_each_state().await;
+    let held = Box::pin(HeldCalls::of_each_state()).await;
     let open = open_holds(&held.store, &|_| None).await.unwrap();
     assert_eq!(
         open.iter().map(|open| &open.state).collect::<Vec<_>>(),
@@ -189,7 +189,7 @@ impl HeldForTwo {
 /// A word without a reason, or with one that cannot be shown, is none.
 #[tokio::test]
 async fn operators_give_reasons() {
-    let held = HeldForTwo::new().await;
+    let held = Box::pin(HeldForTwo::new()).await;
     for why in [
         "",
         "  ",
@@ -208,7 +208,7 @@ async fn operators_give_reasons() {
 
 #[tokio::test]
 async fn operators_decide_what_is_theirs() {
-    let held = HeldForTwo::new().await;
+    let held = Box::pin(HeldForTwo::new()).await;
     let not_yours = |is_itself| {
         Err(DecisionError::NotYours {
             roles: vec!["approver".to_owned()],
@@ -229,7 +229,7 @@ async fn operators_decide_what_is_theirs() {
 /// Whatever an operator is told is what was counted.
 #[tokio::test]
 async fn operators_are_told_what_their_words_did() {
-    let held = HeldForTwo::new().await;
+    let held = Box::pin(HeldForTwo::new()).await;
     let told = |changed, state: &str| {
         let waited = (changed && state == "allowed").then_some(Duration::from_secs(7));
         Ok(DecisionOutcome {

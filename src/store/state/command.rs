@@ -375,18 +375,14 @@ impl StoreCommand {
     /// What it is about. A settlement's task and session stand in its claim.
     pub fn place(&self) -> StoreKeys {
         match self {
-            Self::Begin(intent) => {
-                let (call, task, session) =
-                    (Some(intent.key), Some(intent.task), Some(intent.session));
-                StoreKeys {
-                    call,
-                    task,
-                    account: intent.account.as_ref().map(|account| account.key),
-                    session,
-                    hold: intent.hold,
-                    grant: intent.grant.map(|used| used.key),
-                }
-            }
+            Self::Begin(intent) => StoreKeys {
+                call: Some(intent.key),
+                task: Some(intent.task),
+                account: intent.account.as_ref().map(|account| account.key),
+                session: Some(intent.session),
+                hold: intent.hold,
+                grant: intent.grant.map(|used| used.key),
+            },
             Self::Settle(settle) => StoreKeys {
                 call: Some(settle.key),
                 ..StoreKeys::default()

@@ -382,6 +382,14 @@ impl Intended {
     }
 }
 
+/// What is about a held call.
+fn of_hold(key: Digest) -> StoreKeys {
+    StoreKeys {
+        hold: Some(key),
+        ..StoreKeys::default()
+    }
+}
+
 impl StoreEvent {
     /// What it is about.
     pub fn place(&self) -> StoreKeys {
@@ -423,19 +431,10 @@ impl StoreEvent {
                 session: Some(*session),
                 ..StoreKeys::default()
             },
-            Self::Held(held) => StoreKeys {
-                hold: Some(held.key),
-                ..StoreKeys::default()
-            },
-            Self::Edited(edited) => StoreKeys {
-                hold: Some(edited.key),
-                ..StoreKeys::default()
-            },
+            Self::Held(held) => of_hold(held.key),
+            Self::Edited(edited) => of_hold(edited.key),
             Self::Decided(HoldDecided { key, .. }) | Self::Extended(HoldExtended { key, .. }) => {
-                StoreKeys {
-                    hold: Some(*key),
-                    ..StoreKeys::default()
-                }
+                of_hold(*key)
             }
             Self::Granted(minted) => StoreKeys {
                 hold: minted.allowed.as_ref().map(|allowed| allowed.key),
