@@ -298,8 +298,7 @@ impl Door {
             .as_ref()
             .and_then(|params| params.get("cursor"))
             .filter(|cursor| !cursor.is_null());
-        let (id, Authenticated { caller, policy, .. }) =
-            (arrived.message.id.clone(), &arrived.known);
+        let (id, policy) = (arrived.message.id.clone(), &arrived.known.policy);
         let asked = arrived.asks();
         match self
             .gate

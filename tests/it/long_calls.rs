@@ -29,8 +29,8 @@ impl LongStage {
     async fn before(capabilities: Value) -> Self {
         let tools = ["look", "pay", "undo"].map(tool).to_vec();
         let scripted = ScriptedServer::start(Offers {
-            tools,
             capabilities,
+            tools,
             ..Offers::default()
         })
         .await;

@@ -105,6 +105,29 @@ impl Session {
         (read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
+    async fn greet(&mut self) -> Option<()> {
+        let more = match (self.offers && !self.is_encrypted, self.is_encrypted) {
+            (true, _) => "250-STARTTLS\r\n",
+            (_, true) => "250-AUTH PLAIN\r\n",
+            (false, false) => "",
+        };
+        self.say(&format!("250-mail.test\r\n{more}250 8BITMIME\r\n"))
+            .await
+    }
+
+    /// The lines of a letter.
+    async fn text(&mut self) -> Option<String> {
+        let mut text = String::new();
+        loop {
+            let line = self.line().await?;
+            if line == "." {
+                return Some(text);
+            }
+            text += &line;
+            text.push('\n');
+        }
+    }
+
     /// None: it is over.
     async fn run(&mut self, kept: &Kept) -> Option<()> {
         self.say("220 mail.test ESMTP\r\n").await?;
@@ -113,15 +136,7 @@ impl Session {
             let line = self.line().await?;
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             match word {
-                "EHLO" => {
-                    let more = match (self.offers && !self.is_encrypted, self.is_encrypted) {
-                        (true, _) => "250-STARTTLS\r\n",
-                        (_, true) => "250-AUTH PLAIN\r\n",
-                        (false, false) => "",
-                    };
-                    self.say(&format!("250-mail.test\r\n{more}250 8BITMIME\r\n"))
-                        .await?;
-                }
+                "EHLO" => self.greet().await?,
                 "STARTTLS" => {
                     self.say("220 go on\r\n").await?;
                     let closed: Box<dyn Wire> = Box::new(tokio::io::empty());
@@ -144,19 +159,10 @@ impl Session {
                 }
                 "DATA" => {
                     self.say("354 go on\r\n").await?;
-                    let mut text = String::new();
-                    loop {
-                        let line = self.line().await?;
-                        if line == "." {
-                            break;
-                        }
-                        text += &line;
-                        text.push('\n');
-                    }
                     let letter = Letter {
+                        text: self.text().await?,
                         from: from.clone(),
                         to: std::mem::take(&mut to),
-                        text,
                         is_encrypted: self.is_encrypted,
                         login: self.login.clone(),
                     };

@@ -112,7 +112,12 @@ async fn an_edited_call_runs_as_it_was_changed() {
     // Another call with these arguments is another question, with nothing changed.
     let second = held(&pay("k2").await);
     assert_eq!(stage.one(&second).await["arguments"]["n"], 50);
-    let action = decision(&answer)["action_id"].clone();
+    is_told_by_the_ledger(&stage, &id, &answer).await;
+}
+
+/// The ledger names who changed what of the call that was answered so, and who allowed it.
+async fn is_told_by_the_ledger(stage: &HoldingGate, id: &str, answer: &Value) {
+    let action = decision(answer)["action_id"].clone();
     let entry = stage
         .entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered")
         .await;
@@ -122,11 +127,7 @@ async fn an_edited_call_runs_as_it_was_changed() {
         "{entry}"
     );
     assert!(entry.to_string().contains("operator ann"), "{entry}");
-    let (_, story, _) = run(
-        &stage.gate.setup,
-        &["ledger", "show", &id, "--data", "data"],
-    )
-    .await;
+    let (_, story, _) = run(&stage.gate.setup, &["ledger", "show", id, "--data", "data"]).await;
     assert!(
         story.contains("its arguments were changed by the operator ann, at /n: less is enough"),
         "{story}"

@@ -136,19 +136,16 @@ async fn each_code_of_a_child(wire: &'static str) {
         .into_iter()
         .flat_map(|kind| [(kind, -32603), (kind, -32602)])
     {
-        // The child is started again: what it has not answered yet tells.
+        // The child is started again: an agent whose child has answered tells.
         let fresh = &AtomicI64::new(-31000 + 100 * i64::try_from(made.len()).unwrap());
         let answers = || async move {
             let code = fresh.fetch_add(1, Ordering::Relaxed);
-            let (_, told) = sent(&agent(gate, wire).await, "revived", code).await;
-            (told[0]["error"]["code"] == code).then_some(())
+            let agent = agent(gate, wire).await;
+            let (_, told) = sent(&agent, "revived", code).await;
+            (told[0]["error"]["code"] == code).then_some(agent)
         };
-        crate::harness::until("a child answers", answers).await;
-        made.push((
-            kind,
-            error,
-            sent(&agent(gate, wire).await, kind, error).await,
-        ));
+        let agent = crate::harness::until("a child answers", answers).await;
+        made.push((kind, error, sent(&agent, kind, error).await));
     }
     let counted = counted(gate);
     let wrong = made

@@ -265,7 +265,7 @@ fn run(seed: u64) -> Counts {
             world.populate();
             let person = world.clone();
             world.schedule.spawn(OUTSIDE, async move {
-                Box::pin(person.looks_and_decides()).await
+                Box::pin(person.looks_and_decides()).await;
             });
         };
         world.plays(begin).await;
