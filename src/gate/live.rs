@@ -7,8 +7,7 @@ use crate::gate::case::{
     ApprovedCall, BegunCall, Case, ConfirmedCall, FencedCall, FundedCall, KeyedCall, PlacedCall,
     RuledCall, SealedCall, SettledCall, Stop, UnclaimedCall, VisibleCall, WatchedCall, WelcomeCall,
 };
-use crate::gate::catalogue::offered::is_offered;
-use crate::gate::catalogue::tool::Tool;
+use crate::gate::catalogue::{offered::is_offered, tool::Tool};
 use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};
 use crate::gate::effects::taken::{AwaitedAnswer, Taken};
