@@ -58,7 +58,7 @@ impl Observing<'_, '_> {
     fn noted<T>(&mut self, verdict: Result<T, Refusal>) -> Option<T> {
         let stage = self.0.timer.stage();
         verdict
-            .map_err(|refusal| self.0.found.observed.note(refusal, stage))
+            .map_err(|refusal| self.0.found.observed().note(refusal, stage))
             .ok()
     }
 }
@@ -97,7 +97,7 @@ impl<'p> World for Observing<'_, 'p> {
                     refusal,
                     stage: self.0.timer.stage(),
                 };
-                self.0.found.observed.unwelcome = Some(Box::new(foreseen));
+                self.0.found.observed().unwelcome = Some(Box::new(foreseen));
                 unproven
             }
             (Err(refusal), None) => return Err(refusal.into()),
@@ -129,7 +129,8 @@ impl<'p> World for Observing<'_, 'p> {
 
     async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<Self::Settled, Stop> {
         let RuledCall { case, ruled } = case;
-        let proven = if self.0.found.observed.would_refuse.is_none() {
+        let before = self.0.found.observed.as_ref();
+        let proven = if before.is_none_or(|observed| observed.would_refuse.is_none()) {
             let last = judging::foreseen(self.0.policy, &case).await;
             self.noted(last)
         } else {
@@ -142,7 +143,7 @@ impl<'p> World for Observing<'_, 'p> {
                 .hooks
                 .of(HookPhase::Before, &case.tool.name)
                 .map(|hook| format!("hook {}", hook.name));
-            self.0.found.observed.unasked.extend(hooks);
+            self.0.found.observed().unasked.extend(hooks);
         }
         let subject = Subject {
             rules: case.admitted.rules(),
@@ -200,7 +201,7 @@ impl<'p> World for Observing<'_, 'p> {
             }
             if rules.confirms.is_some() {
                 let name = confirms::Settings::NAME.to_owned();
-                self.0.found.observed.unasked.push(name);
+                self.0.found.observed().unasked.push(name);
             }
         }
         Ok(case.with(Some(bill)))

@@ -29,7 +29,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     let labels = CallLabels::new(server, recorded.listed().map(|tool| &tool.name), outcome);
     // What passes only because nothing is enforced is counted with the code that it would be
     // refused with.
-    let would_refuse = found.observed.foreseen();
+    let would_refuse = found.foreseen();
     let refusal = ending.as_ref().err();
     let labels = match refusal.or(would_refuse.map(|foreseen| &foreseen.refusal)) {
         None => labels,

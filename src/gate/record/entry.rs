@@ -9,7 +9,6 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::findings::DispatchFound;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::KeyFound;
-use crate::gate::record::findings::Observed;
 use crate::gate::record::findings::StateFound;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::timing::Spent;
@@ -131,26 +130,22 @@ impl FoundFields {
                     time_left: _,
                     is_out_of_time: _,
                 },
-            observed:
-                observed @ Observed {
-                    would_refuse: _,
-                    unwelcome: _,
-                    unasked,
-                },
+            observed,
             has_kept_arguments: _,
         } = found;
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
         let grant = approval.as_ref().and_then(|approval| approval.grant);
         let cost = found.cost();
+        let unasked = observed.as_ref().map(|observed| &observed.unasked);
         Self {
             confirms: draft.as_ref().map(ToString::to_string),
             grant: grant.map(|grant| grant.to_string()),
             approved_by: approved_by.unwrap_or_default(),
             state_before: before.map(|state| state.word().to_owned()),
-            would_refuse: observed
+            would_refuse: found
                 .foreseen()
                 .map(|foreseen| foreseen.refusal.code().to_owned()),
-            unasked: unasked.clone(),
+            unasked: unasked.cloned().unwrap_or_default(),
             fault: fault.as_ref().map(|fault| fault.what.clone()),
             attempts: *attempts,
             fence: *fence,
@@ -236,7 +231,7 @@ impl ContractFields {
         // What left was let through, whatever became of it.
         let is_refused =
             ending.is_some_and(Result::is_err) && recorded.found.dispatch.attempts == 0;
-        let is_let_through = !is_refused && recorded.found.observed.foreseen().is_none();
+        let is_let_through = !is_refused && recorded.found.foreseen().is_none();
         let allowed_by = is_let_through.then(|| grounds::words(recorded, &admitted));
         Self {
             actions: rules.actions.clone(),
@@ -269,7 +264,7 @@ impl EndFields {
         let reply = ending.and_then(|ending| ending.as_ref().ok());
         let answered = reply.and_then(|reply| reply.body.as_ref());
         let refusal = ending.and_then(|ending| ending.as_ref().err());
-        let would_refuse = found.observed.foreseen();
+        let would_refuse = found.foreseen();
         let decided = refusal.or(would_refuse.map(|foreseen| &foreseen.refusal));
         let outcome = ending.map(|ending| outcome_of(ending, found).word());
         Self {

@@ -39,8 +39,8 @@ pub struct Findings {
     pub fence: Option<u64>,
     /// Steps 14 and 15.
     pub dispatch: DispatchFound,
-    /// What enforce mode would have done, where nothing is enforced.
-    pub observed: Observed,
+    /// What enforce mode would have done, where nothing is enforced. Few calls have it.
+    pub observed: Option<Box<Observed>>,
     /// The ledger has the call's arguments already, if it keeps them.
     pub has_kept_arguments: bool,
 }
@@ -263,11 +263,20 @@ impl Findings {
     pub fn cost(&self) -> u64 {
         self.dispatch.cost.unwrap_or(self.usage.cost)
     }
+
+    /// What enforce mode would have done, to be noted.
+    pub fn observed(&mut self) -> &mut Observed {
+        self.observed.get_or_insert_default()
+    }
+
+    /// What enforce mode would have refused with, as it is told.
+    pub fn foreseen(&self) -> Option<&ForeseenRefusal> {
+        self.observed.as_ref()?.foreseen()
+    }
 }
 
 impl Observed {
-    /// What enforce mode would have refused with, as it is told.
-    pub fn foreseen(&self) -> Option<&ForeseenRefusal> {
+    fn foreseen(&self) -> Option<&ForeseenRefusal> {
         self.would_refuse.as_deref().or(self.unwelcome.as_deref())
     }
 
