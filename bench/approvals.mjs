@@ -16,6 +16,8 @@ import { executions, startBank } from "../tests/tools/browser/bank.mjs";
 import { Gate, TOKENS, freePort, until } from "../tests/tools/browser/gate.mjs";
 
 const CLOCK_TICKS_PER_SECOND = 100;
+// Calls of one agent that may wait at once.
+const HOLDS_OF_ONE = 20;
 const text = (name, otherwise) => [name, { type: "string", default: otherwise }];
 const { values } = parseArgs({
   options: Object.fromEntries([text("holds", "256"), text("pages", "100"), text("seconds", "60"), text("decisions", "40")]),
@@ -25,7 +27,9 @@ const [holds, pages, seconds, decisions] = ["holds", "pages", "seconds", "decisi
 const folder = mkdtempSync(join(tmpdir(), "toolgate-approvals-"));
 const ran = join(folder, "ran");
 const bank = await startBank(ran);
-const gate = await new Gate(join(folder, "gate"), { agents: await freePort(), admin: await freePort(), bank: bank.url }).start();
+const doors = { agents: await freePort(), admin: await freePort() };
+const bots = Math.ceil(holds / HOLDS_OF_ONE);
+const gate = await new Gate(join(folder, "gate"), { ...doors, bank: bank.url, bots }).start();
 const connections = new Agent({ keepAlive: true });
 
 // One request at the operators' door; a stream is given once its head is there.
@@ -80,7 +84,7 @@ async function decided(cookie, hold, answered) {
 
 try {
   await idle("nothing waits and nobody looks on");
-  const calls = Array.from({ length: holds }, (_, nth) => gate.call("pay", { amount: nth + 1 }));
+  const calls = Array.from({ length: holds }, (_, nth) => gate.call("pay", { amount: nth + 1 }, Math.floor(nth / HOLDS_OF_ONE)));
   calls.forEach((call) => call.catch(() => {}));
   const waiting = await until("all calls are held", async () => {
     const held = await gate.held();

@@ -11,7 +11,8 @@ export const TOKENS = {
   bob: "token-of-the-operator-bob",
   eve: "token-of-the-operator-eve",
 };
-const AGENT_TOKEN = "token-of-the-agent-bot";
+// The token of the nth agent: bot, bot1, bot2, …
+const agentToken = (nth) => `token-of-the-agent-bot${nth || ""}`;
 
 const contract = (tool, actions, more) =>
   `  bank__${tool}: { purpose: ${more.purpose}, actions: [${actions}], permission: { roles: [teller] }, secrets: [], ${more.effect}, approval: ${more.approval} }\n`;
@@ -28,13 +29,15 @@ ${contract("lose", "write", { purpose: "Loses its answer.", effect: undone, appr
 
 const operator = (name, roles) => `    - { name: ${name}, token: ${TOKENS[name]}, roles: [${roles}] }\n`;
 
-export function configuration({ agents, admin, bank, operators = ["ann", "bob", "eve"] }) {
+const caller = (nth) => `{ agent: bot${nth || ""}, token: ${agentToken(nth)}, tenant: t_1, roles: [teller] }`;
+
+export function configuration({ agents, admin, bank, bots = 1, operators = ["ann", "bob", "eve"] }) {
   const roles = { ann: "approver, resolver, switch, auditor", bob: "approver", eve: "clerk" };
   return `mode: enforce
 listen: 127.0.0.1:${agents}
 data: data
 servers: { bank: { url: "${bank}" } }
-callers: [ { agent: bot, token: ${AGENT_TOKEN}, tenant: t_1, roles: [teller] } ]
+callers: [ ${Array.from({ length: bots }, (_, nth) => caller(nth)).join(", ")} ]
 policies: [policy.yaml]
 admin:
   listen: 127.0.0.1:${admin}
@@ -98,12 +101,12 @@ export class Gate {
     await ended;
   }
 
-  // An agent's call of the legacy era; its answer comes when it comes.
-  async call(tool, args) {
+  // A call of the legacy era by the nth agent; its answer comes when it comes.
+  async call(tool, args, nth = 0) {
     const headers = {
       "content-type": "application/json",
       accept: "application/json, text/event-stream",
-      authorization: `Bearer ${AGENT_TOKEN}`,
+      authorization: `Bearer ${agentToken(nth)}`,
     };
     const post = async (message) => {
       const address = `http://127.0.0.1:${this.settings.agents}/mcp`;
