@@ -106,7 +106,7 @@ async fn a_session_is_asked_beside_the_call() {
     assert_eq!(stage.scripted.executions(), 1);
 }
 
-/// Who says nothing of pages, or where the contract does not ask for it, reads what everybody reads.
+/// An agent that says nothing of pages, or whose contract does not ask for them, reads what other agents read.
 #[tokio::test]
 async fn nobody_else_is_asked() {
     for (policy, declared) in [

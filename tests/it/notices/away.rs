@@ -83,7 +83,7 @@ async fn a_delegate_decides_for_who_is_away() {
     .await;
 }
 
-/// No chains, nobody who is not there, and no agent.
+/// A delegate of an absent operator passes nothing on, is a known operator, and is no agent.
 #[tokio::test]
 async fn check_knows_delegates() {
     for (absences, said) in [
