@@ -74,21 +74,6 @@ struct OperatorsDoor {
     operators: Operators,
     /// Who looks on.
     streams: EventStreams,
-    /// What links to the pages begin with.
-    public_url: Option<String>,
-}
-
-impl OperatorsDoor {
-    /// Whether the request came over TLS, by the name that it was sent to: what lies between says so with
-    /// `admin.public_url`.
-    fn is_reached_by_tls(&self, headers: &HeaderMap) -> bool {
-        let host = headers
-            .get(header::HOST)
-            .and_then(|host| host.to_str().ok());
-        let public = self.public_url.as_deref();
-        let by_tls = public.and_then(|url| url.strip_prefix("https://"));
-        host.is_some() && by_tls.map(str::to_ascii_lowercase) == host.map(str::to_ascii_lowercase)
-    }
 }
 
 /// How the door is reached.
@@ -114,12 +99,12 @@ pub(crate) fn router(
         public_url,
         places,
     } = reach;
+    operators.sign_ins().are_reached_at(public_url.as_deref());
     let door = Arc::new(OperatorsDoor {
         status,
         switches,
         operators,
         streams: EventStreams::within(places),
-        public_url,
     });
     health::routes()
         .merge(quarantine::routes())

@@ -9,7 +9,7 @@ mod forward;
 mod listen;
 mod merge;
 mod subscription;
-mod task_feed;
+pub(crate) mod task_feed;
 pub(crate) mod tasks;
 
 pub(crate) use discover::initialized_together;

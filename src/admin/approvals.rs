@@ -23,6 +23,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use words::{Said, as_shown, say};
@@ -170,18 +171,14 @@ async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let id = id.parse::<ActionId>().map_err(|_| no_id())?;
+    const FORM: &str = "send {\"decision\": \"allow-once\" | \"allow-always\" | \"deny\", \"why\": \"…\"}; who decides is who the token names";
+    let (id, body) = said_of(&id, &headers, body, FORM).await?;
     let DecisionBody {
         decision,
         why,
         shown,
         grant,
-    } = parse_body(body.as_ref()).ok_or_else(|| {
-        unfit(
-            "send {\"decision\": \"allow-once\" | \"allow-always\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
-        )
-    })?;
+    } = body;
     if decision == ApprovalChoice::AllowAlways {
         let as_shown = as_shown(&door, &known, id, shown.as_deref()).await;
         as_shown.map_err(|why| uncounted(&why))?;
@@ -233,6 +230,19 @@ async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, R
         grant: Some(minted.grant.id.to_string()),
     };
     Ok(json_answer(StatusCode::OK, &reply))
+}
+
+/// The approval with this id, and what an operator says of it in the body; `form` says what to send.
+async fn said_of<T: DeserializeOwned>(
+    id: &str,
+    headers: &HeaderMap,
+    body: Body,
+    form: &str,
+) -> Result<(ActionId, T), Response> {
+    let body = json_body(headers, body, GRANT_BODY_BYTES_MAX).await?;
+    let id = id.parse().map_err(|_| no_id())?;
+    let said = parse_body(body.as_ref()).ok_or_else(|| unfit(form))?;
+    Ok((id, said))
 }
 
 fn no_id() -> Response {

@@ -12,11 +12,14 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::unguessable;
 use crate::outlet::way_back;
+use crate::relay::task_feed::MAX_HEARD_TASKS;
 use crate::relay::tasks::undeclared;
 use crate::telemetry::tasks;
 use serde_json::json;
 use std::sync::Arc;
 
+/// Subscribes.
+pub(super) const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Said of one that is not known any more, or whose tool is not open to its caller any more.
 const NO_SUCH_TASK: &str = "there is no such task, or not any more";
 /// Why answers go nowhere.
@@ -32,10 +35,30 @@ impl Door {
         let is_asked =
             arrived.revision.era() == Era::Modern && arrived.message.method.starts_with("tasks/");
         let params = arrived.message.body.as_ref().filter(|_| is_asked)?;
-        let id = self
-            .gate
-            .own_task_id(&arrived.known.caller, &params.get("taskId")?)?;
+        self.own_task_named(arrived, &params.get("taskId")?)
+    }
+
+    /// The task of toolgate's own with this id, if it is the agent's, and its tool is here.
+    fn own_task_named(&self, arrived: &Arrived, id: &Text) -> Option<OwnTaskId> {
+        let id = self.gate.own_task_id(&arrived.known.caller, id)?;
         arrived.scope.holds_tool(&id.tool).then_some(id)
+    }
+
+    /// Goes on with the tasks that a subscription names, as where its agent asks after one: nobody sends the
+    /// call of a task of before a restart, and nothing would ever be told of it.
+    pub(super) async fn resume_heard(&self, arrived: &Arrived) {
+        let is_heard = arrived.revision.era() == Era::Modern && self.passes(LISTEN_METHOD);
+        let params = arrived.message.body.as_ref().filter(|_| is_heard);
+        let ids = params.and_then(|params| params.get("notifications")?.get("taskIds")?.elements());
+        let ids = ids.unwrap_or_default();
+        let own = ids.iter().filter_map(|id| self.own_task_named(arrived, id));
+        let (caller, policy) = (&arrived.known.caller, &arrived.known.policy);
+        let own = own.filter(|id| policy.allowlist.admit(caller, &id.tool).is_ok());
+        for id in own.take(MAX_HEARD_TASKS) {
+            if let Ok(TaskLook::Unsent(kept)) = self.gate.look_at_task(&id).await {
+                self.resume(arrived.clone(), &id, kept);
+            }
+        }
     }
 
     /// The answer to it.

@@ -5,6 +5,7 @@ mod call_params;
 mod own_task;
 mod passed_headers;
 
+use super::own_tasks::LISTEN_METHOD;
 use super::request_origin::RequestOrigin;
 use super::unread::{MessageReading, fits};
 use super::{Authenticated, Door};
@@ -41,6 +42,7 @@ use tracing::Instrument;
 const MAX_LIST_TURNS: usize = 60;
 
 /// A request whose era, caller and scope are known.
+#[derive(Clone)]
 pub(super) struct Arrived {
     pub(super) known: Authenticated,
     pub(super) scope: Scope,
@@ -161,7 +163,9 @@ impl Door {
             | Treatment::Local
             | Treatment::Forward
             | Treatment::Removed
-            | Treatment::Unknown => Some(self.begin_relayed(arrived, outlet, waiting)),
+            | Treatment::Unknown => {
+                Some(self.begin_relayed(arrived, AnswerPath { outlet, waiting }))
+            }
         };
         self.begun(inlet, work)
     }
@@ -260,33 +264,18 @@ impl Door {
         DetachOnDrop::at(place, "call after a listing", work)
     }
 
-    fn begin_relayed(
-        &self,
-        arrived: Arrived,
-        outlet: Outlet,
-        waiting: WaitingRequest,
-    ) -> DetachOnDrop {
-        let place = arrived.origin.place;
-        let request = relay::RelayRequest {
-            caller: arrived.known.caller,
-            scope: arrived.scope,
-            era: arrived.revision.era(),
-            revision: arrived.revision.as_str(),
-            session: arrived.session,
-            headers: arrived.heads.passed,
-            message: arrived.message,
-            links: arrived.links,
-            outlet,
-            waiting,
+    fn begin_relayed(self: &Arc<Self>, arrived: Arrived, path: AnswerPath) -> DetachOnDrop {
+        let (this, place) = (self.clone(), arrived.origin.place.clone());
+        let work = async move {
+            if arrived.message.method == LISTEN_METHOD {
+                Box::pin(this.resume_heard(&arrived)).await;
+            }
+            this.relay.request(relayed(arrived, path)).await;
         };
-        let relay = self.relay.clone();
-        let work = self
-            .running
-            .track_future(async move { relay.request(request).await });
-        DetachOnDrop::at(place, "request", work)
+        DetachOnDrop::at(place, "request", self.running.track_future(work))
     }
 
-    fn passes(&self, method: &str) -> bool {
+    pub(super) fn passes(&self, method: &str) -> bool {
         let policy = self.policy.current();
         policy.methods.passes(method, true, policy.mode)
     }
@@ -434,5 +423,21 @@ impl Door {
                 }),
             },
         ))
+    }
+}
+
+/// As the relay carries it.
+fn relayed(arrived: Arrived, AnswerPath { outlet, waiting }: AnswerPath) -> relay::RelayRequest {
+    relay::RelayRequest {
+        caller: arrived.known.caller,
+        scope: arrived.scope,
+        era: arrived.revision.era(),
+        revision: arrived.revision.as_str(),
+        session: arrived.session,
+        headers: arrived.heads.passed,
+        message: arrived.message,
+        links: arrived.links,
+        outlet,
+        waiting,
     }
 }

@@ -138,8 +138,8 @@ pub enum TaskTerms {
     Possible(Text),
     /// toolgate sends it for the task of this hold, and nobody else waits for it.
     Of(ActionId),
-    /// toolgate sends it as the next round of a call that has become a task.
-    Round,
+    /// toolgate sends it as the next round of the call that has become the task of this id.
+    Round(Arc<str>),
 }
 
 impl CallOrigin {

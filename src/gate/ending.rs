@@ -197,7 +197,7 @@ impl<'a> EndedCall<'a> {
         // A modern agent that cancelled wants to hear no more of the call (protocol §1.7), but of a task
         // how it has ended.
         let cancelled = self.ending.as_ref().is_err_and(Refusal::is_cancelled);
-        let is_task = matches!(origin.task, TaskTerms::Round) || origin.outlet.is_handed_over();
+        let is_task = matches!(origin.task, TaskTerms::Round(_)) || origin.outlet.is_handed_over();
         if origin.era == Era::Modern && cancelled && !is_task {
             return;
         }

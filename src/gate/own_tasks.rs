@@ -12,13 +12,16 @@ mod run;
 mod task_id;
 mod told;
 
+use crate::gate::call::TaskTerms;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::ids::AgentId;
+use crate::store::state::Millis;
 use parking_lot::Mutex;
 use questions::TaskRound;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -53,7 +56,8 @@ pub(in crate::gate) enum OwnTaskEnd {
 
 /// How a task stands whose call this process sends, as it is told.
 enum TaskStand {
-    GoesOn,
+    /// With what is said of it, where a person has to allow its next round.
+    GoesOn(Option<Box<str>>),
     /// Its tool server asks this.
     Asks(Text),
     Ended(OwnTaskEnd),
@@ -84,9 +88,17 @@ struct RunningTask {
 
 enum TaskProgress {
     GoesOn,
+    /// A person has to allow its next round, as this says.
+    Waits(Box<str>),
     Asks(TaskRound),
     /// When, in steady time, and how.
     Ended(Duration, OwnTaskEnd),
+}
+
+/// That the next round of a call that is a task waits for a person.
+pub(in crate::gate) struct RoundWait<'a> {
+    tasks: &'a OwnTasks,
+    id: Arc<str>,
 }
 
 impl OwnTasks {
@@ -121,7 +133,8 @@ impl OwnTasks {
     fn look(&self, id: &OwnTaskId) -> Option<TaskStand> {
         let tasks = self.tasks.lock();
         Some(match &tasks.get(id.text())?.progress {
-            TaskProgress::GoesOn => TaskStand::GoesOn,
+            TaskProgress::GoesOn => TaskStand::GoesOn(None),
+            TaskProgress::Waits(words) => TaskStand::GoesOn(Some(words.clone())),
             TaskProgress::Asks(round) => TaskStand::Asks(round.open()),
             TaskProgress::Ended(_, end) => TaskStand::Ended(end.clone()),
         })
@@ -142,7 +155,7 @@ impl OwnTasks {
             return None;
         }
         tasks.get_mut(id.text())?.progress = TaskProgress::Asks(round);
-        self.tell(id);
+        self.tell(id.text());
         Some(answers)
     }
 
@@ -159,8 +172,36 @@ impl OwnTasks {
         if round.is_answered() {
             task.progress = TaskProgress::GoesOn;
         }
-        self.tell(id);
+        self.tell(id.text());
         taken
+    }
+
+    /// The next round of a call waits for a person with one of these roles, `until` then, and until what this gives is dropped; none where the call is no
+    /// such round.
+    pub(in crate::gate) fn round_waits(
+        &self,
+        call: &TaskTerms,
+        roles: &[String],
+        until: Millis,
+    ) -> Option<RoundWait<'_>> {
+        let TaskTerms::Round(id) = call else {
+            return None;
+        };
+        let words = told::waits_for_a_person(roles, until);
+        self.goes_on(id, TaskProgress::Waits(words.into()));
+        Some(RoundWait {
+            tasks: self,
+            id: id.clone(),
+        })
+    }
+
+    /// Its call goes on so.
+    fn goes_on(&self, id: &str, progress: TaskProgress) {
+        let mut tasks = self.tasks.lock();
+        if let Some(task) = tasks.get_mut(id).filter(|task| task.ended().is_none()) {
+            task.progress = progress;
+            self.tell(id);
+        }
     }
 
     /// Each id from now on whose task stands otherwise than before.
@@ -169,8 +210,8 @@ impl OwnTasks {
     }
 
     /// Where nobody listens, nobody is told.
-    fn tell(&self, id: &OwnTaskId) {
-        drop(self.changed.send(id.text().into()));
+    fn tell(&self, id: &str) {
+        drop(self.changed.send(id.into()));
     }
 
     /// Its call has ended; none: it is to be sent again when its agent asks after it.
@@ -182,7 +223,7 @@ impl OwnTasks {
         };
         if let Some(task) = tasks.get_mut(id.text()) {
             task.progress = TaskProgress::Ended(now, end);
-            self.tell(id);
+            self.tell(id.text());
         }
         while tasks.values().map(RunningTask::bytes).sum::<usize>() > MAX_RESULT_BYTES
             && forget(&mut tasks, |_| true)
@@ -190,11 +231,17 @@ impl OwnTasks {
     }
 }
 
+impl Drop for RoundWait<'_> {
+    fn drop(&mut self) {
+        self.tasks.goes_on(&self.id, TaskProgress::GoesOn);
+    }
+}
+
 impl RunningTask {
     fn ended(&self) -> Option<Duration> {
         match self.progress {
             TaskProgress::Ended(at, _) => Some(at),
-            TaskProgress::GoesOn | TaskProgress::Asks(_) => None,
+            TaskProgress::GoesOn | TaskProgress::Waits(_) | TaskProgress::Asks(_) => None,
         }
     }
 
@@ -205,6 +252,7 @@ impl RunningTask {
             }
             TaskProgress::Ended(_, OwnTaskEnd::Cancelled(_))
             | TaskProgress::GoesOn
+            | TaskProgress::Waits(_)
             | TaskProgress::Asks(_) => 0,
         }
     }
@@ -212,7 +260,7 @@ impl RunningTask {
     fn question_bytes(&self) -> usize {
         match &self.progress {
             TaskProgress::Asks(round) => round.bytes(),
-            TaskProgress::Ended(..) | TaskProgress::GoesOn => 0,
+            TaskProgress::Ended(..) | TaskProgress::GoesOn | TaskProgress::Waits(_) => 0,
         }
     }
 }

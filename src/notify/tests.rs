@@ -1,6 +1,5 @@
 //! What the tests of this floor share: a held call, and who is told.
 
-mod mute_store;
 mod unknowns;
 
 use super::notice::NoticeKind;

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 /// Tasks of toolgate's own in one subscription, as many as an agent can have; of more it hears nothing.
-const MAX_TASKS: usize = 64;
+pub(crate) const MAX_HEARD_TASKS: usize = 64;
 
 /// The part of a subscription that toolgate itself has to tell.
 pub(super) struct TaskFeed<'a> {
@@ -82,7 +82,7 @@ impl Relay {
         };
         let (mut own, others) = std::mem::take(ids).into_iter().partition(is_own);
         *ids = others;
-        Vec::truncate(&mut own, MAX_TASKS);
+        Vec::truncate(&mut own, MAX_HEARD_TASKS);
         own
     }
 }

@@ -22,6 +22,7 @@ mod read_counts;
 mod restarts;
 pub(crate) mod same;
 pub(crate) mod simulated_store;
+pub(crate) mod troubled_store;
 mod unsettled;
 pub(crate) mod waited;
 

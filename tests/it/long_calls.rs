@@ -1,5 +1,7 @@
 //! Calls that take long, as tasks of agents that know them (guarantees §7, protocol §6.4).
 
+mod held_rounds;
+
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Reading, code};
 use crate::harness::gate::Gate;
@@ -27,6 +29,12 @@ struct LongStage {
 impl LongStage {
     /// Before a server of these capabilities, whose calls are tasks at once.
     async fn before(capabilities: Value) -> Self {
+        let tools = [("bank__look", "read"), ("bank__pay", "write")];
+        Self::with(capabilities, |setup| setup.contracts(&tools)).await
+    }
+
+    /// The same, with contracts of its own.
+    async fn with(capabilities: Value, contracts: impl FnOnce(Setup) -> Setup) -> Self {
         let tools = ["look", "pay", "undo"].map(tool).to_vec();
         let scripted = ScriptedServer::start(Offers {
             capabilities,
@@ -49,12 +57,11 @@ impl LongStage {
                 "bank",
                 &format!("url: \"{}\", task_after: 1ms", scripted.url()),
             )
-            .contracts(&[("bank__look", "read"), ("bank__pay", "write")])
             .open_sides()
             .callers(CALLERS);
         Self {
             scripted,
-            gate: setup.start().await,
+            gate: contracts(setup).start().await,
             open,
         }
     }
@@ -348,7 +355,7 @@ async fn a_server_with_tasks_decides_by_itself() {
 }
 
 /// Listens for this task as an agent that knows tasks; gives the tasks that it is promised to hear of.
-async fn listens(agent: &Agent, id: &str) -> (Reading, Value) {
+pub async fn listens(agent: &Agent, id: &str) -> (Reading, Value) {
     let wanted = json!({ "notifications": { "taskIds": [id] } });
     let mut request = agent.request("subscriptions/listen", wanted);
     request["params"]["_meta"][CAPABILITIES] = json!({ "extensions": { EXTENSION: {} } });

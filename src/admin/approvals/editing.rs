@@ -2,10 +2,9 @@
 //! judged as if the agent had sent them.
 
 use super::words::right_of;
-use super::{no_id, seen, uncounted};
-use crate::admin::grants::GRANT_BODY_BYTES_MAX;
+use super::{said_of, seen, uncounted};
 use crate::admin::operators::OperatorIdentity;
-use crate::admin::{OperatorsDoor, json_answer, json_body, parse_body, unfit};
+use crate::admin::{OperatorsDoor, json_answer};
 use crate::model::ids::ActionId;
 use crate::store::approvals::editing::{EditRequest, edit};
 use crate::store::approvals::{DecisionError, OpenHold, show};
@@ -51,17 +50,13 @@ pub(super) async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Response> {
-    let body = json_body(&headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let id = id.parse::<ActionId>().map_err(|_| no_id())?;
+    const FORM: &str = "send {\"changes\": {\"/amount\": 900}, \"why\": \"…\", \"shown\": \"sha256:…\"}; who changes it is who the token names";
+    let (id, body) = said_of(&id, &headers, body, FORM).await?;
     let EditBody {
         changes,
         why,
         shown,
-    } = parse_body(body.as_ref()).ok_or_else(|| {
-        unfit(
-            "send {\"changes\": {\"/amount\": 900}, \"why\": \"…\", \"shown\": \"sha256:…\"}; who changes it is who the token names",
-        )
-    })?;
+    } = body;
     let editing = Editing {
         changes,
         why,

@@ -2,7 +2,7 @@
 
 use super::form::{FormFields, SignedForm};
 use super::frame::{PageFrame, PageNote};
-use super::sign_in::{COOKIE_NAME, SIGN_IN_DURATION};
+use super::sign_in::{CookieName, SIGN_IN_DURATION};
 use super::{go_on, page, reach};
 use crate::admin::OperatorsDoor;
 use askama::Template;
@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Template)]
 #[template(path = "login.html")]
@@ -53,16 +54,13 @@ async fn enter(
             PageNote::bad("This is the token of no operator. Tokens stand in `admin.tokens`.");
         return Ok(shown(StatusCode::UNAUTHORIZED, next, Some(note)));
     };
-    let Some(cookie) = door.operators.sign_ins().begin(known) else {
+    let sign_ins = door.operators.sign_ins();
+    let Some(cookie) = sign_ins.begin(known) else {
         return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
     };
-    let seconds = SIGN_IN_DURATION.as_secs();
+    let name = sign_ins.cookie_name(&headers);
     let mut answer = go_on(next);
-    set_cookie(
-        &mut answer,
-        &format!("{cookie}; Max-Age={seconds}"),
-        door.is_reached_by_tls(&headers),
-    );
+    set_cookie(&mut answer, &name, &cookie, SIGN_IN_DURATION);
     Ok(answer)
 }
 
@@ -71,15 +69,17 @@ async fn leave(
     headers: HeaderMap,
     _: SignedForm,
 ) -> Response {
-    door.operators.sign_ins().end(&headers);
+    let sign_ins = door.operators.sign_ins();
+    sign_ins.end(&headers);
     let mut answer = go_on("/login");
-    set_cookie(&mut answer, "; Max-Age=0", door.is_reached_by_tls(&headers));
+    let name = sign_ins.cookie_name(&headers);
+    set_cookie(&mut answer, &name, "", Duration::ZERO);
     answer
 }
 
-fn set_cookie(answer: &mut Response, value: &str, is_secure: bool) {
-    let secure = if is_secure { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
+/// For `lasts` from now on.
+fn set_cookie(answer: &mut Response, name: &CookieName, value: &str, lasts: Duration) {
+    let cookie = name.set_to(value, &format!("; Max-Age={}", lasts.as_secs()));
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }

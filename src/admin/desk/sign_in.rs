@@ -9,14 +9,17 @@ use axum::http::{HeaderMap, header};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long a cookie stands for a token.
 pub(in crate::admin) const SIGN_IN_DURATION: Duration = Duration::from_hours(8);
-/// The cookie's name.
-pub(in crate::admin) const COOKIE_NAME: &str = "toolgate_operator";
+/// What the cookie's name begins with.
+const COOKIE_NAME: &str = "toolgate_operator";
+/// What stands before it over TLS: browsers keep such a cookie to this very host, and send it over TLS only.
+const TLS_COOKIE_PREFIX: &str = "__Host-";
 /// Sign-ins at once of one operator; the oldest gives way.
 const MAX_SIGN_INS_OF_ONE: usize = 32;
 /// Bytes of a secret.
@@ -27,6 +30,16 @@ const SECRET_BYTES: usize = 32;
 pub(in crate::admin) struct SignIns {
     known: Mutex<HashMap<[u8; 32], KeptSignIn>>,
     clock: Clock,
+    /// By which name the pages are reached over TLS, as `Host` has it in small letters.
+    tls_host: OnceLock<String>,
+}
+
+/// The name of the cookie for who asks by one `Host`. Browsers send cookies of a host to every port of it, so
+/// that of each port has a name of its own: two toolgates of one machine do not overwrite each other's.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::admin) struct CookieName {
+    name: String,
+    is_by_tls: bool,
 }
 
 /// One of them, for as long as it is kept.
@@ -50,7 +63,40 @@ pub(in crate::admin) struct SignIn {
     pub ended: CancellationToken,
 }
 
+impl CookieName {
+    /// The header that sets it to `value`, with `more` of its attributes.
+    pub(in crate::admin) fn set_to(&self, value: &str, more: &str) -> String {
+        let secure = if self.is_by_tls { "; Secure" } else { "" };
+        let name = &self.name;
+        format!("{name}={value}{more}; Path=/; HttpOnly; SameSite=Strict{secure}")
+    }
+}
+
 impl SignIns {
+    /// Says where the pages are reached from elsewhere.
+    pub(in crate::admin) fn are_reached_at(&self, public_url: Option<&str>) {
+        if let Some(host) = public_url.and_then(|url| url.strip_prefix("https://")) {
+            let _ = self.tls_host.set(host.to_ascii_lowercase());
+        }
+    }
+
+    /// The cookie's name, by the `Host` of a request.
+    pub(in crate::admin) fn cookie_name(&self, headers: &HeaderMap) -> CookieName {
+        let host = headers.get(header::HOST);
+        let host = host.and_then(|host| host.to_str().ok());
+        let host = host.unwrap_or_default().to_ascii_lowercase();
+        // What lies between says with `admin.public_url` that it speaks TLS.
+        let is_by_tls = self.tls_host.get() == Some(&host);
+        let port = host.rsplit_once(':').map(|(_, port)| port);
+        let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = port.map(|port| format!("_{port}")).unwrap_or_default();
+        let before = if is_by_tls { TLS_COOKIE_PREFIX } else { "" };
+        CookieName {
+            name: format!("{before}{COOKIE_NAME}{port}"),
+            is_by_tls,
+        }
+    }
+
     /// Signs `operator` in; the value of the cookie, or none when the system has no random bytes.
     pub(in crate::admin) fn begin(&self, operator: OperatorIdentity) -> Option<String> {
         let (cookie, form_secret) = (secret()?, secret()?);
@@ -82,7 +128,7 @@ impl SignIns {
     /// The operator who asks, if a cookie stands for one.
     pub(in crate::admin) fn of(&self, headers: &HeaderMap) -> Option<SignIn> {
         let known = self.known.lock();
-        cookies(headers)
+        cookies(headers, &self.cookie_name(headers))
             .filter_map(|cookie| known.get(&hash(cookie)))
             .map(|kept| &kept.one)
             .find(|one| self.is_in_force(one))
@@ -96,7 +142,7 @@ impl SignIns {
     /// Ends the sign-in of who asks.
     pub(in crate::admin) fn end(&self, headers: &HeaderMap) {
         let mut known = self.known.lock();
-        for cookie in cookies(headers) {
+        for cookie in cookies(headers, &self.cookie_name(headers)) {
             known.remove(&hash(cookie));
         }
     }
@@ -110,11 +156,14 @@ impl SignIn {
 }
 
 /// What cookies of the name say.
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn cookies<'a>(
+    headers: &'a HeaderMap,
+    CookieName { name, .. }: &CookieName,
+) -> impl Iterator<Item = &'a str> {
     let sent = headers.get_all(header::COOKIE).into_iter();
     let pairs = sent.filter_map(|value| value.to_str().ok());
     let pairs = pairs.flat_map(|value| value.split(';'));
-    pairs.filter_map(|pair| pair.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+    pairs.filter_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 fn secret() -> Option<String> {
@@ -152,6 +201,48 @@ mod tests {
             roles: vec!["approver".to_owned()],
             stands_in: Vec::new(),
         }
+    }
+
+    /// threat-model §3E: two toolgates of one machine have cookies of two names, whichever of a machine's names
+    /// is used; where TLS stands before it, no page of another host or without TLS can set it.
+    #[test]
+    fn each_door_has_a_cookie_of_its_own() {
+        let known = SignIns::default();
+        known.are_reached_at(Some("https://Gate.example:8443"));
+        let set = |host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            known.cookie_name(&headers).set_to("x", "; Max-Age=9")
+        };
+        let more = "=x; Max-Age=9; Path=/; HttpOnly; SameSite=Strict";
+        for (host, name) in [
+            ("127.0.0.1:7778", "toolgate_operator_7778"),
+            ("localhost:7779", "toolgate_operator_7779"),
+            ("[::1]:7778", "toolgate_operator_7778"),
+            ("[::1]", "toolgate_operator"),
+            ("gate.example", "toolgate_operator"),
+        ] {
+            assert_eq!(set(host), format!("{name}{more}"), "{host}");
+        }
+        assert_eq!(
+            set("gate.example:8443"),
+            format!("__Host-toolgate_operator_8443{more}; Secure")
+        );
+        let cookie = known.begin(ann()).unwrap();
+        let sent = |host: &str, name: &str| {
+            let pairs = format!("toolgate_operator_1=0; {name}={cookie}");
+            HeaderMap::from_iter([
+                (header::HOST, host.parse().unwrap()),
+                (header::COOKIE, pairs.parse().unwrap()),
+            ])
+        };
+        let is_known = |host, name| known.of(&sent(host, name)).is_some();
+        assert!(is_known("127.0.0.1:7778", "toolgate_operator_7778"));
+        assert!(!is_known("127.0.0.1:7779", "toolgate_operator_7778"));
+        assert!(is_known(
+            "gate.example:8443",
+            "__Host-toolgate_operator_8443"
+        ));
+        assert!(!is_known("gate.example:8443", "toolgate_operator_8443"));
     }
 
     /// threat-model §3E: a cookie stands for who signed in with it, until they sign out.

@@ -3,6 +3,7 @@
 //! the way, the agent finds by the task.
 
 use super::questions::{ANSWER_TIMEOUT, MAX_ROUNDS, ServerQuestions};
+use super::run::{PENDING_CODE, code};
 use super::task_id::TaskLife;
 use super::{OwnTaskEnd, OwnTaskId};
 use crate::gate::Gate;
@@ -136,8 +137,11 @@ impl LongCall {
                     }
                 }
             }
-            let end = end.unwrap_or_else(|| Some(ended(answer, &stop)));
             let gate = &self.gate;
+            // A round that waits for a person ends with toolgate.
+            let waits = answer.as_ref().and_then(code).as_deref() == Some(PENDING_CODE);
+            let is_over = waits && gate.effects.ending.is_cancelled();
+            let end = end.unwrap_or_else(|| (!is_over).then(|| ended(answer, &stop)));
             gate.own_tasks.end(&id, end, gate.clock.steady());
         }
         .boxed()
@@ -169,7 +173,7 @@ impl LongCall {
         };
         let params = self.made.message.body.as_ref();
         let params = params.and_then(|params| asked.next(params, answers));
-        match gate.sends(&self.made, params, TaskTerms::Round) {
+        match gate.sends(&self.made, params, TaskTerms::Round(id.text().into())) {
             Some((work, inlet)) => {
                 let ((), answer) = tokio::join!(work, heard(inlet, stop));
                 LongStep::Answer(answer)

@@ -47,7 +47,8 @@ impl Gate {
             return Ok(id.unknown(now));
         };
         Ok(match self.own_tasks.look(id) {
-            Some(TaskStand::GoesOn) => id.going_on(None, now),
+            Some(TaskStand::GoesOn(None)) => id.going_on(None, now),
+            Some(TaskStand::GoesOn(Some(words))) => id.waits(&words, now),
             Some(TaskStand::Asks(requests)) => id.asks(requests, now),
             Some(TaskStand::Ended(end)) => id.ended(&end, now),
             None => {
@@ -79,7 +80,9 @@ impl Gate {
         let told = match (known, held) {
             (Some(TaskStand::Ended(end)), _) => id.ended(&end, now),
             // The call of a held task ends with what its server asks.
-            (Some(TaskStand::GoesOn | TaskStand::Asks(_)), held) => id.going_on(held.as_ref(), now),
+            (Some(TaskStand::GoesOn(_) | TaskStand::Asks(_)), held) => {
+                id.going_on(held.as_ref(), now)
+            }
             (None, Some(found)) => match &found.phase {
                 HoldPhase::Withdrawn => {
                     id.ended(&OwnTaskEnd::Cancelled(Cow::Borrowed(CANCELLED)), now)

@@ -10,12 +10,16 @@ use crate::mcp::bridge::without_tasks;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::caller::Caller;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, unguessable};
 use crate::model::refusal::Refusal;
 use crate::outlet::{Inlet, Outgoing, way_back};
+use crate::store::state::StoreKeys;
 use crate::store::state::command::{StoreCommand, Withdraw};
+use crate::store::state::hold::HoldPhase;
 use futures_util::future::BoxFuture;
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,7 +34,7 @@ const BUSY_CODES: [&str; 4] = [
     "duplicate_in_flight",
 ];
 /// The code of a call that still waits: toolgate ends.
-const PENDING_CODE: &str = "approval_pending";
+pub(super) const PENDING_CODE: &str = "approval_pending";
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// Why the call of a task does not ask a person anew.
 pub(in crate::gate) const TASK_OVER: &str = "what a person was asked for this task is over: nobody decided in time, or another call has used the decision";
@@ -90,37 +94,64 @@ impl Gate {
 
     fn send_task(self: Arc<Self>, id: OwnTaskId, call: Arc<Call>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let mut end = None;
-            for _ in 0..MAX_SENDINGS {
-                let TaskOf::Hold { hold, .. } = id.of else {
-                    break;
-                };
-                let params = call.message.body.clone();
-                let Some((work, inlet)) = self.sends(&call, params, TaskTerms::Of(hold)) else {
-                    break;
-                };
-                let ((), answer) = tokio::join!(work, last(inlet));
-                let cancelled = || OwnTaskEnd::Cancelled(Cow::Borrowed(CANCELLED));
-                end = Some(answer.map_or_else(cancelled, OwnTaskEnd::Answered));
-                let Some(OwnTaskEnd::Answered(answer)) = &end else {
-                    break;
-                };
-                let code = code(answer);
-                let ends = self.effects.ending.is_cancelled();
-                let is_busy = code
-                    .as_ref()
-                    .is_some_and(|code| BUSY_CODES.contains(&&**code));
-                if code.as_deref() == Some(PENDING_CODE) || is_busy && ends {
-                    end = None;
-                    break;
-                }
-                if !is_busy {
-                    break;
-                }
-                tokio::time::sleep(BUSY_PAUSE).await;
-            }
+            let end = match id.of {
+                TaskOf::Hold { key, hold } => tokio::select! {
+                    end = self.sent_until_decided(&call, hold) => end,
+                    never = self.tells_of_hold(&id, key) => match never {},
+                },
+                TaskOf::Call { .. } => None,
+            };
             self.own_tasks.end(&id, end, self.clock.steady());
         })
+    }
+
+    /// Sends the call until it has ended; none: with toolgate, or it cannot be sent.
+    async fn sent_until_decided(
+        self: &Arc<Self>,
+        call: &Call,
+        hold: ActionId,
+    ) -> Option<OwnTaskEnd> {
+        let mut end = None;
+        for _ in 0..MAX_SENDINGS {
+            let params = call.message.body.clone();
+            let (work, inlet) = self.sends(call, params, TaskTerms::Of(hold))?;
+            let ((), answer) = tokio::join!(work, last(inlet));
+            let Some(answer) = answer else {
+                return Some(OwnTaskEnd::Cancelled(Cow::Borrowed(CANCELLED)));
+            };
+            let code = code(&answer);
+            end = Some(OwnTaskEnd::Answered(answer));
+            let ends = self.effects.ending.is_cancelled();
+            let is_busy = code
+                .as_ref()
+                .is_some_and(|code| BUSY_CODES.contains(&&**code));
+            if code.as_deref() == Some(PENDING_CODE) || is_busy && ends {
+                return None;
+            }
+            if !is_busy {
+                break;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        end
+    }
+
+    /// Tells subscriptions each time that what is said of the held call of the task has changed, for as
+    /// long as it is polled: that it has more time, and that it is decided.
+    async fn tells_of_hold(&self, id: &OwnTaskId, key: Digest) -> Infallible {
+        let store = &self.effects.store;
+        let place = StoreKeys {
+            hold: Some(key),
+            ..StoreKeys::default()
+        };
+        loop {
+            store.decided(key).await;
+            self.own_tasks.tell(id.text());
+            let hold = store.load_view(place).await.map(|view| view.hold);
+            if !hold.is_ok_and(|hold| hold.is_some_and(|hold| hold.phase == HoldPhase::Pending)) {
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Sends the call with these parameters: what does, and where it is answered.
@@ -217,7 +248,7 @@ async fn last(mut inlet: Inlet) -> Option<Message> {
 }
 
 /// Our code in an answer.
-fn code(answer: &Message) -> Option<String> {
+pub(super) fn code(answer: &Message) -> Option<String> {
     let body = answer.body.as_ref()?;
     let code = body.at(&["_meta", DECISION_META_KEY, "code"])?;
     code.as_str().map(std::borrow::Cow::into_owned)

@@ -36,6 +36,15 @@ const NOT_SENT: &str = "the call was allowed, and was not sent: the tool did not
 const LONG_NOT_SENT: &str =
     "the call was not sent: the tool did not run. Send the same call again.";
 
+/// Said of one for which a person with one of these roles is asked.
+pub(super) fn waits_for_a_person(roles: &[String], until: Millis) -> String {
+    let roles = roles.join(" or ");
+    format!(
+        "held: needs a person with role {roles}, until {}",
+        time(until)
+    )
+}
+
 impl OwnTaskId {
     /// The result of the call that has become this task.
     pub(in crate::gate) fn handle(&self, hold: Option<&Hold>, now: Millis) -> Text {
@@ -47,16 +56,17 @@ impl OwnTaskId {
     /// While its call waits or runs.
     pub(super) fn going_on(&self, hold: Option<&Hold>, now: Millis) -> Object {
         let words = match hold.map(|hold| (hold, hold_status(Some(hold), now))) {
-            Some((hold, HoldStatus::Pending)) => format!(
-                "held: needs a person with role {}, until {}",
-                hold.roles.join(" or "),
-                time(hold.approve_by)
-            ),
+            Some((hold, HoldStatus::Pending)) => waits_for_a_person(&hold.roles, hold.approve_by),
             _ if matches!(self.of, TaskOf::Call { .. }) => GOES_ON.to_owned(),
             _ => "decided: the call goes on".to_owned(),
         };
+        self.waits(&words, now)
+    }
+
+    /// While a person is asked about its next round, as `words` say.
+    pub(super) fn waits(&self, words: &str, now: Millis) -> Object {
         let mut told = self.told(TaskStatus::Working, now);
-        told.set("statusMessage", Text::string(&words));
+        told.set("statusMessage", Text::string(words));
         told
     }
 

@@ -134,6 +134,7 @@ impl ApprovalAsking<'_> {
                     roles: &rule.roles,
                     before: timer.held_for(),
                     left,
+                    until,
                 };
                 let patience = self.patience(key, &hold);
                 let is_over = patience.is_zero() || effects.ending.is_cancelled();
@@ -248,7 +249,7 @@ impl ApprovalAsking<'_> {
     fn patience(&self, key: Digest, hold: &AwaitedHold<'_>) -> Duration {
         let (effects, call, rule) = (self.effects, &self.subject.call, self.rule);
         let now = self.gate.clock.steady();
-        if matches!(call.origin.task, TaskTerms::Of(_)) {
+        if matches!(call.origin.task, TaskTerms::Of(_) | TaskTerms::Round(_)) {
             return Duration::MAX;
         }
         if hold.before.is_zero() {
@@ -299,6 +300,10 @@ impl ApprovalAsking<'_> {
     ) -> Result<(), Refusal> {
         let call = &self.subject.call;
         let news = HeldNews::of(self.gate, call, hold);
+        let _told = self
+            .gate
+            .own_tasks
+            .round_waits(&call.origin.task, hold.roles, hold.until);
         if self.rule.open_page {
             opened_page::put(self.gate, call, hold).await;
         }

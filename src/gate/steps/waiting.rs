@@ -10,6 +10,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
 use crate::model::times::millis;
 use crate::outlet::Outgoing;
+use crate::store::state::Millis;
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -44,6 +45,8 @@ pub(in crate::gate) struct AwaitedHold<'a> {
     pub(in crate::gate) before: Duration,
     /// How long it can still be decided.
     pub(in crate::gate) left: Duration,
+    /// Until when, in milliseconds since 1970.
+    pub(in crate::gate) until: Millis,
 }
 
 /// The token by which the agent knows progress of its call, if it said one.

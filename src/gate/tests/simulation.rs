@@ -20,6 +20,7 @@ use bank::{Fate, Line};
 use futures_util::FutureExt as _;
 use process::{Ground, Process};
 use schedule::Schedule;
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -103,6 +104,8 @@ struct Book {
     done: BTreeMap<ActionId, String>,
     /// The same by the keys that it was given.
     by_key: BTreeMap<String, String>,
+    /// The amount that the bank was given with each call.
+    amounts: BTreeMap<ActionId, Value>,
     /// Calls that the bank is about to answer.
     held: BTreeMap<ActionId, u64>,
     /// The last token that the bank has seen, by task.

@@ -1,19 +1,17 @@
 //! What the store cannot say yet is told once it can.
 
-use super::mute_store::MuteStore;
 use super::{MIDNIGHT, action, held, receiver, settled};
-use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::notify::journal_tail::JournalTail;
 use crate::notify::notice::NoticeKind;
 use crate::notify::{Notifier, NotifierParts};
 use crate::store::journal::{Item, Journal, JournalOptions};
-use crate::store::memory::MemoryStore;
 use crate::store::state::claim::{Claim, ClaimPhase, Kinship};
+use crate::store::tests::troubled_store::TroubledStore;
 use crate::telemetry::metrics::Metrics;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 const CALL: u8 = 9;
 
@@ -60,11 +58,8 @@ fn claim() -> Claim {
 async fn an_unknown_outcome_waits_for_the_store() {
     let data = tempfile::tempdir().unwrap();
     let journal = Arc::new(Journal::open(data.path(), JournalOptions::default()).unwrap());
-    let store = Arc::new(MuteStore {
-        within: MemoryStore::new(Clock),
-        is_mute: AtomicBool::new(true),
-        claim: claim(),
-    });
+    let store = Arc::new(TroubledStore::with(Some(claim())));
+    store.is_mute.store(true, Ordering::SeqCst);
     let notifier = Notifier::open(NotifierParts {
         receivers: vec![receiver("ops")],
         public_url: None,

@@ -3,143 +3,20 @@
 
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
-use crate::model::entry::Entry;
-use crate::model::ids::ActionId;
 use crate::model::ids::ToolName;
 use crate::model::task::TaskOrigin;
-use crate::store::claims::{Store, StoreError, TaskSearch};
-use crate::store::hold_news::HoldNews;
+use crate::store::claims::{Store, TaskSearch};
 use crate::store::memory::MemoryStore;
 use crate::store::read_counts::{MAX_COUNTED_TASKS, ReadCounts, Reader};
 use crate::store::state::StoreKeys;
 use crate::store::state::budget::{SeenCall, TaskUsage};
-use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::{SteerTask, StoreCommand};
-use crate::store::state::event::StoreEvent;
 use crate::store::state::event::TaskAct;
-use crate::store::state::grant::Grant;
-use crate::store::state::hold::Hold;
 use crate::store::state::tally::EndedRead;
 use crate::store::state::tests::named;
-use crate::store::state::{CommandRefusal, Millis, StoreView};
-use async_trait::async_trait;
-use bytes::Bytes;
+use crate::store::tests::troubled_store::TroubledStore;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::broadcast;
-
-/// A store that writes nothing while it is full.
-struct FullAtWill {
-    within: MemoryStore,
-    is_full: AtomicBool,
-}
-
-impl Default for FullAtWill {
-    fn default() -> Self {
-        Self {
-            within: MemoryStore::new(Clock::default()),
-            is_full: AtomicBool::new(false),
-        }
-    }
-}
-
-#[async_trait]
-impl Store for FullAtWill {
-    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
-        self.within.load_view(place).await
-    }
-
-    async fn run(
-        &self,
-        command: StoreCommand,
-        entry: Option<Entry>,
-    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
-        if self.is_full.load(Ordering::SeqCst) {
-            return Err(StoreError::Full("no room".to_owned()));
-        }
-        self.within.run(command, entry).await
-    }
-
-    fn sent(&self, action: ActionId) -> Result<(), StoreError> {
-        self.within.sent(action)
-    }
-
-    async fn wait_ended(&self, key: Digest, action: ActionId) {
-        self.within.wait_ended(key, action).await;
-    }
-
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
-        self.within.find(action).await
-    }
-
-    async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
-        self.within.held(kin).await
-    }
-
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        self.within.unsettled(most).await
-    }
-
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        self.within.holds(most).await
-    }
-
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
-        self.within.find_hold(id).await
-    }
-
-    async fn past_holds(
-        &self,
-        kind: Option<Digest>,
-        most: usize,
-    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        self.within.past_holds(kind, most).await
-    }
-
-    fn look_on(&self) -> broadcast::Receiver<HoldNews> {
-        self.within.look_on()
-    }
-
-    async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
-        self.within.grants_of(tool).await
-    }
-
-    async fn grants(&self, most: usize) -> Result<Vec<Grant>, StoreError> {
-        self.within.grants(most).await
-    }
-
-    async fn tasks(
-        &self,
-        search: TaskSearch,
-        most: usize,
-    ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
-        self.within.tasks(search, most).await
-    }
-
-    async fn decided(&self, key: Digest) {
-        self.within.decided(key).await;
-    }
-
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
-        self.within.keep(is_error, body).await
-    }
-
-    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
-        self.within.body(stored).await
-    }
-
-    fn token(&self) -> u64 {
-        self.within.token()
-    }
-
-    fn refuses(&self) -> Option<StoreError> {
-        self.within.refuses()
-    }
-
-    fn now(&self) -> Millis {
-        self.within.now()
-    }
-}
+use std::sync::atomic::Ordering;
 
 fn reader(task: Digest) -> Reader {
     Reader {
@@ -266,7 +143,7 @@ async fn no_row_is_lost_between_two_writes() {
 /// guarantees §8: a store that cannot write refuses no read; what is counted is written when it can.
 #[tokio::test]
 async fn a_store_that_cannot_write_holds_no_read_up() {
-    let store = Arc::new(FullAtWill::default());
+    let store = Arc::new(TroubledStore::with(None));
     let counts = ReadCounts::new(store.clone());
     let task = named("task");
     reads(&counts, task, 1).await;

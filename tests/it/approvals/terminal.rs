@@ -15,6 +15,8 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use tokio::process::Child;
+use toolgate::model::decision_terms::DecisionTerms;
+use toolgate::store::state::command::HoldRequest;
 
 /// What stands at the end of the screen while keys are read.
 const KEY_LINE: &str = "a allow once";
@@ -125,6 +127,110 @@ async fn two_keys_allow_the_call_that_they_were_meant_for() {
     let allowed = shown(&gate, second).await;
     assert_eq!(allowed["allowed_by"], json!(["ann"]), "{allowed}");
     assert_eq!(shown(&gate, first).await["state"], "denied");
+    terminal.types(b"q");
+    assert_eq!(terminal.ended().await, Some(0));
+}
+
+/// A call whose contract has these reasons to deny it, and wants one of who allows it.
+fn asks_why(n: u64) -> HoldRequest {
+    let mut asked = ask(1, json!({ "n": n }));
+    asked.question.terms = DecisionTerms {
+        deny_reasons: ["not due", "wrong account"].map(str::to_owned).into(),
+        needs_why: true,
+        ..DecisionTerms::default()
+    };
+    asked
+}
+
+impl WatchTerminal {
+    /// Types `keys` once the words stand on the screen once more than before; echoed as it is typed.
+    async fn answers(&mut self, key: &[u8], question: &str, line: &[u8]) {
+        let before = self.count(question);
+        self.types(key);
+        until(question, || async {
+            (self.count(question) > before && self.echoes()).then_some(())
+        })
+        .await;
+        let keys = self.count(KEY_LINE);
+        self.types(line);
+        until("the screen", || async {
+            (self.count(KEY_LINE) > keys && !self.echoes()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// 001-52: who denies is shown the contract's reasons, by their numbers, and can say another; an empty line
+/// denies nothing.
+#[tokio::test]
+async fn who_denies_is_asked_why() {
+    const QUESTION: &str = "why not? the agent reads it, or its number (nothing: not denied): ";
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![asks_why(1), asks_why(2)]).await;
+    let gate = setup.begin().await;
+    let mut terminal = WatchTerminal::new(&gate).await;
+    terminal.answers(b"d", QUESTION, b"\n").await;
+    assert_eq!(terminal.count("1 not due"), 1);
+    assert_eq!(terminal.count("2 wrong account"), 1);
+    for id in &ids {
+        assert_eq!(shown(&gate, id).await["state"], "pending");
+    }
+    terminal.answers(b"d", QUESTION, b"2\n").await;
+    terminal
+        .answers(b"d", QUESTION, b" ask again in May \n")
+        .await;
+    let mut reasons = Vec::new();
+    for id in &ids {
+        let hold = shown(&gate, id).await;
+        assert_eq!(hold["state"], "denied", "{hold}");
+        let word = &hold["decisions"][0];
+        assert_eq!(word["who"], "ann", "{hold}");
+        reasons.push(word["why"].as_str().unwrap().to_owned());
+    }
+    reasons.sort();
+    assert_eq!(reasons, ["ask again in May", "wrong account"]);
+    terminal.types(b"q");
+    assert_eq!(terminal.ended().await, Some(0));
+}
+
+/// 001-52: where the contract wants a reason of who allows, the second key asks for it; an empty line allows
+/// nothing.
+#[tokio::test]
+async fn who_allows_says_why_where_that_is_wanted() {
+    const QUESTION: &str = "why? (nothing: not allowed): ";
+    const SURE: &str = "press a once more";
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![asks_why(1)]).await;
+    let gate = setup.begin().await;
+    let mut terminal = WatchTerminal::new(&gate).await;
+    for (line, state) in [("\n", "pending"), ("as agreed\n", "allowed")] {
+        let before = terminal.count(QUESTION);
+        while terminal.count(QUESTION) == before {
+            let asked = terminal.count(SURE);
+            terminal.types(b"a");
+            until("what comes of the key", || async {
+                (terminal.count(SURE) > asked || terminal.count(QUESTION) > before).then_some(())
+            })
+            .await;
+            // A person takes a moment between two keys.
+            says(&gate, "bob", &["wait", &ids[0], "--timeout", "2s"]).await;
+        }
+        terminal.types(line.as_bytes());
+        until("the line is read", || async {
+            (!terminal.echoes()).then_some(())
+        })
+        .await;
+        let hold = until("what came of it", || async {
+            let hold = shown(&gate, &ids[0]).await;
+            (hold["state"] == state).then_some(hold)
+        })
+        .await;
+        if state == "allowed" {
+            assert_eq!(hold["decisions"][0]["why"], "as agreed", "{hold}");
+        }
+    }
     terminal.types(b"q");
     assert_eq!(terminal.ended().await, Some(0));
 }

@@ -2,6 +2,9 @@
 
 use super::{ANN, HoldingGate, call, decision, held, policy};
 use crate::harness::answer::code;
+use crate::harness::gate::run;
+use crate::harness::scripted_server::Offers;
+use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 
 /// threat-model §3E E2: many calls, each with a key of its own, and one decision: one of them runs.
@@ -128,4 +131,82 @@ async fn observing_asks_nobody() {
         (stage.scripted.executions(), stage.holds(0).await.len()),
         (1, 0)
     );
+}
+
+/// Ann, and an operator with the name of the agent `bot`, are away: dan, who has no role of his own, decides
+/// for both.
+const AWAY: &str = "tokens: [ { name: ann, token: token-of-ann-who-has-the-role, roles: [finance] }, \
+     { name: bot, token: token-of-an-operator-named-bot, roles: [finance] }, \
+     { name: dan, token: token-of-dan-the-delegate, roles: [sre] }, \
+     { name: eve, token: token-of-eve-who-has-the-role, roles: [finance] } ], \
+     operators: { ann: { away_until: \"2126-12-24T08:00:00Z\", delegate: dan }, \
+     bot: { away_until: \"2126-12-24T08:00:00Z\", delegate: dan } }";
+
+/// guarantees §7: who is away and the delegate are one person of a quorum, whichever of them speaks first, and
+/// so are two who have one delegate.
+#[tokio::test]
+async fn a_delegate_and_who_is_away_count_once() {
+    let quorum = policy(", required: 2");
+    let stage = HoldingGate::started(Offers::default(), &quorum, "enforce", AWAY).await;
+    for (nth, first, second) in [(1, "dan", ANN), (2, ANN, "dan")] {
+        let arguments = json!({ "n": nth });
+        let pays = async || call(&stage.bot(), "pay", arguments.clone(), &format!("k{nth}")).await;
+        let id = held(&pays().await);
+        for who in [first, second, first] {
+            stage.says(who, &["allow", &id, "--why", "due"]).await;
+            assert_eq!(held(&pays().await), id, "{who}: one person is not two");
+        }
+        let (status, words) = stage.says("eve", &["allow", &id, "--why", "due"]).await;
+        assert_eq!(status, 0, "{words}");
+        assert_eq!(code(&pays().await), None);
+        assert_eq!(stage.scripted.executions(), nth);
+    }
+    // Both whom dan stands in for may decide about a call of cat's, and he is one person.
+    let pays = async || call(&stage.cat(), "pay", json!({ "n": 3 }), "k").await;
+    let id = held(&pays().await);
+    for _ in 0..2 {
+        stage.says("dan", &["allow", &id, "--why", "due"]).await;
+        assert_eq!(held(&pays().await), id);
+    }
+    assert_eq!(stage.scripted.executions(), 2);
+}
+
+/// threat-model §3E: an agent's call is not allowed by who stands in for its namesake, and no agent has the
+/// name of a delegate.
+#[tokio::test]
+async fn no_agent_decides_through_a_delegate() {
+    let away = AWAY.replace(
+        "ann: { away_until: \"2126-12-24T08:00:00Z\", delegate: dan }, ",
+        "",
+    );
+    let stage = HoldingGate::started(Offers::default(), &policy(""), "enforce", &away).await;
+    let own = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let (status, words) = stage.says("dan", &["allow", &own, "--why", "due"]).await;
+    assert!(status == 1 && stage.scripted.executions() == 0, "{words}");
+    assert_eq!(
+        held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+        own
+    );
+    let other = held(&call(&stage.cat(), "pay", json!({ "n": 1 }), "k").await);
+    let (status, words) = stage.says("dan", &["allow", &other, "--why", "due"]).await;
+    assert_eq!(status, 0, "{words}");
+    assert_eq!(
+        code(&call(&stage.cat(), "pay", json!({ "n": 1 }), "k").await),
+        None
+    );
+    for named in ["dan", "Dan"] {
+        let setup = Setup::new()
+            .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+            .policy(&policy(""))
+            .callers(&format!(
+                "  - {{ agent: {named}, token: token-of-an-agent-named-dan }}"
+            ))
+            .operators(&away);
+        setup.write();
+        let (status, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
+        assert!(
+            status != 0 && out.contains("counts as the name of an agent"),
+            "{named}: {out}{err}"
+        );
+    }
 }

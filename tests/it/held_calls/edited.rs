@@ -2,6 +2,7 @@
 //! contract names, judged again from step 2, and run once, as it was allowed, or not at all.
 
 mod pages;
+mod races;
 mod refused;
 
 use super::restarts::killed_at;

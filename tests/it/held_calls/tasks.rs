@@ -1,5 +1,7 @@
 //! Held calls as tasks of agents that know them (guarantees §7, protocol §6.4).
 
+mod heard;
+
 use super::{HoldingGate, policy};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;

@@ -152,6 +152,8 @@ impl SimulatedWorld {
             key: params["_meta"]["bank/key"].as_str().map(str::to_owned),
             is_answer: params.get("inputResponses").is_some(),
         };
+        let amount = params["arguments"]["amount"].clone();
+        self.book.borrow_mut().amounts.insert(action, amount);
         if self.sends_tasks.get() {
             self.book.borrow_mut().actions.entry(action).or_insert(deed);
         }

@@ -1,23 +1,27 @@
-//! The same where people decide: calls are held, allowed, denied and granted, and grants are taken back,
-//! while all else goes wrong (guarantees §7; I3 of threat-model §12).
+//! The same where people decide: calls are held, changed, allowed, denied and granted, and grants are taken
+//! back, while all else goes wrong (guarantees §7; I3 of threat-model §12).
 
 use super::process::Ground;
 use super::{
     Book, Counts, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TestClock, add, first_seed,
     in_paused_time, number,
 };
+use crate::gate::Gate;
 use crate::guards::approval::grants::digest_of_beside;
 use crate::model::absence::DecidingRight;
 use crate::model::amount::Amount;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use crate::store::approvals::editing::{EditRequest, edit};
+use crate::store::approvals::{OpenHold, show};
 use crate::store::claims::Store;
 use crate::store::grants::{ShownCall, mint, revoke};
-use crate::store::state::Millis;
 use crate::store::state::command::{Decide, StoreCommand};
 use crate::store::state::event::{HoldDecided, Intended, StoreEvent};
 use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant, GrantScope};
-use crate::store::state::hold::{Hold, HoldPhase};
+use crate::store::state::hold::{Hold, HoldPhase, Undecided};
+use crate::store::state::{CommandRefusal, Millis};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -25,13 +29,19 @@ use std::rc::Rc;
 /// Seeds that are run when nothing else is asked for, and tests that share them.
 const SEEDS: u64 = 100;
 const PARTS: u64 = 2;
+/// What operators make of an amount, at least: agents say less.
+const LEAST_CHANGED: u64 = 1_000;
 /// What must be seen: where nobody decides, nothing is shown.
-const EXPECTED: [&str; 12] = [
+const EXPECTED: [&str; 16] = [
     "allowed",
     "denied",
     "granted",
     "taken back",
+    "changed",
+    "words on what was changed since",
     "ran with a word",
+    "ran as allowed",
+    "ran as changed",
     "ran with a grant",
     "approval_pending",
     "approval_denied",
@@ -46,8 +56,12 @@ const EXPECTED: [&str; 12] = [
 struct WordsSaid {
     /// Until when a held call may be allowed, and how long it may run then.
     held: BTreeMap<Digest, Hold>,
-    /// Until when an allowed call may begin.
-    allowed: BTreeMap<Digest, Millis>,
+    /// What each that is held would bring, as an operator may have changed it.
+    shown: BTreeMap<Digest, Value>,
+    /// Until when an allowed call may begin, and what it may bring.
+    allowed: BTreeMap<Digest, (Millis, Value)>,
+    /// The amount with which each call that began by a word was allowed.
+    as_allowed: BTreeMap<ActionId, Value>,
     granted: BTreeMap<Digest, Grant>,
     revoked: BTreeSet<ActionId>,
     /// The grant that a call began with.
@@ -60,7 +74,8 @@ impl WordsSaid {
         let is_allowed = decided.phase == HoldPhase::Allowed;
         if is_allowed {
             let until = decided.decision.at + execute_for;
-            self.allowed.insert(decided.key, until);
+            let shown = self.shown[&decided.key].clone();
+            self.allowed.insert(decided.key, (until, shown));
         } else {
             self.allowed.remove(&decided.key);
         }
@@ -83,11 +98,25 @@ impl WordsSaid {
             return Some("ran with a grant");
         }
         let word = intended.hold.and_then(|key| self.allowed.remove(&key));
+        let (until, allowed) = word.unwrap_or_default();
         assert!(
-            word.is_some_and(|until| intended.at < until),
-            "I3: {action} begins without a person's word: {word:?}"
+            intended.at < until,
+            "I3: {action} begins without a person's word: {until}"
         );
+        self.as_allowed.insert(action, allowed["amount"].clone());
         Some("ran with a word")
+    }
+
+    /// What the bank was given is what the last word allowed; gives how often it was, and how often it was not
+    /// what the agent had sent.
+    fn check_arguments(&self, amounts: &BTreeMap<ActionId, Value>) -> (usize, usize) {
+        let ran = |action| Some((self.as_allowed.get(action)?, amounts.get(action)?));
+        let ran: Vec<_> = self.as_allowed.keys().filter_map(ran).collect();
+        for (allowed, given) in &ran {
+            assert_eq!(allowed, given, "I3: not what a person has allowed");
+        }
+        let changed = ran.iter().filter(|(_, given)| is_changed(given));
+        (ran.len(), changed.count())
     }
 
     /// No grant covers more of what the bank did than it says.
@@ -117,11 +146,14 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
         match event {
             StoreEvent::Held(held) => {
                 said.allowed.remove(&held.key);
+                let arguments = held.hold.question.arguments.clone();
+                said.shown.insert(held.key, arguments);
                 said.held.insert(held.key, held.hold);
             }
             StoreEvent::Decided(decided) => said.decided(&decided),
             StoreEvent::Edited(edited) => {
                 said.allowed.remove(&edited.key);
+                said.shown.insert(edited.key, edited.arguments);
             }
             StoreEvent::Granted(minted) => {
                 let key = Grant::key_of(minted.grant.id);
@@ -153,6 +185,18 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
         }
     }
     said.check_uses(book.done.keys().copied());
+    let (ran, changed) = said.check_arguments(&book.amounts);
+    for _ in 0..ran {
+        world.count("ran as allowed");
+    }
+    for _ in 0..changed {
+        world.count("ran as changed");
+    }
+}
+
+/// Whether it is an amount that an operator gives, and no agent.
+fn is_changed(amount: &Value) -> bool {
+    amount.as_u64() >= Some(LEAST_CHANGED)
 }
 
 impl SimulatedWorld {
@@ -166,6 +210,10 @@ impl SimulatedWorld {
             let mut held = store.holds(100).await.unwrap_or_default();
             held.sort_by_key(|(_, hold)| hold.id);
             for (key, hold) in held {
+                // What is said below is about the call as it was before.
+                if self.once_in(4) {
+                    self.changes(&gate, &hold).await;
+                }
                 match self.roll(8) {
                     0 => self.says(store, (key, &hold), false).await,
                     1..4 => self.says(store, (key, &hold), true).await,
@@ -184,8 +232,32 @@ impl SimulatedWorld {
 
     async fn says(&self, store: &dyn Store, (key, hold): (Digest, &Hold), allow: bool) {
         let decide = StoreCommand::Decide(word(key, hold, allow));
-        if let Ok(Ok(_)) = store.run(decide, None).await {
-            self.count(if allow { "allowed" } else { "denied" });
+        match store.run(decide, None).await {
+            Ok(Ok(_)) => self.count(if allow { "allowed" } else { "denied" }),
+            Ok(Err(CommandRefusal::Undecided(Undecided::Edited))) => {
+                self.count("words on what was changed since");
+            }
+            Ok(Err(_)) | Err(_) => {}
+        }
+    }
+
+    /// Changes the amount of the call as it was looked at, if its contract lets people.
+    async fn changes(&self, gate: &Gate, hold: &Hold) {
+        let store = &*gate.effects.store;
+        let Ok(Some(OpenHold { shown, .. })) = show(store, &|_| None, hold.id).await else {
+            return;
+        };
+        let amount = json!(LEAST_CHANGED + self.roll(1_000));
+        let asked = EditRequest {
+            who: "ann".to_owned(),
+            right: right(),
+            why: "less is enough".to_owned(),
+            shown,
+            surface: "api".to_owned(),
+            changes: [("/amount".to_owned(), amount)].into(),
+        };
+        if edit(store, &|_| None, gate, hold.id, asked).await.is_ok() {
+            self.count("changed");
         }
     }
 
@@ -208,14 +280,18 @@ fn word(key: Digest, hold: &Hold, allow: bool) -> Decide {
         key,
         id: hold.id,
         who: "ann".to_owned(),
-        right: DecidingRight {
-            roles: vec!["finance".to_owned()],
-            on_behalf: None,
-        },
+        right: right(),
         allow,
         why: "it is due".to_owned(),
         surface: None,
         edits: hold.edits.len(),
+    }
+}
+
+fn right() -> DecidingRight {
+    DecidingRight {
+        roles: vec!["finance".to_owned()],
+        on_behalf: None,
     }
 }
 

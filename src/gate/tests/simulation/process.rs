@@ -154,7 +154,10 @@ impl Ground {
             )
         };
         let policy = POLICY
-            .replace("purpose: pay,", &approval("pay", "always"))
+            .replace(
+                "purpose: pay,",
+                &approval("pay", "always, approver_may_edit: [/amount]"),
+            )
             .replace(
                 "purpose: transfer,",
                 &approval("transfer", "on-miss, grant_any: [/deed, /amount]"),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gate::own_tasks::{OwnTaskId, TaskLook};
+use crate::side::task_news::TaskNews as _;
 use crate::store::state::command::ExtendHold;
 
 /// The task that a call becomes whose agent knows tasks.
@@ -41,6 +42,7 @@ fn more_time_makes_no_other_task() {
         let before = told(world, &id).await["ttlMs"].as_u64().unwrap();
         let store = world.gate().unwrap().effects.store.clone();
         let (key, hold) = store.holds(9).await.unwrap().pop().unwrap();
+        let mut changes = world.gate().unwrap().changes();
         let extend = ExtendHold {
             key,
             id: hold.id,
@@ -49,6 +51,13 @@ fn more_time_makes_no_other_task() {
         };
         let extended = store.run(StoreCommand::Extend(extend), None);
         extended.await.unwrap().unwrap();
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(
+            &*changes.try_recv().unwrap(),
+            id.text(),
+            "subscriptions hear of it"
+        );
+        assert!(changes.try_recv().is_err(), "once");
         assert_eq!(task(world).await, id);
         sleep(Duration::from_mins(119)).await;
         let waits = told(world, &id).await;

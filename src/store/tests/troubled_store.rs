@@ -1,5 +1,6 @@
-//! A store that cannot always say whose a call is.
+//! A store that at times cannot write, or cannot say whose a call is; else it is the one within.
 
+use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -18,15 +19,30 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::broadcast;
 
-/// Knows one call, and says so when it is not mute.
-pub(super) struct MuteStore {
-    pub(super) within: MemoryStore,
-    pub(super) is_mute: AtomicBool,
-    pub(super) claim: Claim,
+/// Has one call more than the store within, if it is given one.
+pub(crate) struct TroubledStore {
+    within: MemoryStore,
+    known: Option<Claim>,
+    /// It writes nothing.
+    pub(crate) is_full: AtomicBool,
+    /// It finds no call.
+    pub(crate) is_mute: AtomicBool,
+}
+
+impl TroubledStore {
+    /// Without any trouble so far.
+    pub(crate) fn with(known: Option<Claim>) -> Self {
+        Self {
+            within: MemoryStore::new(Clock),
+            known,
+            is_full: AtomicBool::new(false),
+            is_mute: AtomicBool::new(false),
+        }
+    }
 }
 
 #[async_trait]
-impl Store for MuteStore {
+impl Store for TroubledStore {
     async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
         self.within.load_view(place).await
     }
@@ -36,6 +52,9 @@ impl Store for MuteStore {
         command: StoreCommand,
         entry: Option<Entry>,
     ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(StoreError::Full("no room".to_owned()));
+        }
         self.within.run(command, entry).await
     }
 
@@ -51,7 +70,10 @@ impl Store for MuteStore {
         if self.is_mute.load(Ordering::SeqCst) {
             return Err(StoreError::Broken("no answer".to_owned()));
         }
-        Ok((action == self.claim.action).then(|| (self.claim.fingerprint, self.claim.clone())))
+        match self.known.as_ref().filter(|known| known.action == action) {
+            Some(known) => Ok(Some((known.fingerprint, known.clone()))),
+            None => self.within.find(action).await,
+        }
     }
 
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
