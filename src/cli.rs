@@ -24,6 +24,7 @@ mod stdio;
 mod suggest;
 mod table;
 mod tasks;
+mod templates;
 mod test;
 mod unfitted;
 mod unnamed;

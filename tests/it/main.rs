@@ -200,5 +200,7 @@ mod operator_screens;
 mod policy_report;
 // `suggest`: from recorded calls to contracts, bounds and a pack.
 mod suggest;
+// Contracts for well-known tool servers, as they are shipped.
+mod templates;
 // Recorded calls and test packs: a changed policy is tried.
 mod test_packs;
