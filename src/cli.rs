@@ -31,7 +31,6 @@ mod unnamed;
 mod yaml;
 
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
 
 /// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and
 /// recorded.
@@ -83,7 +82,7 @@ enum CliVerb {
     /// Give a tool back that was taken away.
     Enable(disable::Enable),
     /// Read and check the record of calls.
-    Ledger(LedgerArgs),
+    Ledger(ledger::Args),
     /// Say how calls went under each version of the policy, and whether a new one is worse than an
     /// old one.
     Report(report::Args),
@@ -99,19 +98,17 @@ enum CliVerb {
     Completions(completions::Args),
 }
 
-/// `ledger`, and the configuration that says where it is.
-#[derive(Debug, clap::Args)]
-struct LedgerArgs {
-    /// The configuration whose `data` holds the ledger.
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// What to look at.
-    #[command(flatten)]
-    ledger: ledger::Args,
-}
-
 /// Runs a verb; the number is the exit code.
 pub fn run(cli: Cli) -> anyhow::Result<u8> {
+    match dispatch(cli) {
+        Err(error) if error.is::<configured::PlaceUnknown>() => {
+            Ok(operator::misused(&format!("{error:#}")))
+        }
+        done => done,
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
         CliVerb::Serve(args) => serve::run(&args, cli.log),
         CliVerb::Stdio(args) => stdio::run(&args, cli.log),
@@ -126,7 +123,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Approvals(args) => approvals::run(&args),
         CliVerb::Disable(args) => disable::disable(&args),
         CliVerb::Enable(args) => disable::enable(&args),
-        CliVerb::Ledger(args) => ledger::run(&args.ledger, args.config.as_deref()),
+        CliVerb::Ledger(args) => ledger::run(&args),
         CliVerb::Report(args) => report::run(&args),
         CliVerb::Pins(args) => pins::run(&args),
         CliVerb::Schema(args) => schema::run(&args),

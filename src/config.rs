@@ -25,10 +25,12 @@ mod exposed;
 mod ledger;
 mod notify;
 mod operators;
+mod place;
 mod secrets;
 mod server_times;
 mod servers;
 mod settings;
+mod supposed;
 mod variables;
 mod written_notify;
 
@@ -37,6 +39,7 @@ pub(crate) use build::without_file;
 pub use ledger::{ContentConfig, HeadsConfig, Ledger, SealConfig};
 pub use servers::{ServerConfig, TransportConfig};
 pub(crate) use settings::ConfigSettings;
+use supposed::UnsetVariables;
 
 /// The file's name in every place where it is looked for.
 pub(crate) const FILE_NAME: &str = "toolgate.yaml";
@@ -108,6 +111,19 @@ pub struct Operator {
     pub roles: Vec<String>,
 }
 
+/// What verbs need to know that work on the record, or ask the toolgate that holds it.
+#[derive(Debug)]
+pub struct DataPlace {
+    /// The data directory.
+    pub data: PathBuf,
+    /// How the record is kept, as far as it matters to who reads it; or why that is not known.
+    pub ledger: Result<Ledger, Vec<Diagnostic>>,
+    /// Where the operators' door is; or why that is not known.
+    pub door: Result<SocketAddr, Vec<Diagnostic>>,
+    /// The names of the tool servers.
+    pub servers: Vec<ServerName>,
+}
+
 /// Everything the files say.
 #[derive(Debug)]
 pub struct Loaded {
@@ -115,6 +131,28 @@ pub struct Loaded {
     pub config: Option<Config>,
     /// The policy, with all diagnostics of configuration and policies.
     pub reading: LoadResult,
+    /// Tool servers that miss a variable, and what is to be said of it; there are some only where
+    /// secrets may be missing.
+    pub unset: BTreeMap<ServerName, String>,
+}
+
+/// How the files are read.
+#[derive(Clone, Copy)]
+struct ReadTerms {
+    /// With the pin file.
+    pinned: bool,
+    /// With the policies; without them nothing is judged that only they could make right.
+    governed: bool,
+    unset: UnsetVariables,
+}
+
+impl ReadTerms {
+    /// As for the process.
+    const WHOLE: Self = Self {
+        pinned: true,
+        governed: true,
+        unset: UnsetVariables::Refused,
+    };
 }
 
 /// The keys that only a restart applies.
@@ -131,7 +169,8 @@ const RESTART_KEYS: &[&str] = &[
 ];
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then
-/// `~/.config/toolgate/toolgate.yaml`, then `/etc/toolgate/toolgate.yaml`.
+/// `~/.config/toolgate/toolgate.yaml`, then `/etc/toolgate/toolgate.yaml`. One that cannot be read, or
+/// leads nowhere, is not passed over.
 pub(crate) fn find() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/toolgate"));
     let places = [
@@ -143,26 +182,54 @@ pub(crate) fn find() -> Option<PathBuf> {
         .into_iter()
         .flatten()
         .map(|place| place.join(FILE_NAME))
-        .find(|path| path.is_file())
+        .find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Reads the configuration at `path` and the policies it names; variables come from the
 /// environment.
 pub fn load(path: &Path) -> Loaded {
-    load_with(path, &|name| std::env::var(name).ok())
+    load_with(path, &environment)
 }
 
 /// As [`load`], with the variables that `variable` gives.
 pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
-    read(path, variable, true)
+    read(path, variable, ReadTerms::WHOLE)
 }
 
 /// As [`load_with`], without the pin file: for the command that is about to write it.
 pub(crate) fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
-    read(path, variable, false)
+    let terms = ReadTerms {
+        pinned: false,
+        ..ReadTerms::WHOLE
+    };
+    read(path, variable, terms)
 }
 
-fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) -> Loaded {
+/// As [`load`], for who judges: secrets and addresses that no variable gives are warnings, and some
+/// text stands for them.
+pub(crate) fn load_supposing(path: &Path) -> Loaded {
+    let terms = ReadTerms {
+        unset: UnsetVariables::Supposed,
+        ..ReadTerms::WHOLE
+    };
+    read(path, &environment, terms)
+}
+
+/// As [`load_supposing`], without policies and the pin file: for who asks the tool servers alone.
+pub(crate) fn load_ungoverned(path: &Path) -> Loaded {
+    let terms = ReadTerms {
+        pinned: false,
+        governed: false,
+        unset: UnsetVariables::Supposed,
+    };
+    read(path, &environment, terms)
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms) -> Loaded {
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut inputs = InputPaths {
         watched: BTreeSet::from([(watchable(directory), false)]),
@@ -172,7 +239,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
         Ok(document) => document,
         Err(unreadable) => return inputs.unusable(vec![unreadable], [0; 32]),
     };
-    let (judged, mut diagnostics) = build::judge(&document, directory, variable);
+    let (judged, mut diagnostics) = build::judge(&document, directory, variable, terms);
     diagnostics.extend(exposed::tokens(path, &document));
     if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
         diagnostics.extend(exposed::kept(&config.ledger, &document));
@@ -180,12 +247,17 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     let open = locate::too_open(path);
     let opened = [u8::from(!open.is_empty())];
     diagnostics.extend(open);
-    let Some(CheckedConfig { config, mut basis }) = judged else {
+    let Some(CheckedConfig {
+        config,
+        mut basis,
+        unset,
+    }) = judged
+    else {
         compile::sort(&mut diagnostics);
         let bytes = Sha256::new_with_prefix(opened).chain_update(document.text());
         return inputs.unusable(diagnostics, bytes.finalize().into());
     };
-    if !pinned {
+    if !terms.pinned {
         basis.pins = None;
     }
     inputs.add(&basis);
@@ -207,6 +279,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
             watched,
             files,
         },
+        unset,
     }
 }
 
@@ -242,6 +315,7 @@ impl InputPaths {
                 watched,
                 files,
             },
+            unset: BTreeMap::new(),
         }
     }
 }
@@ -254,9 +328,22 @@ pub(crate) fn process(path: &Path) -> Option<Config> {
     }
     let document = YamlDocument::read(path).ok()?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    build::judge(&document, directory, &|name| std::env::var(name).ok())
+    build::judge(&document, directory, &environment, ReadTerms::WHOLE)
         .0?
         .config
+}
+
+/// Where the configuration at `path` keeps its record, whatever else is wrong with it; or why that is
+/// not known. One that others could have written says nothing: it names a directory, and programs
+/// that print keys.
+pub fn place(path: &Path) -> Result<DataPlace, Vec<Diagnostic>> {
+    let open = locate::too_open(path);
+    if !open.is_empty() {
+        return Err(open);
+    }
+    let document = YamlDocument::read(path).map_err(|unreadable| vec![unreadable])?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    place::of(&document, directory, &environment)
 }
 
 /// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
@@ -270,6 +357,7 @@ pub(crate) fn reader(
         let Loaded {
             config,
             mut reading,
+            ..
         } = load(&path);
         let now = config.map(|config| config.startup).unwrap_or_default();
         let changed = RESTART_KEYS

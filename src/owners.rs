@@ -21,6 +21,8 @@ pub(crate) mod private;
 
 /// Links that are followed on one way, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
+/// The bits of a mode that let others than the owner read.
+pub(crate) const OTHERS_READ_BITS: u32 = 0o044;
 /// The bits of a mode that let others than the owner write.
 const OTHERS_WRITE_BITS: u32 = 0o022;
 /// The bit of a directory's mode that keeps what is in it from others than its owner.

@@ -28,8 +28,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<ApprovalsVerb>,
-    /// The configuration: its `admin` says where the running toolgate is and who you are [default:
-    /// as for serve]
+    /// The configuration: its `admin.listen` says where the running toolgate is [default: as for
+    /// serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -207,13 +207,13 @@ fn decide(args: &Args, id: ActionId, body: &Value) -> anyhow::Result<u8> {
 }
 
 fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
-    let config = configured::process(args.config.as_deref())?;
-    let address = args.door.address(&config);
+    let door = args.door.of_config(args.config.as_deref())?;
     let nobody = format!(
-        "no operators' door answers at {address}: calls are held, and decided, while toolgate runs; start it, or name its \
-         address with --admin"
+        "no operators' door answers at {}: calls are held, and decided, while toolgate runs; start it, or name its \
+         address with --admin",
+        door.address
     );
-    args.door.ask(&config, request, &nobody)
+    door.ask(request, &nobody)
 }
 
 /// How held calls are listed.

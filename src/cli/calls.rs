@@ -2,14 +2,14 @@
 //! them. Through the operators' door of a running toolgate; on the data directory itself when none
 //! runs (the lock tells).
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::ended::{ENDED_STATES, EndedCalls, EndedList};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
 use super::table::{Column, Table};
 use crate::admin::calls::{OpenCallList, ResolveReply};
-use crate::config::Config;
+use crate::config::DataPlace;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::counted::counted;
 use crate::model::ids::ActionId;
@@ -19,7 +19,6 @@ use crate::store::operator::{
 };
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Ended calls in a table, unless told otherwise.
 const DEFAULT_ENDED_ROWS: u32 = 50;
@@ -30,10 +29,8 @@ const DEFAULT_ENDED_ROWS: u32 = 50;
 pub(super) struct Args {
     #[command(subcommand)]
     verb: CallsVerb,
-    /// The configuration: its `data` holds the calls, its `admin` says where a running toolgate is
-    /// and who you are [default: as for serve]
-    #[arg(long, value_name = "FILE", global = true)]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -109,12 +106,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
 }
 
-/// The configuration of a toolgate that has run: without a journal there is nothing to open, and
-/// nothing is to be made.
-fn config_of(args: &Args) -> anyhow::Result<Config> {
-    let config = configured::config(args.config.as_deref())?;
-    JournalReader::open(&config.data)?;
-    Ok(config)
+/// The record of a toolgate that has run: without a journal there is nothing to open, and nothing is
+/// to be made.
+fn place_of(args: &Args) -> anyhow::Result<DataPlace> {
+    let place = args.place.place()?;
+    JournalReader::open(&place.data)?;
+    Ok(place)
 }
 
 /// What `--state` can name.
@@ -123,7 +120,7 @@ fn states() -> clap::builder::PossibleValuesParser {
 }
 
 fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList, String>> {
-    let config = config_of(args)?;
+    let place = place_of(args)?;
     let asked_for = list.state.as_deref();
     let has_ended = asked_for.is_some_and(|state| ENDED_STATES.contains(&state));
     // What has ended may have been open a moment ago: all that are open are known then.
@@ -131,8 +128,8 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     let query = state.map(|state| format!("?state={state}"));
     let path = format!("/api/calls{}", query.unwrap_or_default());
     let request = DoorRequest::get(path);
-    let open = args.door.ask_anyone(&config, request, async |journal| {
-        direct::with_store(&config, journal, async |store| {
+    let open = args.door.ask_anyone(&place, request, async |journal| {
+        direct::with_store(&place, journal, async |store| {
             let calls = open_calls(store, state, |_| true).await?;
             Ok(Ok(OpenCallList { calls }))
         })
@@ -144,7 +141,7 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     };
     let mut ended = Vec::new();
     if list.all || has_ended {
-        let EndedList { calls, forgotten } = EndedCalls::list(&config.data, asked_for, &open)?;
+        let EndedList { calls, forgotten } = EndedCalls::list(&place.data, asked_for, &open)?;
         ended = calls;
         if forgotten > 0 {
             configured::say(&format!(
@@ -175,7 +172,7 @@ fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveRepl
         ),
         None => None,
     };
-    let config = config_of(args)?;
+    let place = place_of(args)?;
     let (word, verdict) = match (given.applied, given.not_applied) {
         (true, _) => ("applied", OperatorFinding::Applied(result.clone())),
         (false, true) => ("not_applied", OperatorFinding::NotApplied),
@@ -188,14 +185,14 @@ fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveRepl
     };
     let action = given.action_id;
     let request = DoorRequest::post(format!("/api/calls/{action}/resolve"), body);
-    args.door.ask_anyone(&config, request, async |journal| {
+    args.door.ask_anyone(&place, request, async |journal| {
         let (who, why) = (direct::system_user(), given.why.clone());
         let resolution = Resolution {
             verdict,
             who: who.clone(),
             why,
         };
-        direct::with_store(&config, journal, async |store| {
+        direct::with_store(&place, journal, async |store| {
             match resolve(store, action, resolution).await {
                 Ok(state) => Ok(Ok(ResolveReply {
                     action_id: action.to_string(),

@@ -1,14 +1,175 @@
 //! What several verbs need of the configuration: where it is, what it says, and its problems in
 //! words.
 
-use crate::config::{self, Config, Ledger, Loaded};
+use crate::config::{self, Config, DataPlace, Ledger, Loaded};
 use crate::model::counted::counted;
-use crate::model::diagnostic::Severity;
+use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::disabled::Disabled;
 use crate::policy::Policy;
 use crate::store::disabling;
 use anyhow::{Context as _, bail};
+use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// Which data directory is meant.
+#[derive(Debug, Default, clap::Args)]
+pub struct DataArgs {
+    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml,
+    /// /etc/toolgate/toolgate.yaml]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// The data directory, whatever the configuration says
+    #[arg(long, value_name = "DIR", global = true)]
+    pub data: Option<PathBuf>,
+}
+
+impl DataArgs {
+    /// The record that is meant, for verbs to which the configuration says nothing else: what is
+    /// named with `--data` alone is looked at without any configuration.
+    ///
+    /// # Errors
+    /// [`PlaceUnknown`]: a configuration is there, and does not say where its record is.
+    pub fn place(&self) -> anyhow::Result<DataPlace> {
+        match (&self.data, self.config.clone().or_else(config::find)) {
+            (Some(data), _) if self.config.is_none() => Ok(DataPlace {
+                data: data.clone(),
+                door: Err(Vec::new()),
+                ..DataPlace::default()
+            }),
+            (_, Some(path)) => self.place_of(&path),
+            (_, None) => Ok(DataPlace::default()),
+        }
+    }
+
+    /// The record of the configuration at `path`, whatever else is wrong with that; or the one that
+    /// is named with `--data`, kept as the configuration says.
+    ///
+    /// # Errors
+    /// As of [`Self::place`].
+    pub fn place_of(&self, path: &Path) -> anyhow::Result<DataPlace> {
+        match (config::place(path), &self.data) {
+            (Ok(place), None) => Ok(place),
+            (Ok(place), Some(data)) => Ok(DataPlace {
+                // The door of a toolgate on another directory would tell of that one's calls.
+                door: if is_same(data, &place.data) {
+                    place.door
+                } else {
+                    Err(Vec::new())
+                },
+                data: data.clone(),
+                ..place
+            }),
+            (Err(wrong), Some(data)) => Ok(DataPlace {
+                data: data.clone(),
+                door: Err(wrong.clone()),
+                ledger: Err(wrong),
+                servers: Vec::new(),
+            }),
+            (Err(wrong), None) => {
+                say_all(&wrong);
+                let words = format!(
+                    "{} does not say where the data directory is, as shown above; name it with --data DIR",
+                    path.display()
+                );
+                Err(PlaceUnknown(words).into())
+            }
+        }
+    }
+
+    /// `config` on the data directory that is named, if one is.
+    ///
+    /// # Errors
+    /// What goes elsewhere, because it is not toolgate's to remove, would be in that directory.
+    pub fn apply(&self, mut config: Config) -> anyhow::Result<Config> {
+        let Some(data) = &self.data else {
+            return Ok(config);
+        };
+        let heads = config.ledger.heads.as_ref();
+        let heads = heads.and_then(|heads| heads.file.as_ref());
+        for (key, path) in [
+            ("archive", config.ledger.archive.as_ref()),
+            ("heads", heads),
+        ] {
+            if path.is_some_and(|path| path.starts_with(data)) {
+                bail!(
+                    "`ledger.{key}` of the configuration is in the data directory {}; name another with --data",
+                    data.display()
+                );
+            }
+        }
+        config.data.clone_from(data);
+        Ok(config)
+    }
+}
+
+/// Whether both are one directory.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || whole(one).is_some_and(|one| whole(other) == Some(one))
+}
+
+/// Why it is not known where a record is, or whom to ask: nothing is done then, because a default
+/// would be another's.
+#[derive(Debug)]
+pub struct PlaceUnknown(String);
+
+impl fmt::Display for PlaceUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlaceUnknown {}
+
+/// How the record is kept: with which keys it is sealed and encrypted, and where its archive is.
+///
+/// # Errors
+/// [`PlaceUnknown`]: the configuration does not say; without its keys a forged record would look
+/// sound.
+pub fn kept(place: &DataPlace) -> anyhow::Result<&Ledger> {
+    place.ledger.as_ref().map_err(|wrong| {
+        say_all(wrong);
+        let words = "the configuration does not say how the ledger is kept, as shown above, so that its seals and contents \
+                     cannot be checked and read; correct it, or name the ledger with --data alone and its keys with --key";
+        PlaceUnknown(words.to_owned()).into()
+    })
+}
+
+/// Where the operators' door is that answers for `place`.
+///
+/// # Errors
+/// [`PlaceUnknown`]: the configuration does not say, or another record is meant than its own.
+pub fn door(place: &DataPlace) -> anyhow::Result<SocketAddr> {
+    place.door.as_ref().copied().map_err(|wrong| {
+        say_all(wrong);
+        let words = format!(
+            "where the operators' door of the toolgate on {} is, no configuration says; name it with --admin IP:PORT",
+            place.data.display()
+        );
+        PlaceUnknown(words).into()
+    })
+}
+
+/// Where the operators' door is of the configuration that was named, or of the first that is found.
+///
+/// # Errors
+/// [`PlaceUnknown`]: there is none, or it does not say.
+pub fn door_of(named: Option<&Path>) -> anyhow::Result<SocketAddr> {
+    let Some(path) = named.map(Path::to_path_buf).or_else(config::find) else {
+        let words = "no configuration was found; name one with --config, or the operators' door with --admin IP:PORT";
+        return Err(PlaceUnknown(words.to_owned()).into());
+    };
+    let door = config::place(&path).and_then(|place| place.door);
+    door.map_err(|wrong| {
+        say_all(&wrong);
+        let words = format!(
+            "{} does not say where the operators' door is, as shown above; name it with --admin IP:PORT",
+            path.display()
+        );
+        PlaceUnknown(words).into()
+    })
+}
 
 /// The configuration that was named, or the first that is found.
 pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
@@ -23,46 +184,15 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Where the ledger is: in `given`, else where [`ledger()`] says. Nothing there, and anything wrong
-/// with the configuration, is an error.
-pub fn data_dir(given: Option<&Path>, named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(given) = given {
-        return Ok(given.to_path_buf());
-    }
-    let (data, _) = ledger(named)?;
-    if !data.join("journal").exists() && (named.is_some() || config::find().is_some()) {
-        // What is wrong with the configuration may be why nothing is there.
-        config(named)?;
-    }
-    Ok(data)
-}
-
-/// Where the ledger is, and how it is kept: in the default place if no configuration is there. One
-/// that cannot be used is an error: without its keys a forged ledger would look sound.
-pub fn ledger(named: Option<&Path>) -> anyhow::Result<(PathBuf, Ledger)> {
-    if named.is_none() && config::find().is_none() {
-        return Ok((PathBuf::from("toolgate-data"), Ledger::default()));
-    }
-    process(named).map(|config| (config.data, config.ledger))
-}
-
-/// What the process runs on, without a word about what is only a warning; or every problem on
-/// standard error.
-pub fn config(named: Option<&Path>) -> anyhow::Result<Config> {
-    match config::load(&path(named)?).config {
+/// What the process runs on, also while the policies have errors; or every problem on standard
+/// error.
+pub fn process(path: &Path) -> anyhow::Result<Config> {
+    match config::process(path) {
         Some(config) => Ok(config),
-        None => load(named)?
+        None => load(Some(path))?
             .1
             .config
             .context("the configuration cannot be used"),
-    }
-}
-
-/// As [`config()`], also while the policies have errors: for what must be possible then.
-pub fn process(named: Option<&Path>) -> anyhow::Result<Config> {
-    match config::process(&path(named)?) {
-        Some(config) => Ok(config),
-        None => config(named),
     }
 }
 
@@ -71,6 +201,21 @@ pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     let path = path(named)?;
     let loaded = config::load(&path);
     usable(path, loaded, Severity::Warning)
+}
+
+/// As [`load`], without a word about warnings, where secrets and addresses may be missing: for who
+/// judges calls that nobody makes.
+pub fn supposed(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
+    let path = path(named)?;
+    let loaded = config::load_supposing(&path);
+    usable(path, loaded, Severity::Error)
+}
+
+/// As [`supposed`], without policies and the pin file: for who asks the tool servers alone.
+pub fn ungoverned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
+    let path = path(named)?;
+    let loaded = config::load_ungoverned(&path);
+    usable(path, loaded, Severity::Error)
 }
 
 /// As [`load`], without the pin file and without warnings: for the command that is about to write
@@ -107,20 +252,24 @@ fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(Pat
     Ok((path, loaded))
 }
 
-/// The policy as a toolgate on the same data directory has it: without the tools that operators
+/// The policy as a toolgate on the data directory `data` has it: without the tools that operators
 /// have taken away.
-pub fn in_force(loaded: Loaded) -> anyhow::Result<Policy> {
+pub fn in_force(loaded: Loaded, data: &Path) -> anyhow::Result<Policy> {
     let policy = loaded.reading.policy.context("the policy cannot be used")?;
-    let disabled = loaded
-        .config
-        .map_or(Ok(Disabled::new()), |config| disabling::read(&config.data));
-    let disabled = disabled.unwrap_or_else(|error| {
+    let disabled = disabling::read(data).unwrap_or_else(|error| {
         say(&format!(
             "toolgate: {error}; this is judged as if none were"
         ));
         Disabled::new()
     });
     Ok(policy.without(disabled))
+}
+
+/// Each of them on standard error.
+fn say_all(diagnostics: &[Diagnostic]) {
+    for diagnostic in diagnostics {
+        say(&diagnostic.to_string());
+    }
 }
 
 /// One line on standard error.

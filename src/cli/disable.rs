@@ -2,13 +2,13 @@
 //! Through the operators' door of a running toolgate, where it holds for the next call; on the data
 //! directory itself when none runs.
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
 use super::table::{Column, Table};
 use crate::admin::tools::{DisabledList, SwitchReply};
-use crate::config::{self, Config};
+use crate::config::{self, DataPlace};
 use crate::guards::Mode;
 use crate::mcp::json::Text;
 use crate::model::disabled::Reason;
@@ -18,16 +18,13 @@ use crate::store::claims::Store as _;
 use crate::store::disabling::{self, Disabling, DisablingChange, DisablingError};
 use crate::store::journal::Journal;
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Where toolgate is, and who asks: while it runs, an operator with the role `switch`.
 #[derive(Debug, clap::Args)]
 pub(super) struct SwitchArgs {
-    /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate
-    /// is and who you are [default: as for serve]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -82,7 +79,7 @@ pub(super) fn enable(args: &Enable) -> anyhow::Result<u8> {
 }
 
 fn change(given: &SwitchArgs, wish: SwitchWish<'_>) -> anyhow::Result<u8> {
-    let config = configured::process(given.config.as_deref())?;
+    let place = given.place.place()?;
     let tool: String = url::form_urlencoded::byte_serialize(wish.tool.as_bytes()).collect();
     let (verb, became) = if wish.disable {
         ("disable", "disabled")
@@ -91,10 +88,10 @@ fn change(given: &SwitchArgs, wish: SwitchWish<'_>) -> anyhow::Result<u8> {
     };
     let body = Text::of(&json!({ "why": wish.why }));
     let request = DoorRequest::post(format!("/api/tools/{tool}/{verb}"), body);
-    let changed = given.door.ask_anyone(&config, request, async |journal| {
-        match unknown(given, &config, wish) {
+    let changed = given.door.ask_anyone(&place, request, async |journal| {
+        match unknown(given, &place, wish) {
             Some(why) => Ok(Err(why)),
-            None => on_disk(&config, journal, wish).await,
+            None => on_disk(&place, journal, wish).await,
         }
     })?;
     operator::show(changed, |SwitchReply { tool, who, .. }| {
@@ -104,23 +101,24 @@ fn change(given: &SwitchArgs, wish: SwitchWish<'_>) -> anyhow::Result<u8> {
 }
 
 /// Why the tool cannot be taken away: with a typo, the tool that is meant would still be there.
-/// Where contracts do not say which tools there are, any of a declared server may be one.
+/// Where contracts do not say which tools there are, any of a declared server may be one; of a data
+/// directory that is named alone, nothing says it.
 fn unknown(
     given: &SwitchArgs,
-    config: &Config,
+    place: &DataPlace,
     SwitchWish { tool, disable, .. }: SwitchWish<'_>,
 ) -> Option<String> {
-    if !disable {
+    let is_alone = given.place.data.is_some() && place.servers.is_empty();
+    if !disable || is_alone {
         return None;
     }
-    let servers: Vec<_> = config.servers.keys().cloned().collect();
-    if ids::server_of(tool, &servers).is_none() {
+    if ids::server_of(tool, &place.servers).is_none() {
         return Some(
             "there is no such tool; name it `server__tool`, as the listing and the contracts do"
                 .to_owned(),
         );
     }
-    let policy = config::load(&configured::path(given.config.as_deref()).ok()?)
+    let policy = config::load_supposing(&configured::path(given.place.config.as_deref()).ok()?)
         .reading
         .policy?;
     if policy.mode == Mode::Observe || policy.allowlist.contract_of(&ToolName::new(tool)).is_some()
@@ -139,13 +137,13 @@ fn unknown(
 }
 
 async fn on_disk(
-    config: &Config,
+    place: &DataPlace,
     journal: Journal,
     SwitchWish { tool, disable, why }: SwitchWish<'_>,
 ) -> anyhow::Result<Result<SwitchReply, String>> {
     let ledger = journal.clone();
-    direct::with_store(config, journal, async |store| {
-        let disabling = Disabling::open(&config.data, ledger, Arc::new(|_| ()))?;
+    direct::with_store(place, journal, async |store| {
+        let disabling = Disabling::open(&place.data, ledger, Arc::new(|_| ()))?;
         let (tool, who) = (ToolName::new(tool), direct::system_user());
         let made = disabling.make(DisablingChange {
             tool: tool.clone(),
@@ -176,13 +174,13 @@ const DISABLED_TOOLS: Table<4> = Table([
 ]);
 
 fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
-    let config = configured::process(given.config.as_deref())?;
-    let disabled = if let Ok(disabled) = disabling::read(&config.data) {
+    let place = given.place.place()?;
+    let disabled = if let Ok(disabled) = disabling::read(&place.data) {
         Ok(DisabledList { disabled })
     } else {
         // Another user's: only the door can tell.
         let request = DoorRequest::get("/api/tools/disabled");
-        given.door.ask_holder(&config, request)?
+        given.door.ask_holder(&place, request)?
     };
     operator::show(disabled, |DisabledList { disabled }| {
         if disabled.is_empty() {

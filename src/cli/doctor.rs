@@ -3,7 +3,7 @@
 //! ledger is only read; what is to be recorded meanwhile goes to a directory of doctor's own, which
 //! is removed.
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::serve::runtime;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;
@@ -24,7 +24,7 @@ use crate::upstream::server::{ServerState, Up};
 use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 mod record;
@@ -32,16 +32,19 @@ mod record;
 /// What to look at.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration [default: as for serve]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
 }
 
 /// Looks; 0 if nothing is missing.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     keep_private();
-    let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
-    let mut config = config.context("the configuration cannot be used")?;
+    let (path, loaded) = configured::load(args.place.config.as_deref())?;
+    let Loaded {
+        config, reading, ..
+    } = loaded;
+    let config = config.context("the configuration cannot be used")?;
+    let mut config = args.place.apply(config)?;
     let mut found = DoctorFindings::default();
     found.fine(&format!(
         "configuration {} and its policies can be used",

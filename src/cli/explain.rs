@@ -1,7 +1,7 @@
 //! `toolgate explain`: which step decides a call, by which layer and rule; or a message through a
 //! side door. Nothing is executed.
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::text::plain;
 use super::operator::print;
 use crate::gate::pipeline::Stage;
@@ -35,9 +35,8 @@ mod side;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(EXPLAINED_ARGS))]
 pub(super) struct Args {
-    /// The configuration [default: as for serve]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// The agent that would call.
     #[arg(long)]
     agent: String,
@@ -71,8 +70,8 @@ const EXPLAINED_ARGS: [&str; 7] = [
 
 /// Prints the steps; 0 if the call would pass.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let (_, loaded) = configured::load(args.config.as_deref())?;
-    let policy = configured::in_force(loaded)?;
+    let (path, loaded) = configured::supposed(args.place.config.as_deref())?;
+    let policy = configured::in_force(loaded, &args.place.place_of(&path)?.data)?;
     let mut caller = configured_caller(&policy, &args.agent)?;
     if let Some(name) = &args.user {
         let named = behind::user_named(name);

@@ -251,7 +251,9 @@ impl DraftFiles {
             self.configuration.as_bytes(),
             PRIVATE_FILE_MODE,
         )?;
-        let Loaded { config, reading } = self.load(found, false);
+        let Loaded {
+            config, reading, ..
+        } = self.load(found, false);
         let said: Vec<String> = reading
             .diagnostics
             .iter()

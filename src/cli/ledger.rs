@@ -1,8 +1,8 @@
 //! `toolgate ledger`: what was called, by whom, and what became of it; and whether the record is as
 //! it was written.
 
-use super::configured;
-use crate::config::Ledger;
+use super::configured::{self, DataArgs};
+use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
 use std::io::{self, BufWriter, Write};
@@ -28,9 +28,8 @@ mod verify;
 pub(super) struct Args {
     #[command(subcommand)]
     verb: LedgerVerb,
-    /// The data directory, as in the configuration
-    #[arg(long, value_name = "DIR", global = true)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// Where segments are that the ledger does not need any more; they are read, too [for verify:
     /// as in the configuration]
     #[arg(long, value_name = "DIR", global = true)]
@@ -132,30 +131,31 @@ struct VerifyArgs {
 struct LedgerLocation<'a> {
     data: &'a Path,
     archive: Option<&'a Path>,
-    /// The configuration that was named.
-    config: Option<&'a Path>,
-    /// How it is kept.
-    kept: &'a Ledger,
+    /// What was named.
+    named: &'a DataArgs,
+    /// What is known of it.
+    place: &'a DataPlace,
 }
 
-/// Runs `args` on the ledger of `config`, or of the data directory that is named, to standard
+impl LedgerLocation<'_> {
+    /// How it is kept; an error where that is not known.
+    fn kept(&self) -> anyhow::Result<&Ledger> {
+        configured::kept(self.place)
+    }
+}
+
+/// Runs `args` on the ledger that is named, to standard
 /// output and standard error. Gives the exit code: 0, or 1 when something was not found or not
 /// right. An error is for the caller to print, with exit code 1.
-pub(super) fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
-    let (data, kept) = match &args.data {
-        Some(data) if config.is_none() => (data.clone(), Ledger::default()),
-        named => {
-            let (_, kept) = configured::ledger(config)?;
-            (configured::data_dir(named.as_deref(), config)?, kept)
-        }
-    };
+    let found = args.place.place()?;
     let place = LedgerLocation {
-        data: &data,
+        data: &found.data,
         archive: args.archive.as_deref(),
-        config,
-        kept: &kept,
+        named: &args.place,
+        place: &found,
     };
     let done = run_on(args, &place, &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);

@@ -17,7 +17,7 @@ use crate::policy::pins::Pins;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +90,19 @@ pub(super) async fn listed(
         down,
         offers,
     })
+}
+
+/// As [`listed`], without the servers that lack what is `unset`: they are told of as those that do not
+/// answer.
+pub(super) async fn listed_but(
+    mut config: Config,
+    policy: &Arc<LivePolicy>,
+    unset: BTreeMap<ServerName, String>,
+) -> anyhow::Result<ListedTools> {
+    config.servers.retain(|name, _| !unset.contains_key(name));
+    let mut listed = listed(&config, policy).await?;
+    listed.down.extend(unset);
+    Ok(listed)
 }
 
 fn offers_of(server: &UpstreamServer) -> Vec<SideDoor> {

@@ -4,19 +4,22 @@
 use super::configured;
 use super::ledger::text::plain;
 use super::serve::runtime;
-use crate::config::Config;
+use crate::config::DataPlace;
 use crate::mcp::json::Text;
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
-use anyhow::{Context as _, bail};
 use door::{DoorRefusal, DoorRequest};
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use token::OperatorToken;
 use tokio::sync::mpsc;
 
 pub(super) mod direct;
 pub(super) mod door;
+mod token;
 
 /// The exit code where a command line cannot be used, as clap has it.
 const MISUSE_EXIT_CODE: u8 = 2;
@@ -27,86 +30,86 @@ pub(super) struct DoorArgs {
     /// The operators' address of the running toolgate, if it is not the configuration's
     #[arg(long, value_name = "IP:PORT", global = true)]
     admin: Option<SocketAddr>,
-    /// Which of `admin.tokens` you are, by name; needed when there are several
-    #[arg(long = "as", value_name = "NAME", global = true)]
-    operator: Option<String>,
+    /// A file with your token, which only you can read [default: the variable `OPERATOR_TOKEN`, or it is
+    /// asked for at a terminal]
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
+    /// The token, once it is read: a person is asked once.
+    #[arg(skip)]
+    token: OnceLock<Option<OperatorToken>>,
 }
 
-impl DoorArgs {
-    /// The address of the door.
-    pub(super) fn address(&self, config: &Config) -> SocketAddr {
-        self.admin.unwrap_or(config.admin.listen)
-    }
+/// The operators' door of a running toolgate, and who asks there.
+pub(super) struct AskedDoor<'a> {
+    pub(super) address: SocketAddr,
+    token: Option<&'a OperatorToken>,
+}
 
-    /// The token to show at the door; none when the configuration has none, so that the door says
-    /// what to do.
-    fn token<'a>(&self, config: &'a Config) -> anyhow::Result<Option<&'a str>> {
-        let tokens = &config.admin.tokens;
-        let known = match self.operator.as_deref() {
-            Some(named) => {
-                let found = tokens.iter().find(|operator| operator.name == named);
-                Some(found.with_context(|| {
-                    format!(
-                        "`admin.tokens` names no operator `{}`",
-                        named.escape_debug()
-                    )
-                })?)
-            }
-            None if tokens.len() > 1 => {
-                bail!("`admin.tokens` names several operators: say with --as who you are")
-            }
-            None => tokens.first(),
-        };
-        Ok(known.map(|operator| operator.token.expose()))
-    }
-
+impl AskedDoor<'_> {
     /// What the door answers, or in words why it refuses; `nobody` says what it means when nothing
     /// answers there.
     pub(super) fn ask(
         &self,
-        config: &Config,
         request: DoorRequest,
         nobody: &str,
     ) -> anyhow::Result<Result<Text, String>> {
-        let (token, address) = (self.token(config)?, self.address(config));
-        let answered = runtime()?.block_on(door::ask(address, token, request, nobody))?;
+        let answered = runtime()?.block_on(self.asks(request, nobody))?;
         Ok(answered.map_err(|refused| refused.to_string()))
     }
 
     /// As [`Self::ask`], within a runtime.
     pub(super) async fn asks(
         &self,
-        config: &Config,
         request: DoorRequest,
         nobody: &str,
     ) -> anyhow::Result<Result<Text, DoorRefusal>> {
-        let (token, address) = (self.token(config)?, self.address(config));
-        door::ask(address, token, request, nobody).await
+        let token = self.token.map(|token| token.secret.expose());
+        let answered = door::ask(self.address, token, request, nobody).await?;
+        Ok(answered.map_err(|refused| refused.of_token(|| token::refused(self.token))))
     }
 
     /// Something comes for each event of the stream at `path`, until it ends.
-    pub(super) fn listen(&self, config: &Config, path: &'static str) -> mpsc::Receiver<()> {
+    pub(super) fn listen(&self, path: &'static str) -> mpsc::Receiver<()> {
         let (heard, events) = mpsc::channel(1);
-        let token = self.token(config).ok().flatten().map(str::to_owned);
-        tasks::spawn(
-            "events",
-            door::listen(self.address(config), token, path, heard),
-        );
+        let token = self.token.map(|token| token.secret.clone());
+        tasks::spawn("events", door::listen(self.address, token, path, heard));
         events
     }
+}
 
-    /// As [`Self::ask`], of a toolgate that holds the data directory.
+impl DoorArgs {
+    /// The door that is named, or the one of the configuration `named`, or of the first that is found.
+    pub(super) fn of_config(&self, named: Option<&Path>) -> anyhow::Result<AskedDoor<'_>> {
+        let address = self.admin.map_or_else(|| configured::door_of(named), Ok)?;
+        self.at(address)
+    }
+
+    /// The door at `address`, and the token to show there; none when there is none, so that the door
+    /// says whether one is needed.
+    fn at(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
+        let token = match self.token.get() {
+            Some(known) => known,
+            None => {
+                let read = OperatorToken::read(self.token_file.as_deref())?;
+                self.token.get_or_init(|| read)
+            }
+        };
+        let token = token.as_ref();
+        Ok(AskedDoor { address, token })
+    }
+
+    /// What the toolgate answers that holds the data directory of `place`.
     pub(super) fn ask_holder<T: DeserializeOwned>(
         &self,
-        config: &Config,
+        place: &DataPlace,
         request: DoorRequest,
     ) -> anyhow::Result<Result<T, String>> {
-        let address = self.address(config);
+        let address = self.admin.map_or_else(|| configured::door(place), Ok)?;
         let nobody = format!(
             "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
              its address with --admin, or stop it and do this as the directory's owner"
         );
-        match self.ask(config, request, &nobody)? {
+        match self.at(address)?.ask(request, &nobody)? {
             Ok(text) => Ok(Ok(text.parse()?)),
             Err(why) => Ok(Err(why)),
         }
@@ -115,13 +118,13 @@ impl DoorArgs {
     /// What `on_disk` makes of the data directory, or what the toolgate answers that holds it.
     pub(super) fn ask_anyone<T: DeserializeOwned>(
         &self,
-        config: &Config,
+        place: &DataPlace,
         request: DoorRequest,
         on_disk: impl AsyncFnOnce(Journal) -> anyhow::Result<Result<T, String>>,
     ) -> anyhow::Result<Result<T, String>> {
-        match direct::open(config)? {
+        match direct::open(place)? {
             Some(journal) => runtime()?.block_on(on_disk(journal)),
-            None => self.ask_holder(config, request),
+            None => self.ask_holder(place, request),
         }
     }
 }

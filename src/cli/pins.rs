@@ -3,7 +3,7 @@
 //! D8).
 
 use super::configured;
-use super::listed_tools::{ListedTools, listed};
+use super::listed_tools::{ListedTools, listed_but};
 use super::serve::runtime;
 use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;
@@ -67,7 +67,8 @@ struct PinsState {
 
 /// Compares, shows or approves.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let ground = PinsState::prepare(args.config.as_deref())?;
+    let is_written = matches!(args.verb, PinsVerb::Approve(_));
+    let ground = PinsState::prepare(args.config.as_deref(), is_written)?;
     let mut out = std::io::stdout().lock();
     match &args.verb {
         PinsVerb::Verify => ground.verify(&mut out),
@@ -77,8 +78,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 impl PinsState {
-    fn prepare(named: Option<&Path>) -> anyhow::Result<Self> {
-        let (path, Loaded { config, reading }) = configured::unpinned(named)?;
+    /// Asks the servers. To compare needs no policy, and only the secrets of the servers that are
+    /// asked; what is to be written is judged whole before.
+    fn prepare(named: Option<&Path>, is_written: bool) -> anyhow::Result<Self> {
+        let (path, loaded) = if is_written {
+            configured::unpinned(named)?
+        } else {
+            configured::ungoverned(named)?
+        };
+        let Loaded {
+            config,
+            reading,
+            unset,
+        } = loaded;
         let config = config.context("the configuration cannot be used")?;
         let Some(source) = &config.pins else {
             bail!(
@@ -89,7 +101,7 @@ impl PinsState {
         };
         let file = source.file.clone();
         let (pins, complete, text) = if file.symlink_metadata().is_ok() {
-            let servers: Vec<_> = config.servers.keys().cloned().collect();
+            let servers: Vec<_> = config.servers.keys().chain(unset.keys()).cloned().collect();
             let found = pins::read(&file, &servers);
             for diagnostic in &found.diagnostics {
                 configured::say(&diagnostic.to_string());
@@ -103,13 +115,14 @@ impl PinsState {
         };
         let policy = LivePolicy::start(reading, config::reader(path, &config))
             .context("the policy cannot be used")?;
-        let listed = runtime()?.block_on(listed(&config, &policy))?;
+        let require = source.require;
+        let listed = runtime()?.block_on(listed_but(config, &policy, unset))?;
         Ok(Self {
             file,
             pins,
             text,
             complete,
-            require: source.require,
+            require,
             listed,
         })
     }

@@ -4,11 +4,10 @@
 //! What is compared is what the ledger has: nothing is judged again. `toolgate test --replay
 //! ledger` does that, before a policy ships.
 
-use super::configured;
+use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
 use compare::{Comparison, ReportThreshold};
 use std::io::Write as _;
-use std::path::PathBuf;
 use versions::Versions;
 
 mod compare;
@@ -20,12 +19,8 @@ mod words;
 /// What to report, and which versions to compare.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration whose `data` holds the ledger
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The data directory, as in the configuration
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// Compare two versions of the policy, or beginnings of their names [default: the last version
     /// with the one before]. 1: the new one is worse
     #[arg(long, value_names = ["OLD", "NEW"], num_args = 0..=2)]
@@ -50,8 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
-    let versions = Versions::read(&data, &args.wanted)?;
+    let versions = Versions::read(&args.place.place()?.data, &args.wanted)?;
     let Some(named) = &args.compare else {
         words::list(&versions, args.json, out)?;
         return Ok(0);

@@ -1,6 +1,6 @@
 //! `toolgate serve`: agents on one listener, operators on the other, until a signal.
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use crate::app::{App, bind, ledger};
 use crate::config::{self, Config, Loaded, ServerConfig, TransportConfig};
 use crate::guards::Mode;
@@ -10,20 +10,17 @@ use crate::policy::live::{LivePolicy, LoadResult};
 use crate::telemetry;
 use anyhow::Context as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml,
-    /// /etc/toolgate/toolgate.yaml]
-    #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// Without a configuration: observe the tool server at this address; every call is recorded,
     /// none refused
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
     upstream: Option<url::Url>,
 }
 
@@ -72,13 +69,18 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
             url: url.clone(),
             headers: std::collections::BTreeMap::new(),
         };
-        return without_file(ServerConfig::new(ServerName::new("upstream"), transport));
+        let (config, policy) =
+            without_file(ServerConfig::new(ServerName::new("upstream"), transport))?;
+        return Ok((args.place.apply(config)?, policy));
     }
-    let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
+    let (path, loaded) = configured::load(args.place.config.as_deref())?;
+    let Loaded {
+        config, reading, ..
+    } = loaded;
     let config = config.context("the configuration cannot be used")?;
     let read = config::reader(path, &config);
     let policy = LivePolicy::start(reading, read).context("the policy cannot be used")?;
-    Ok((config, policy))
+    Ok((args.place.apply(config)?, policy))
 }
 
 /// One server, observed, without a file.

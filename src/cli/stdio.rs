@@ -1,7 +1,7 @@
 //! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and
 //! output.
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::serve::{runtime, without_file};
 use crate::app::{App, ledger};
 use crate::config::{self, Ledger, Loaded, ServerConfig, TransportConfig};
@@ -25,9 +25,6 @@ const MAX_LEDGER_DIRECTORIES: u32 = 100;
 /// What to wrap.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration; without it the server is observed: every call is recorded, none refused.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// With a configuration: the server of it to wrap, if it has several; a COMMAND stands in for
     /// that server's own.
     #[arg(long, value_name = "NAME")]
@@ -35,10 +32,8 @@ pub(super) struct Args {
     /// With a configuration: the agent that calls, as `callers` names it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Where the ledger is kept; without a configuration the first free of
-    /// ~/.local/state/toolgate/stdio-1 to -99.
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// The tool server's command; its environment is toolgate's own.
     #[arg(
         last = true,
@@ -55,10 +50,8 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     let runtime = runtime()?;
     // Operators have no door here, so none of them can be asked.
     config.admin.tokens.clear();
-    if let Some(data) = &args.data {
-        config.data.clone_from(data);
-    }
-    let ledger = if args.data.is_none() && args.config.is_none() {
+    config = args.place.apply(config)?;
+    let ledger = if args.place.data.is_none() && args.place.config.is_none() {
         let (journal, place) = free_place()?;
         config.data = place;
         ledger::OpenLedger::in_the_open(journal)
@@ -124,8 +117,11 @@ fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
-    if let Some(path) = &args.config {
-        let (path, Loaded { config, reading }) = configured::load(Some(path))?;
+    if let Some(path) = &args.place.config {
+        let (path, loaded) = configured::load(Some(path))?;
+        let Loaded {
+            config, reading, ..
+        } = loaded;
         let config = config.context("the configuration cannot be used")?;
         let read = config::reader(path, &config);
         return Ok((

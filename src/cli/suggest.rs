@@ -21,10 +21,11 @@ mod stale;
 mod tried;
 mod written;
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::call_filter::CallFilter;
 use super::ledger::calls::{LedgerCall, LedgerCalls};
 use super::ledger::recorded::audited;
+use crate::config::DataPlace;
 use crate::mcp::pretty::plain;
 use crate::store::journal::JournalError;
 use anyhow::bail;
@@ -41,12 +42,8 @@ use written::ServerDraft;
 /// What to learn from.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration that says where the ledger is, and which tools there are
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The data directory with the ledger, as in the configuration
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     /// Where the drafts are written
     #[arg(long, value_name = "DIR", default_value = "suggested")]
     out: PathBuf,
@@ -60,34 +57,40 @@ pub(super) struct Args {
 /// Drafts what recorded calls have in common.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
-    let definitions = definitions(args)?;
-    let observed = observed(args, &definitions)?;
+    let (definitions, place) = sources(args)?;
+    let observed = observed(args, &place, &definitions)?;
     report::calls(&observed, &definitions, &mut out)?;
     if observed.tools.is_empty() {
         bail!("nothing was written: {}", why_nothing(&observed));
     }
     let mut tools = drafted::drafted(&observed, &definitions);
-    try_recorded(args, &observed, &mut tools)?;
+    try_recorded(args, &place, &observed, &mut tools)?;
     let drafts = judged(args, tools, &definitions, &mut out)?;
     report::drafts(&args.out, &drafts, &mut out)?;
     Ok(0)
 }
 
-/// What is known of the tools. Without any configuration a data directory alone will do.
-fn definitions(args: &Args) -> anyhow::Result<Definitions> {
-    let is_alone = args.config.is_none() && args.data.is_some() && configured::path(None).is_err();
+/// What is known of the tools, and the ledger. Without any configuration a data directory alone will
+/// do.
+fn sources(args: &Args) -> anyhow::Result<(Definitions, DataPlace)> {
+    let named = args.place.config.as_deref();
+    let is_alone = named.is_none() && args.place.data.is_some() && configured::path(None).is_err();
     if is_alone {
-        return Ok(Definitions::default());
+        return Ok((Definitions::default(), args.place.place()?));
     }
-    let (path, loaded) = configured::load(args.config.as_deref())?;
-    Definitions::of(&path, loaded)
+    let path = configured::path(named)?;
+    let place = args.place.place_of(&path)?;
+    let (_, loaded) = configured::supposed(Some(&path))?;
+    Ok((Definitions::of(&path, loaded)?, place))
 }
 
 /// Reads the ledger through.
-fn each_call(args: &Args, mut take: impl FnMut(&LedgerCall)) -> anyhow::Result<()> {
-    let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
-    let (_, kept) = configured::ledger(args.config.as_deref())?;
-    for call in LedgerCalls::open(&data)?.with_keys(&kept)? {
+fn each_call(
+    args: &Args,
+    place: &DataPlace,
+    mut take: impl FnMut(&LedgerCall),
+) -> anyhow::Result<()> {
+    for call in LedgerCalls::open(&place.data)?.with_keys(configured::kept(place)?) {
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => take(&call),
             Ok(_) | Err(JournalError::Unreadable { .. }) => {}
@@ -97,9 +100,13 @@ fn each_call(args: &Args, mut take: impl FnMut(&LedgerCall)) -> anyhow::Result<(
     Ok(())
 }
 
-fn observed(args: &Args, definitions: &Definitions) -> anyhow::Result<LearnedCalls> {
+fn observed(
+    args: &Args,
+    place: &DataPlace,
+    definitions: &Definitions,
+) -> anyhow::Result<LearnedCalls> {
     let mut observed = LearnedCalls::default();
-    each_call(args, |call| {
+    each_call(args, place, |call| {
         observed.take(call.seq, &call.entry, definitions);
     })?;
     Ok(observed)
@@ -108,10 +115,11 @@ fn observed(args: &Args, definitions: &Definitions) -> anyhow::Result<LearnedCal
 /// Tries every call that was learned from on what was drafted. What has been recorded since is not.
 fn try_recorded(
     args: &Args,
+    place: &DataPlace,
     observed: &LearnedCalls,
     tools: &mut BTreeMap<&str, DraftedTool<'_>>,
 ) -> anyhow::Result<()> {
-    each_call(args, |call| {
+    each_call(args, place, |call| {
         if let (true, Some(tool), Some(Value::Object(arguments))) = (
             observed.has_learned(call.seq),
             tools.get_mut(call.entry.tool.as_str()),

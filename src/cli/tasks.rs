@@ -2,19 +2,18 @@
 //! budget back. Through the operators' door of a running toolgate; on the data directory itself
 //! when none runs (the lock tells).
 
-use super::configured;
+use super::configured::DataArgs;
 use super::ledger::text::{json, name, plain};
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, direct};
 use super::table::{Column, Table};
 use crate::admin::tasks::{SteerReply, TaskList};
-use crate::config::Config;
+use crate::config::DataPlace;
 use crate::mcp::json::Text;
 use crate::store::journal::JournalReader;
 use crate::store::state::event::TaskAct;
 use crate::store::tasks::{SteerRequest, TaskView, Unsteered, steer, task, tasks};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Lists, stops and resets tasks. toolgate may be running or not; while it runs, this takes the
 /// role `switch`.
@@ -22,10 +21,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(subcommand)]
     verb: TasksVerb,
-    /// The configuration: its `data` holds the tasks, its `admin` says where a running toolgate is
-    /// and who you are [default: as for serve]
-    #[arg(long, value_name = "FILE", global = true)]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -84,12 +81,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
 }
 
-/// The configuration of a toolgate that has run: without a journal there is nothing to open, and
-/// nothing is to be made.
-fn config_of(args: &Args) -> anyhow::Result<Config> {
-    let config = configured::config(args.config.as_deref())?;
-    JournalReader::open(&config.data)?;
-    Ok(config)
+/// The record of a toolgate that has run: without a journal there is nothing to open, and nothing is
+/// to be made.
+fn place_of(args: &Args) -> anyhow::Result<DataPlace> {
+    let place = args.place.place()?;
+    JournalReader::open(&place.data)?;
+    Ok(place)
 }
 
 fn quoted(text: &str) -> String {
@@ -97,12 +94,12 @@ fn quoted(text: &str) -> String {
 }
 
 fn listed(args: &Args, list: &TasksListArgs) -> anyhow::Result<Result<TaskList, String>> {
-    let config = config_of(args)?;
+    let place = place_of(args)?;
     let agent = list.agent.as_deref();
     let query = agent.map(|agent| format!("?agent={}", quoted(agent)));
     let request = DoorRequest::get(format!("/api/tasks{}", query.unwrap_or_default()));
-    args.door.ask_anyone(&config, request, async |journal| {
-        direct::with_store(&config, journal, async |store| {
+    args.door.ask_anyone(&place, request, async |journal| {
+        direct::with_store(&place, journal, async |store| {
             let tasks = tasks(store, agent).await?;
             Ok(Ok(TaskList { tasks }))
         })
@@ -111,10 +108,10 @@ fn listed(args: &Args, list: &TasksListArgs) -> anyhow::Result<Result<TaskList, 
 }
 
 fn shown(args: &Args, show: &TaskShowArgs) -> anyhow::Result<Result<TaskView, String>> {
-    let config = config_of(args)?;
+    let place = place_of(args)?;
     let request = DoorRequest::get(format!("/api/tasks/{}", quoted(&show.task)));
-    args.door.ask_anyone(&config, request, async |journal| {
-        direct::with_store(&config, journal, async |store| {
+    args.door.ask_anyone(&place, request, async |journal| {
+        direct::with_store(&place, journal, async |store| {
             said(task(store, &show.task).await)
         })
         .await
@@ -122,7 +119,7 @@ fn shown(args: &Args, show: &TaskShowArgs) -> anyhow::Result<Result<TaskView, St
 }
 
 fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
-    let config = config_of(args)?;
+    let place = place_of(args)?;
     let (verb, next) = match act {
         TaskAct::Stop => ("stop", "its next calls are refused with your reason"),
         TaskAct::Reset => ("reset", "it has its whole budget again"),
@@ -130,7 +127,7 @@ fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
     let body = Text::of(&serde_json::json!({ "why": given.why }));
     let path = format!("/api/tasks/{}/{verb}", quoted(&given.task));
     let request = DoorRequest::post(path, body);
-    let reply = args.door.ask_anyone(&config, request, async |journal| {
+    let reply = args.door.ask_anyone(&place, request, async |journal| {
         let who = direct::system_user();
         let steering = SteerRequest {
             id: given.task.clone(),
@@ -138,7 +135,7 @@ fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
             who: who.clone(),
             why: given.why.clone(),
         };
-        direct::with_store(&config, journal, async |store| {
+        direct::with_store(&place, journal, async |store| {
             let task = said(steer(store, steering).await)?;
             Ok(task.map(|task| SteerReply { task, who }))
         })

@@ -11,6 +11,7 @@ mod suite;
 mod violations;
 mod words;
 
+use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
 use super::ledger::recorded_as::RecordedAs;
 use anyhow::bail;
@@ -25,13 +26,11 @@ use suite::{SampleVerdict, Suites};
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<TestVerb>,
+    #[command(flatten)]
+    place: DataArgs,
     /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the
     /// configured policies]
     paths: Vec<PathBuf>,
-    /// The configuration whose policies are tested by packs that name none [default: the first
-    /// above a pack]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Only what is not as expected
     #[arg(long, short)]
     quiet: bool,
@@ -48,9 +47,6 @@ pub(super) struct Args {
     /// now. 1: something would
     #[arg(long, value_name = "SOURCE", value_parser = ["ledger"], conflicts_with_all = ["junit", "coverage", "quiet"])]
     replay: Option<String>,
-    /// The data directory with the ledger, as in the configuration
-    #[arg(long, value_name = "DIR", requires = "replay")]
-    data: Option<PathBuf>,
     /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose
     /// they are
     #[arg(long, value_name = "FILE", requires = "replay")]
@@ -79,11 +75,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     match (&args.verb, &args.replay) {
-        (Some(TestVerb::Add(add)), _) => add.run(out),
+        (Some(TestVerb::Add(add)), _) => add.run(&args.place, out),
         (None, Some(_)) if args.forbidden.violations => violations::run(args, out),
         (None, Some(_)) => replay_ledger::run(args, out),
         (None, None) if args.judged_as.is_said() => {
             bail!("--as says whose recorded calls are judged as whose: give --replay ledger, too")
+        }
+        (None, None) if args.place.data.is_some() => {
+            bail!("--data says where recorded calls are: give --replay ledger, too")
         }
         (None, None) => judge(args, out),
     }
@@ -91,8 +90,8 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 
 fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let suites = Suites::run(
-        &find::packs(&args.paths, args.config.as_deref())?,
-        args.config.as_deref(),
+        &find::packs(&args.paths, args.place.config.as_deref())?,
+        args.place.config.as_deref(),
     )?;
     if let Some(path) = &args.junit {
         let mut text = String::new();

@@ -3,9 +3,10 @@
 
 use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
+use super::supposed;
 use super::{
-    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, notify, operators, secrets,
-    servers, variables,
+    Admin, Config, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, doors, ledger, notify, operators,
+    secrets, servers,
 };
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
@@ -141,17 +142,17 @@ impl DeclaredNames {
 pub(super) struct CheckedConfig {
     pub(super) config: Option<Config>,
     pub(super) basis: CompileInput,
+    /// Servers that miss a variable, and what is to be said of it.
+    pub(super) unset: BTreeMap<ServerName, String>,
 }
 
 pub(super) fn judge(
     document: &YamlDocument,
     directory: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
+    terms: ReadTerms,
 ) -> (Option<CheckedConfig>, Vec<Diagnostic>) {
-    let mut missing = Problems::default();
-    let mut tree = document.tree().clone();
-    variables::replace(&mut tree, variable, &mut missing);
-    let missing: Vec<Problem> = missing.into_found();
+    let (tree, missing) = supposed::replace(document.tree(), variable, terms.unset);
     let startup = RESTART_KEYS
         .iter()
         .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
@@ -186,13 +187,20 @@ pub(super) fn judge(
         judged.basis.assigned = assigned(&judged.basis.identity, document);
         judged.basis.hooked = hooked::hooked(document);
         judged.basis.bound = bound(&judged.basis.secrets, document);
+        judged.unset = supposed::servers(&missing);
+        if !terms.governed {
+            ungoverned(&mut judged.basis);
+        }
         judged
     });
+    let is_asked =
+        |found: &Problem| terms.governed || found.path.first().is_none_or(|key| key != "policies");
     // What a missing variable leaves behind is no second problem.
     let rest = problems
         .into_found()
         .into_iter()
-        .filter(|found| missing.iter().all(|missing| missing.path != found.path));
+        .filter(|found| missing.iter().all(|missing| missing.path != found.path))
+        .filter(is_asked);
     let found: Vec<Problem> = rest.collect();
     let diagnostics = missing
         .into_iter()
@@ -267,7 +275,21 @@ fn build(
         notify: Vec::new(),
         startup: BTreeMap::new(),
     });
-    CheckedConfig { config, basis }
+    let unset = BTreeMap::new();
+    CheckedConfig {
+        config,
+        basis,
+        unset,
+    }
+}
+
+/// Takes away what only policies could make right.
+fn ungoverned(basis: &mut CompileInput) {
+    basis.policies.clear();
+    basis.assigned.clear();
+    basis.bound.clear();
+    basis.hooked.clear();
+    basis.is_whole = false;
 }
 
 /// The operators' door, which no agent's token opens.

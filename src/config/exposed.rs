@@ -5,7 +5,7 @@
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
-use crate::owners::{self, ExposedPath};
+use crate::owners::{self, ExposedPath, OTHERS_READ_BITS};
 use crate::policy::locate::YamlDocument;
 use crate::upstream::child::program;
 use serde_json::Value;
@@ -34,8 +34,6 @@ const SECRET_NAME_PARTS: [&str; 7] = [
 ];
 /// Letters beside a variable, such as `token=`, that are no secret yet.
 const MIN_SECRET_BYTES: usize = 8;
-/// The bits of a mode that let others than the owner read.
-const OTHERS_READ_BITS: u32 = 0o044;
 
 /// A warning at the first of them. A variable with a default is none: that is how examples say what
 /// nobody relies on.

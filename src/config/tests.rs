@@ -184,7 +184,9 @@ fn relative_paths_start_at_the_file() {
             ("more/notes.txt", pack),
         ],
     );
-    let Loaded { config, reading } = load_with(&directory.path().join(FILE_NAME), &variables);
+    let Loaded {
+        config, reading, ..
+    } = load_with(&directory.path().join(FILE_NAME), &variables);
     let config = config.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
     assert_eq!(config.data, directory.path().join("d"));
     let mut tools: Vec<String> = reading
@@ -244,7 +246,9 @@ fn s9_files_that_others_may_write_are_refused() {
             (0o400, ""),
         ] {
             chmod(&file, mode);
-            let Loaded { config, reading } = load_with(&path, &variables);
+            let Loaded {
+                config, reading, ..
+            } = load_with(&path, &variables);
             let good = hint.is_empty();
             assert_eq!(
                 (config.is_some(), reading.policy.is_some()),

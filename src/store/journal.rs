@@ -154,6 +154,15 @@ impl Journal {
         Self::open_on(data, options, keys, Box::new(|file| Box::new(file)))
     }
 
+    /// Whether a process has the journal in `data` open; asked without its keys.
+    pub(crate) fn is_held(data: &Path) -> Result<bool, JournalError> {
+        match data_dir::lock(data) {
+            Ok(_) => Ok(false),
+            Err(JournalError::Locked { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
     fn open_on(
         data: &Path,

@@ -33,6 +33,7 @@ async fn says(gate: Result<&Gate, &Setup>, args: &[&str]) -> (i32, String) {
     let mut all = args.to_vec();
     all.extend(["--config", "toolgate.yaml"]);
     all.extend(door.iter().flat_map(|door| ["--admin", door]));
+    let setup = setup.environment("OPERATOR_TOKEN", ANN);
     let (code, out, err) = run(&setup, &all).await;
     (code, out + &err)
 }
@@ -213,7 +214,7 @@ async fn a_tool_is_taken_away_while_nothing_runs() {
     nowhere.write();
     let (code, words) = says(Err(&nowhere), &["disable", "oracle__wipe", "--why", "x"]).await;
     assert!(
-        code == 1 && words.contains("no toolgate of this configuration has run yet"),
+        code == 1 && words.contains("no toolgate has run on it yet"),
         "{words}"
     );
     let (code, words) = says(Err(&setup), &["disable", "oracle__wipe", "--why", "x"]).await;

@@ -161,15 +161,9 @@ impl HoldingGate {
     /// Runs `toolgate …` as that operator; gives both outputs.
     async fn runs(&self, operator: &str, words: &[&str]) -> (i32, String) {
         let door = self.gate.operators.to_string();
-        let around = [
-            "--config",
-            "toolgate.yaml",
-            "--admin",
-            &door,
-            "--as",
-            operator,
-        ];
-        let (code, out, err) = run(&self.gate.setup, &[words, &around].concat()).await;
+        let around = ["--config", "toolgate.yaml", "--admin", &door];
+        let setup = self.gate.setup.operator(operator);
+        let (code, out, err) = run(&setup, &[words, &around].concat()).await;
         (code, out + &err)
     }
 

@@ -182,6 +182,8 @@ mod start;
 mod adopt;
 // `toolgate approvals`: deciding on calls that are held.
 mod approvals;
+// Which ledger a verb reads.
+mod data_places;
 // `toolgate disable`: a tool is taken away and given back.
 mod disable;
 // Calls that were executed although they are forbidden.

@@ -92,7 +92,7 @@ impl Stage {
             "--admin",
             &door,
         ];
-        let (code, out, err) = run(&self.gate.setup, &words).await;
+        let (code, out, err) = run(&self.gate.setup.operator("ann"), &words).await;
         assert_eq!(code, 0, "{out}{err}");
     }
 

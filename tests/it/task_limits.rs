@@ -67,8 +67,9 @@ impl Bank {
 
     async fn says_as(&self, who: &str, words: &[&str]) -> (i32, String) {
         let door = self.gate.operators.to_string();
-        let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", who];
-        let (status, out, err) = run(&self.gate.setup, &[words, &place].concat()).await;
+        let place = ["--config", "toolgate.yaml", "--admin", &door];
+        let (status, out, err) =
+            run(&self.gate.setup.operator(who), &[words, &place].concat()).await;
         (status, out + &err)
     }
 

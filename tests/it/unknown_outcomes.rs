@@ -65,12 +65,9 @@ fn words(output: &Output) -> (i32, String, String) {
 
 async fn calls(setup: &Setup, admin: Option<&str>, more: &[&str]) -> (i32, String, String) {
     let mut arguments = vec!["calls", "--config", "toolgate.yaml"];
-    arguments.extend(
-        admin
-            .iter()
-            .flat_map(|admin| ["--admin", admin, "--as", "ann"]),
-    );
+    arguments.extend(admin.iter().flat_map(|admin| ["--admin", admin]));
     arguments.extend(more);
+    let setup = admin.map_or_else(|| setup.clone(), |_| setup.operator("ann"));
     words(&setup.run(&arguments).await)
 }
 
@@ -311,7 +308,7 @@ async fn the_door_knows_its_operators() {
         assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
     }
     let (code, _, err) = listed_through(&gate).await;
-    assert!(code == 1 && err.contains("--as"), "{err}");
+    assert!(code == 1 && err.contains("OPERATOR_TOKEN"), "{err}");
     let answer = resolves(&gate, &resolve, &proven, body).await;
     assert_eq!(
         (answer.status, &answer.message()["who"]),

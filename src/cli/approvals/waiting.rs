@@ -4,8 +4,8 @@ use super::{Args, path};
 use crate::admin::approvals::waiting::{ApprovalDecision, CANCELLED, DECISION_WAIT_SECONDS_MAX};
 use crate::cli::configured;
 use crate::cli::ledger::text::json;
-use crate::cli::operator;
 use crate::cli::operator::door::DoorRequest;
+use crate::cli::operator::{self, AskedDoor};
 use crate::cli::serve::runtime;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
@@ -39,7 +39,11 @@ pub(super) struct ApprovalWaitArgs {
 /// Waits; the code of [`exit_code`], or 2 where nothing can be found out: no such call, no right to ask, or
 /// no toolgate that answers until the time is over.
 pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
-    match runtime()?.block_on(told(args, wait)) {
+    let door = match args.door.of_config(args.config.as_deref()) {
+        Ok(door) => door,
+        Err(why) => return Ok(unasked(&why)),
+    };
+    match runtime()?.block_on(told(&door, wait)) {
         Ok(told) => {
             let text = if wait.json {
                 json(&serde_json::to_string(&told)?) + "\n"
@@ -49,16 +53,17 @@ pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
             operator::print(&text)?;
             Ok(exit_code(&told))
         }
-        Err(why) => {
-            configured::say(&format!("toolgate: {}", plain(&format!("{why:#}"))));
-            Ok(UNASKED_EXIT_CODE)
-        }
+        Err(why) => Ok(unasked(&why)),
     }
 }
 
+fn unasked(why: &anyhow::Error) -> u8 {
+    configured::say(&format!("toolgate: {}", plain(&format!("{why:#}"))));
+    UNASKED_EXIT_CODE
+}
+
 /// What there is to tell once it is decided, or the time is over.
-async fn told(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDecision> {
-    let config = configured::process(args.config.as_deref())?;
+async fn told(door: &AskedDoor<'_>, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDecision> {
     let began = Clock.steady();
     let most = match wait.timeout {
         Some(time) => Duration::try_from(time).context("--timeout is a time, such as 90s")?,
@@ -71,15 +76,8 @@ async fn told(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDe
         let seconds = left.as_secs().saturating_add(rest);
         let seconds = seconds.min(DECISION_WAIT_SECONDS_MAX);
         let path = format!("{}/wait?timeout={seconds}", path(wait.id));
-        let nobody = format!(
-            "no operators' door answers at {}",
-            args.door.address(&config)
-        );
-        match args
-            .door
-            .asks(&config, DoorRequest::get(path), &nobody)
-            .await
-        {
+        let nobody = format!("no operators' door answers at {}", door.address);
+        match door.asks(DoorRequest::get(path), &nobody).await {
             Ok(Ok(told)) => {
                 let told: ApprovalDecision = told.parse()?;
                 let is_open = told.decision.is_none() && told.state == "pending";

@@ -5,12 +5,10 @@ use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
 use super::waiting::UNDECIDED_EXIT_CODE;
 use super::{Args, path};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
-use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
-use crate::cli::operator::{self, print};
+use crate::cli::operator::{self, AskedDoor, print};
 use crate::cli::serve::runtime;
-use crate::config::Config;
 use crate::guards::allowlist::ToolPattern;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
@@ -50,7 +48,6 @@ pub(super) struct ApprovalWatchArgs {
 
 /// Watches until it is left; the exit code.
 pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> {
-    let config = configured::process(args.config.as_deref())?;
     let mut problems = Problems::default();
     let compile = |tool: &String| ToolPattern::compile(tool, &mut problems);
     let pattern = watch.tool.as_ref().map(compile);
@@ -59,10 +56,9 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
         return Ok(operator::misused(wrong));
     }
     let mut watching = Watching {
-        args,
+        door: args.door.of_config(args.config.as_deref())?,
         pattern: pattern.flatten(),
         watch,
-        config: &config,
         known: BTreeMap::new(),
         chosen: None,
         said: String::new(),
@@ -100,9 +96,8 @@ async fn told_to_leave() {
 }
 
 struct Watching<'a> {
-    args: &'a Args,
+    door: AskedDoor<'a>,
     watch: &'a ApprovalWatchArgs,
-    config: &'a Config,
     /// Which tools are watched; none: all.
     pattern: Option<ToolPattern>,
     /// The calls that wait, by their ids.
@@ -185,7 +180,7 @@ impl Watching<'_> {
 
     /// Something comes each time that a held call changes, until the stream ends.
     fn listen(&self) -> mpsc::Receiver<()> {
-        self.args.door.listen(self.config, "/api/approvals/events")
+        self.door.listen("/api/approvals/events")
     }
 
     /// Looks at what waits, and shows it. The inner error: why the door refuses.
@@ -366,7 +361,7 @@ impl Watching<'_> {
 
     async fn ask(&self, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
         let nobody = "no operators' door answers any more; asking again".to_owned();
-        let answered = self.args.door.asks(self.config, request, &nobody).await?;
+        let answered = self.door.asks(request, &nobody).await?;
         Ok(answered.map_err(|refused| refused.to_string()))
     }
 }

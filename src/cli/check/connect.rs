@@ -78,8 +78,13 @@ pub(super) struct Connected {
 /// What a configuration without errors is by what its servers say. Neither the ledger nor the doors
 /// are opened, so a toolgate may run beside it.
 pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
-    let config::Loaded { config, reading } = config::load(configuration);
-    let config = config.context("the configuration cannot be used")?;
+    let config::Loaded {
+        config,
+        reading,
+        unset,
+    } = config::load_supposing(configuration);
+    let mut config = config.context("the configuration cannot be used")?;
+    config.servers.retain(|name, _| !unset.contains_key(name));
     let policy = reading.policy.context("the policy cannot be used")?;
     let named: Vec<_> = reading
         .files
@@ -117,6 +122,10 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
             };
             silent += usize::from(!up);
             writeln!(text, "server {name}: {line}")?;
+        }
+        for (name, why) in &unset {
+            silent += 1;
+            writeln!(text, "server {name}: not asked: {why}")?;
         }
         stop.cancel();
         running.close();

@@ -2,8 +2,9 @@
 //! ended before it could write one. For these there is only the intent, and perhaps what the next
 //! start made of it.
 
-use super::contents::{Contents, LedgerContent, keys};
+use super::contents::{Contents, LedgerContent, configured_keys};
 use super::text;
+use crate::cli::configured;
 use crate::config::Ledger;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
@@ -80,12 +81,16 @@ impl LedgerCalls {
         })
     }
 
-    /// The same with the arguments that `kept` has the keys for.
-    pub(in crate::cli) fn with_keys(self, kept: &Ledger) -> anyhow::Result<Self> {
-        Ok(Self {
-            keys: keys(kept, &[])?,
-            ..self
-        })
+    /// The same with the arguments that `kept` has the keys for. What is encrypted with one that
+    /// cannot be had stays unread, which is said.
+    pub(in crate::cli) fn with_keys(self, kept: &Ledger) -> Self {
+        let keys = configured_keys(kept).unwrap_or_else(|error| {
+            configured::say(&format!(
+                "toolgate: what the ledger keeps encrypted is not read: {error:#}"
+            ));
+            ContentKeys::default()
+        });
+        Self { keys, ..self }
     }
 
     /// The same with the messages that went through side doors.

@@ -1,5 +1,6 @@
 //! What the ledger has kept of calls besides their entries (`audit` of contracts).
 
+use super::LedgerLocation;
 use crate::app::ledger;
 use crate::cli::serve::runtime;
 use crate::config::{ContentConfig, Ledger};
@@ -34,17 +35,18 @@ pub(super) struct Contents {
     order: VecDeque<String>,
 }
 
-/// The keys for contents: those in `files`, the first of which encrypts, else those that `kept`
-/// names.
-pub(super) fn keys(kept: &Ledger, files: &[PathBuf]) -> anyhow::Result<ContentKeys> {
-    let ContentConfig { key, previous, .. } = &kept.content;
-    if files.is_empty() && key.is_none() && previous.is_empty() {
-        return Ok(ContentKeys::default());
+/// The keys for contents: those in `files`, the first of which encrypts, else those that the
+/// configuration names.
+pub(super) fn keys(place: &LedgerLocation<'_>, files: &[PathBuf]) -> anyhow::Result<ContentKeys> {
+    if files.is_empty() {
+        return configured_keys(place.kept()?).with_context(|| {
+            format!(
+                "what is encrypted in the ledger {} cannot be read; give its key with --key",
+                place.data.display()
+            )
+        });
     }
     let runtime = runtime()?;
-    if files.is_empty() {
-        return runtime.block_on(ledger::content_keys(kept));
-    }
     let read = files.iter().map(|file| {
         let key = runtime.block_on(ledger::read_content_key(&SecretSource::File(file.clone())));
         key.with_context(|| format!("the key in {} cannot be had", file.display()))
@@ -53,6 +55,15 @@ pub(super) fn keys(kept: &Ledger, files: &[PathBuf]) -> anyhow::Result<ContentKe
         current: None,
         previous: read.collect::<anyhow::Result<_>>()?,
     })
+}
+
+/// The keys for contents that `kept` names.
+pub(super) fn configured_keys(kept: &Ledger) -> anyhow::Result<ContentKeys> {
+    let ContentConfig { key, previous, .. } = &kept.content;
+    if key.is_none() && previous.is_empty() {
+        return Ok(ContentKeys::default());
+    }
+    runtime()?.block_on(ledger::content_keys(kept))
 }
 
 impl LedgerContent {

@@ -19,7 +19,11 @@ impl ExportArgs {
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
         let mut code = 0;
-        let keys = keys(place.kept, &self.key)?;
+        let keys = if self.contents {
+            keys(place, &self.key)?
+        } else {
+            ContentKeys::default()
+        };
         for record in JournalReader::after_in(place.data, place.archive, self.after)? {
             match self.line(&record?, &keys) {
                 Ok(Some(line)) => writeln!(out, "{line}")?,

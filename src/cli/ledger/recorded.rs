@@ -37,7 +37,7 @@ pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
 /// The call whose action id begins with `id`, with the arguments that `kept` has the keys for.
 pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Result<Entry> {
-    found(LedgerCalls::open(data)?.with_keys(kept)?, id)
+    found(LedgerCalls::open(data)?.with_keys(kept), id)
 }
 
 /// The same of a ledger with an `archive`, as its entry stands there.

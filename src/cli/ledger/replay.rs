@@ -62,7 +62,8 @@ pub(super) struct ReplayArgs {
 /// What is known of the call, and what it is judged by.
 struct ReplayCase {
     call: KeptCall,
-    config: Config,
+    /// None where nothing is sent and it is not whole.
+    config: Option<Config>,
     policy: Policy,
 }
 
@@ -93,8 +94,16 @@ impl ReplayArgs {
 
     fn case(&self, place: &LedgerLocation<'_>) -> anyhow::Result<ReplayCase> {
         let call = KeptCall::read(place, &self.action_id, &self.key)?;
-        let (_, Loaded { config, reading }) = configured::load(place.config)?;
-        let config = config.context("the configuration cannot be used")?;
+        let named = place.named.config.as_deref();
+        // Whether a sandbox is a configured server, only its whole address tells.
+        let (_, loaded) = if self.sandbox.is_named() {
+            configured::load(named)?
+        } else {
+            configured::supposed(named)?
+        };
+        let Loaded {
+            config, reading, ..
+        } = loaded;
         let policy = reading.policy.context("the policy cannot be used")?;
         self.judged_as.check(&policy)?;
         self.judged_as

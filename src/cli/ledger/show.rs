@@ -45,7 +45,11 @@ impl LedgerShowArgs {
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
         let mut story = Story {
-            keys: keys(place.kept, &self.key)?,
+            keys: if self.contents {
+                keys(place, &self.key)?
+            } else {
+                ContentKeys::default()
+            },
             ..Story::default()
         };
         for record in JournalReader::after_in(place.data, place.archive, 0)? {

@@ -21,12 +21,12 @@ struct LedgerCli {
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = LedgerCli::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let kept = Ledger::default();
+    let found = DataPlace::default();
     let place = LedgerLocation {
         data,
         archive: line.args.archive.as_deref(),
-        config: None,
-        kept: &kept,
+        named: &line.args.place,
+        place: &found,
     };
     let code = match run_on(&line.args, &place, &mut out, &mut err) {
         Ok(code) => code,

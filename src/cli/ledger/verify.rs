@@ -3,7 +3,7 @@
 use super::{LedgerLocation, VerifyArgs};
 use crate::app::ledger;
 use crate::cli::serve::runtime;
-use crate::config::SealConfig;
+use crate::config::{Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;
 use crate::model::counted::counted;
 use crate::store::journal::{HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check};
@@ -49,10 +49,10 @@ impl VerifyArgs {
                 .iter()
                 .flat_map(|kept| kept.heads.iter().map(|witness| witness.head))
                 .collect(),
-            archive: place
-                .archive
-                .or(place.kept.archive.as_deref())
-                .map(Path::to_owned),
+            archive: match place.archive {
+                Some(archive) => Some(archive.to_owned()),
+                None => place.kept()?.archive.clone(),
+            },
         };
         let report = check(place.data, &against)?;
         let read = read_words(&report);
@@ -88,21 +88,15 @@ impl VerifyArgs {
     }
 
     fn keys(&self, place: &LedgerLocation<'_>) -> anyhow::Result<SealingKeys> {
-        let SealConfig {
-            key,
-            previous,
-            lost,
-        } = &place.kept.seal;
-        if self.key.is_empty() && key.is_none() && previous.is_empty() {
-            return Ok(SealingKeys {
-                lost: lost.clone(),
-                ..SealingKeys::default()
+        if self.key.is_empty() {
+            return configured_keys(place.kept()?).with_context(|| {
+                format!(
+                    "nothing is said of the ledger {}: whether it was forged cannot be told without its key; give it with --key",
+                    place.data.display()
+                )
             });
         }
         let runtime = runtime()?;
-        if self.key.is_empty() {
-            return runtime.block_on(ledger::keys(place.kept));
-        }
         let mut read = self.key.iter().map(|file| {
             let key = runtime.block_on(ledger::read(&SecretSource::File(file.clone())));
             key.with_context(|| format!("the key in {} cannot be had", file.display()))
@@ -114,6 +108,21 @@ impl VerifyArgs {
             lost: Vec::new(),
         })
     }
+}
+
+fn configured_keys(kept: &Ledger) -> anyhow::Result<SealingKeys> {
+    let SealConfig {
+        key,
+        previous,
+        lost,
+    } = &kept.seal;
+    if key.is_none() && previous.is_empty() {
+        return Ok(SealingKeys {
+            lost: lost.clone(),
+            ..SealingKeys::default()
+        });
+    }
+    runtime()?.block_on(ledger::keys(kept))
 }
 
 fn read_words(report: &VerifyReport) -> String {

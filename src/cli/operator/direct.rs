@@ -1,8 +1,9 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
 use crate::app::ledger::{content_keys, keys};
+use crate::cli::configured;
 use crate::cli::serve::runtime;
-use crate::config::Config;
+use crate::config::DataPlace;
 use crate::model::clock::Clock;
 use crate::owners::keep_private;
 use crate::store::embedded::EmbeddedStore;
@@ -12,15 +13,15 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-/// The journal of `config`, locked; none when a toolgate has it. What another user writes here,
+/// The journal of `place`, locked; none when a toolgate has it. What another user writes here,
 /// toolgate could not open afterwards: such a one is taken to the door too.
-pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
-    let data = &config.data;
+pub(in crate::cli) fn open(place: &DataPlace) -> anyhow::Result<Option<Journal>> {
+    let data = &place.data;
     let owner = match std::fs::metadata(data) {
         Ok(found) => found.uid(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!(
-                "there is no data directory {}: no toolgate of this configuration has run yet",
+                "there is no data directory {}: no toolgate has run on it yet",
                 data.display()
             )
         }
@@ -32,7 +33,22 @@ pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
         return Ok(None);
     }
     keep_private();
-    let keys = runtime()?.block_on(keys(&config.ledger))?;
+    // Who asks at the door needs no key.
+    if place.ledger.is_err() && Journal::is_held(data)? {
+        return Ok(None);
+    }
+    let kept = configured::kept(place)?;
+    let keys = match runtime()?.block_on(keys(kept)) {
+        Ok(keys) => keys,
+        Err(_) if Journal::is_held(data)? => return Ok(None),
+        Err(error) => {
+            return Err(error.context(format!(
+                "{} cannot be worked on while no toolgate runs: what was in flight is recorded first; `toolgate ledger` \
+                 only reads",
+                data.display()
+            )));
+        }
+    };
     match Journal::open_sealed(data, JournalOptions::default(), keys) {
         Ok(journal) => Ok(Some(journal)),
         Err(JournalError::Locked { .. }) => Ok(None),
@@ -40,15 +56,15 @@ pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
     }
 }
 
-/// What `work` makes of the store of `config`, whose journal is closed afterwards. Calls that were
+/// What `work` makes of the store of `place`, whose journal is closed afterwards. Calls that were
 /// in flight when the last toolgate ended come to rest, as at every start.
 pub(in crate::cli) async fn with_store<T>(
-    config: &Config,
+    place: &DataPlace,
     journal: Journal,
     work: impl AsyncFnOnce(&EmbeddedStore) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let keys = Arc::new(content_keys(&config.ledger).await?);
-    let store = EmbeddedStore::open(&config.data, journal.clone(), Clock)
+    let keys = Arc::new(content_keys(configured::kept(place)?).await?);
+    let store = EmbeddedStore::open(&place.data, journal.clone(), Clock)
         .context("the store cannot be opened")?
         .with_content_keys(keys);
     let made = work(&store).await;

@@ -1,6 +1,7 @@
 //! With a running toolgate: its operators' door.
 
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::secret::Secret;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -85,6 +86,16 @@ pub(in crate::cli) struct DoorRefusal {
 }
 
 impl DoorRefusal {
+    /// The same in the words that `said` has for a person who runs a command, where it is about a
+    /// token that is missing or nobody's.
+    pub(super) fn of_token(self, said: impl FnOnce() -> String) -> Self {
+        let words = match self.status {
+            StatusCode::UNAUTHORIZED => said(),
+            _ => self.words,
+        };
+        Self { words, ..self }
+    }
+
     /// Whether it is only that too much is asked, or nothing can be read, at the moment.
     pub(in crate::cli) fn is_for_now(&self) -> bool {
         matches!(
@@ -104,11 +115,12 @@ impl fmt::Display for DoorRefusal {
 /// any more.
 pub(super) async fn listen(
     address: SocketAddr,
-    token: Option<String>,
+    token: Option<Secret>,
     path: &'static str,
     heard: mpsc::Sender<()>,
 ) {
-    let Ok(answer) = send(address, token.as_deref(), DoorRequest::get(path)).await else {
+    let token = token.as_ref().map(Secret::expose);
+    let Ok(answer) = send(address, token, DoorRequest::get(path)).await else {
         return;
     };
     let (is_stream, mut body) = (answer.status() == StatusCode::OK, answer.into_body());

@@ -1,7 +1,7 @@
 //! What the tool servers say of their tools: as it is pinned, or else as they list it now.
 
 use super::searched::NameSearches;
-use crate::cli::listed_tools::listed;
+use crate::cli::listed_tools::listed_but;
 use crate::cli::serve::runtime;
 use crate::config::{self, Loaded};
 use crate::guards::pins::INSTRUCTIONS_PIN_NAME;
@@ -38,8 +38,11 @@ struct KnownDefinition {
 impl Definitions {
     /// Those that are pinned. Where none is, the servers are asked: they start and stop.
     pub(super) fn of(path: &Path, loaded: Loaded) -> anyhow::Result<Self> {
-        let Loaded { config, reading } = loaded;
-        let config = config.context("the configuration cannot be used")?;
+        let Loaded {
+            config,
+            reading,
+            unset,
+        } = loaded;
         let mut definitions = Self::default();
         let pinned = reading.policy.as_ref().map(|policy| &policy.pins);
         for (server, tool, pin) in pinned.into_iter().flat_map(pins::Rule::pins) {
@@ -50,9 +53,10 @@ impl Definitions {
         if !definitions.known.is_empty() {
             return Ok(definitions);
         }
+        let config = config.context("the configuration cannot be used")?;
         let again = config::reader(path.to_path_buf(), &config);
         let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
-        let listed = runtime()?.block_on(listed(&config, &policy))?;
+        let listed = runtime()?.block_on(listed_but(config, &policy, unset))?;
         for tool in &listed.tools {
             let definition = &tool.definition;
             definitions.add(

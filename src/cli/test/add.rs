@@ -1,14 +1,14 @@
 //! `toolgate test add`: a recorded call becomes a sample, so that what went wrong once is asked for
 //! ever after (003-20, 003-102).
 
-use super::find;
 use super::suite::Suites;
 use super::words::verdict;
-use crate::cli::configured;
+use crate::cli::configured::{self, DataArgs};
 use crate::cli::ledger::recorded::{
     APPROVAL_CODES, UNJUDGED_NOTE, arguments, audited, find as recorded_call, is_unjudged,
 };
 use crate::cli::ledger::text::{json as plain_json, plain};
+use crate::config;
 use crate::gate::supposing::CODES;
 use crate::guards::ToolRules;
 use crate::guards::hooks::HookPhase;
@@ -48,22 +48,15 @@ pub(super) struct Add {
     /// Why the verdict that is expected is right
     #[arg(long, value_name = "WORDS")]
     because: Option<String>,
-    /// The configuration that says where the ledger is and who calls
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The data directory with the ledger, as in the configuration
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
 }
 
 impl Add {
     /// Prints the sample, or where it stands now and what is said of it.
-    pub(super) fn run(&self, out: &mut String) -> anyhow::Result<u8> {
-        let config = self.config.as_deref();
-        let data = configured::data_dir(self.data.as_deref(), config)?;
-        let (_, kept) = configured::ledger(config)?;
-        let entry = recorded_call(&data, &kept, &self.action_id)?;
-        let policy = find::load(&configured::path(config)?)
+    pub(super) fn run(&self, named: &DataArgs, out: &mut String) -> anyhow::Result<u8> {
+        let path = configured::path(named.config.as_deref())?;
+        let place = named.place_of(&path)?;
+        let entry = recorded_call(&place.data, configured::kept(&place)?, &self.action_id)?;
+        let policy = config::load_supposing(&path)
             .reading
             .policy
             .context("the policy cannot be used")?;
@@ -92,7 +85,7 @@ impl Add {
             Some(_) => append(path, &sample)?,
             None => begin(path, caller.is_none().then_some((&name, &entry)), &sample)?,
         }
-        self.say(path, out)?;
+        self.say(path, named.config.as_deref(), out)?;
         Ok(0)
     }
 
@@ -169,8 +162,8 @@ impl Add {
     }
 
     /// Where the sample stands, and what is said of it now.
-    fn say(&self, path: &Path, out: &mut String) -> anyhow::Result<()> {
-        let suites = Suites::run(&[path.to_path_buf()], self.config.as_deref())?;
+    fn say(&self, path: &Path, named: Option<&Path>, out: &mut String) -> anyhow::Result<()> {
+        let suites = Suites::run(&[path.to_path_buf()], named)?;
         for diagnostic in &suites.diagnostics {
             writeln!(out, "{}", plain(&diagnostic.to_string()))?;
         }

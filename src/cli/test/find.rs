@@ -1,7 +1,7 @@
 //! Where the packs are, and which configuration each belongs to.
 
 use crate::cli::configured;
-use crate::config::{self, FILE_NAME, Loaded};
+use crate::config::{self, FILE_NAME};
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(in crate::cli) fn packs(
     let mut found = Vec::new();
     if paths.is_empty() {
         let path = configured::path(named)?;
-        found = beside(&path, &load(&path).reading.files)?;
+        found = beside(&path, &config::load_supposing(&path).reading.files)?;
         if found.is_empty() {
             bail!(
                 "no test packs beside the policies of {}; write them in `{PACKS_DIRECTORY}` there, or name one",
@@ -125,25 +125,5 @@ pub(super) fn configuration(path: &Path, named: Option<&Path>) -> anyhow::Result
     {
         Some(found) => Ok(found),
         None => configured::path(None),
-    }
-}
-
-/// The configuration at `path`. Nobody is called and nobody calls, so that a variable that is not
-/// set stands for some text.
-pub(in crate::cli) fn load(path: &Path) -> Loaded {
-    let loaded = config::load(path);
-    if loaded.reading.policy.is_some() {
-        return loaded;
-    }
-    let some = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .or_else(|| Some(format!("{name} is not set here")))
-    };
-    let other = config::load_with(path, &some);
-    if other.reading.policy.is_some() {
-        other
-    } else {
-        loaded
     }
 }

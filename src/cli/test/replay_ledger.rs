@@ -105,10 +105,10 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 /// Takes each recorded call that is asked for. How many records cannot be read. An error, too, if
 /// `--as` names an agent that none of them is of.
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
-    let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
+    let path = configured::path(args.place.config.as_deref())?;
+    let place = args.place.place_of(&path)?;
     let (mut unreadable, mut met) = (0, HashSet::new());
-    let (_, kept) = configured::ledger(args.config.as_deref())?;
-    for call in LedgerCalls::open(&data)?.with_keys(&kept)? {
+    for call in LedgerCalls::open(&place.data)?.with_keys(configured::kept(&place)?) {
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => {
                 if args.judged_as.agent_for(&call.entry.user_id).is_some() {
@@ -177,8 +177,8 @@ fn arguments_by_hash(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
 impl ReplayJudge {
     /// The configuration's policy, with the schemas of the packs and the arguments that are known.
     pub(super) fn new(args: &Args) -> anyhow::Result<Self> {
-        let config = args.config.as_deref();
-        let (path, loaded) = configured::load(config)?;
+        let config = args.place.config.as_deref();
+        let (path, loaded) = configured::supposed(config)?;
         let policy = loaded.reading.policy.context("the policy cannot be used")?;
         args.judged_as.check(&policy)?;
         let files = if args.paths.is_empty() {

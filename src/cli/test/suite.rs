@@ -2,6 +2,7 @@
 
 use super::find;
 use crate::cli::explain;
+use crate::config;
 use crate::gate::pipeline::Stage;
 use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::steps::{deciding, is_unpinned};
@@ -119,7 +120,7 @@ impl Suites {
             let (key, policy) = if pack.policies.is_empty() {
                 let path = find::configuration(file, named)?;
                 let policy = configured.entry(path.clone()).or_insert_with(|| {
-                    let reading = find::load(&path).reading;
+                    let reading = config::load_supposing(&path).reading;
                     suites.take(reading.policy, reading.diagnostics)
                 });
                 (vec![path], policy.clone())

@@ -76,7 +76,9 @@ fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
             let _ = fs::create_dir(directory.path().join(name));
             chmod(&directory.path().join(name), mode);
         }
-        let Loaded { config, reading } = load_with(&path, &variables);
+        let Loaded {
+            config, reading, ..
+        } = load_with(&path, &variables);
         let said: Vec<_> = reading
             .diagnostics
             .iter()

@@ -101,7 +101,7 @@ pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Resu
     sync_dir(dir)
 }
 
-fn lock(data: &Path) -> Result<File, JournalError> {
+pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
     let path = data.join("lock");
     let failed = |source: io::Error| JournalError::io("lock", &path, source);
     let mut file = OpenOptions::new()

@@ -43,8 +43,12 @@ fn order(item: &str, amount: u32, note: &str) -> Value {
 /// Runs `toolgate approvals …` as ann.
 async fn says(gate: &Gate, words: &[&str]) -> String {
     let door = gate.operators.to_string();
-    let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", "ann"];
-    let (status, out, err) = run(&gate.setup, &[&["approvals"], words, &place].concat()).await;
+    let place = ["--config", "toolgate.yaml", "--admin", &door];
+    let (status, out, err) = run(
+        &gate.setup.operator("ann"),
+        &[&["approvals"], words, &place].concat(),
+    )
+    .await;
     assert_eq!(status, 0, "{err}");
     out
 }

@@ -193,8 +193,11 @@ async fn a_program_watches() {
     let gate = setup.begin().await;
     let door = gate.operators.to_string();
     let words = ["approvals", "watch", "--once", "--tool", "bank__*"];
-    let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", "bob"];
-    let mut watch = gate.setup.command(&[&words[..], &place].concat());
+    let place = ["--config", "toolgate.yaml", "--admin", &door];
+    let mut watch = gate
+        .setup
+        .operator("bob")
+        .command(&[&words[..], &place].concat());
     let mut watch = watch.spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut told = String::new();

@@ -40,8 +40,11 @@ impl WatchTerminal {
         let line = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let door = gate.operators.to_string();
         let words = ["approvals", "watch", "--config", "toolgate.yaml"];
-        let place = ["--admin", &door, "--as", "ann"];
-        let mut command = gate.setup.command(&[&words[..], &place].concat());
+        let place = ["--admin", &door];
+        let mut command = gate
+            .setup
+            .operator("ann")
+            .command(&[&words[..], &place].concat());
         let end = || Stdio::from(line.try_clone().unwrap());
         let program = command.stdin(end()).stdout(end()).spawn().unwrap();
         drop(command);

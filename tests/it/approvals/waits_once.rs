@@ -73,7 +73,7 @@ async fn the_command_goes_on_waiting() {
     let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     let id = "01988888-0000-7000-8000-000000000000";
     let place = ["--config", "toolgate.yaml", "--admin", &address];
-    let words = ["approvals", "wait", id, "--as", "ann", "--timeout", "10m"];
+    let words = ["approvals", "wait", id, "--timeout", "10m"];
     let (status, told, wrong) = run(&setup, &[&words[..], &place].concat()).await;
     serving.abort();
     assert_eq!(status, 0, "{told}{wrong}");

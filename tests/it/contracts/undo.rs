@@ -87,10 +87,8 @@ async fn a_person_is_asked_only_for_what_cannot_be_taken_back() {
         "toolgate.yaml",
         "--admin",
         &door,
-        "--as",
-        "ann",
     ];
-    let (exit, shown, wrong) = run(&gate.setup, &show).await;
+    let (exit, shown, wrong) = run(&gate.setup.operator("ann"), &show).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{shown}");
     assert!(
         shown

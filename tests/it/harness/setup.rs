@@ -225,6 +225,15 @@ impl Setup {
         self
     }
 
+    /// The same place for commands of the operator `name`, who has their own token in the environment.
+    pub fn operator(&self, name: &str) -> Self {
+        let named = self.operators.split_once(&format!("name: {name}, token: "));
+        let (_, token) = named.unwrap_or_else(|| panic!("no operator {name}: {}", self.operators));
+        let token = token.trim_start_matches('"');
+        let token = token.split(['"', ',', ' ']).next().unwrap();
+        self.clone().environment("OPERATOR_TOKEN", token)
+    }
+
     /// A variable of toolgate's environment.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));

@@ -196,7 +196,7 @@ async fn a_limit_that_was_lowered_counts_for_what_waits() {
 async fn what_was_taken_away_is_not_allowed() {
     let stage = HoldingGate::new().await;
     let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
-    let config = ["--config", "toolgate.yaml", "--as", "sue"];
+    let config = ["--config", "toolgate.yaml"];
     let door = stage.gate.operators.to_string();
     let away = [
         "disable",
@@ -206,7 +206,11 @@ async fn what_was_taken_away_is_not_allowed() {
         "--admin",
         &door,
     ];
-    let (status, said, more) = run(&stage.gate.setup, &[&away[..], &config].concat()).await;
+    let (status, said, more) = run(
+        &stage.gate.setup.operator("sue"),
+        &[&away[..], &config].concat(),
+    )
+    .await;
     assert_eq!(status, 0, "{said}{more}");
     let void = shown(&stage, &id).await;
     assert_eq!(

@@ -20,9 +20,9 @@ fn operators(until: &str) -> String {
 impl Stage {
     async fn words(&self, who: &str, words: &[&str]) -> (i32, String) {
         let door = self.gate.operators.to_string();
-        let around = ["--config", "toolgate.yaml", "--admin", &door, "--as", who];
+        let around = ["--config", "toolgate.yaml", "--admin", &door];
         let words = [&["approvals"], words, &around].concat();
-        let (code, out, err) = run(&self.gate.setup, &words).await;
+        let (code, out, err) = run(&self.gate.setup.operator(who), &words).await;
         (code, out + &err)
     }
 

@@ -86,16 +86,9 @@ async fn a_reason_stands_in_the_ledger() {
         ("switch", &["enable", "oracle__undo"]),
         ("lead", &["approvals", "deny", &hold]),
     ] {
-        let more = [
-            "--config",
-            "toolgate.yaml",
-            "--admin",
-            &door,
-            "--as",
-            who,
-            "--why",
-        ];
-        let said = async |why: &str| stage.gate.setup.run(&[words, &more, &[why]].concat()).await;
+        let more = ["--config", "toolgate.yaml", "--admin", &door, "--why"];
+        let setup = stage.gate.setup.operator(who);
+        let said = async |why: &str| setup.run(&[words, &more, &[why]].concat()).await;
         let refused = said("two\nlines").await;
         let text = String::from_utf8(refused.stderr).unwrap();
         assert!(

@@ -59,18 +59,11 @@ fn action(answer: &Value) -> &str {
 
 async fn resolves(gate: &Gate, action: &str, verdict: &[&str]) {
     let admin = gate.operators.to_string();
-    let before = [
-        "calls",
-        "--config",
-        "toolgate.yaml",
-        "--admin",
-        &admin,
-        "--as",
-        "ann",
-    ];
+    let before = ["calls", "--config", "toolgate.yaml", "--admin", &admin];
     let resolve = ["resolve", action, "--why", "looked at the bank's page"];
     let done = gate
         .setup
+        .operator("ann")
         .run(&[&before[..], &resolve, verdict].concat())
         .await;
     assert!(done.status.success(), "{done:?}");

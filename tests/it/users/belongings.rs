@@ -195,8 +195,12 @@ async fn a_held_call_is_its_users_own() {
     let gate = setup.operators(operators).start().await;
     let door = gate.operators.to_string();
     let says = async |who: &str, args: &[&str]| {
-        let around = ["--config", "toolgate.yaml", "--admin", &door, "--as", who];
-        let (status, out, err) = run(&gate.setup, &[&["approvals"], args, &around].concat()).await;
+        let around = ["--config", "toolgate.yaml", "--admin", &door];
+        let (status, out, err) = run(
+            &gate.setup.operator(who),
+            &[&["approvals"], args, &around].concat(),
+        )
+        .await;
         (status, out + &err)
     };
     let call = |user: &'static str| {
@@ -281,8 +285,8 @@ async fn nobody_resets_an_own_task() {
     call_for(&bot(&gate), "ada", order(json!({ "sku": 1 }), None)).await;
     let door = gate.operators.to_string();
     let says = async |who: &str, words: &[&str]| {
-        let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", who];
-        let (status, out, err) = run(&gate.setup, &[words, &place].concat()).await;
+        let place = ["--config", "toolgate.yaml", "--admin", &door];
+        let (status, out, err) = run(&gate.setup.operator(who), &[words, &place].concat()).await;
         (status, out + &err)
     };
     let (_, listed) = says("ann", &["tasks", "list", "--json"]).await;

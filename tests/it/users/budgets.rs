@@ -36,8 +36,8 @@ async fn call(gate: &Gate, user: Option<&str>, task: &str, sku: u32) -> Value {
 
 async fn says(gate: &Gate, words: &[&str]) -> String {
     let door = gate.operators.to_string();
-    let place = ["--config", "toolgate.yaml", "--admin", &door, "--as", "ann"];
-    let (status, out, err) = run(&gate.setup, &[words, &place].concat()).await;
+    let place = ["--config", "toolgate.yaml", "--admin", &door];
+    let (status, out, err) = run(&gate.setup.operator("ann"), &[words, &place].concat()).await;
     assert_eq!(status, 0, "{out}{err}");
     out
 }

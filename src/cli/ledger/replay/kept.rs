@@ -39,7 +39,7 @@ impl KeptCall {
         id: &str,
         files: &[PathBuf],
     ) -> anyhow::Result<Self> {
-        let keys = keys(place.kept, files)?;
+        let keys = keys(place, files)?;
         let entry = recorded::find_in(place.data, place.archive, id)?;
         let unkept = || Err(UNKEPT_NOTE.to_owned());
         let mut call = Self {

@@ -24,9 +24,9 @@ impl ReplayArgs {
         let parcel = parcel(case, self.arguments.as_deref())?;
         let entry = &case.call.entry;
         let may_be_own = parcel.only_reads(entry);
-        let server = self
-            .sandbox
-            .server(&parcel.server, &case.config, may_be_own)?;
+        let config = case.config.as_ref();
+        let config = config.context("the configuration cannot be used")?;
+        let server = self.sandbox.server(&parcel.server, config, may_be_own)?;
         let request = SandboxRequest {
             server,
             parcel: &parcel,

@@ -96,7 +96,7 @@ impl SandboxArgs {
                 "name the sandbox: --sandbox URL, --sandbox SERVER --sandbox-config FILE, or --sandbox -- COMMAND"
             ),
             (Some(target), None, Some(file)) => {
-                let other = configured::process(Some(file))?;
+                let other = configured::process(file)?;
                 let server = other.servers.get(target).with_context(|| {
                     let known: Vec<&str> = other.servers.keys().map(ServerName::as_str).collect();
                     format!(
