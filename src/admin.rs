@@ -14,6 +14,7 @@ mod health;
 mod identity;
 pub(crate) mod openapi;
 pub(crate) mod operators;
+pub(crate) mod overview;
 mod quarantine;
 pub(crate) mod status;
 pub(crate) mod tasks;
@@ -107,6 +108,7 @@ pub(crate) fn router(
         streams: EventStreams::within(places),
     });
     health::routes()
+        .merge(overview::routes())
         .merge(quarantine::routes())
         .merge(calls::routes())
         .merge(approvals::routes())
@@ -125,7 +127,7 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/grants, /api/tasks, /api/tools or \
+        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/status, /api/calls, /api/approvals, /api/grants, /api/tasks, /api/tools or \
          /api/quarantined",
     )
 }

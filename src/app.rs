@@ -19,6 +19,7 @@ use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::disabling::Disabling;
+use crate::store::disk_space::DiskSpace;
 use crate::store::embedded::SegmentRetention;
 use crate::store::journal::{self, Journal};
 use crate::store::round_key;
@@ -32,7 +33,9 @@ use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use head_export::Exporter;
+use jiff::Timestamp;
 use operator_view::OperatorView;
+use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +48,7 @@ use tokio_util::task::TaskTracker;
 mod background;
 mod head_export;
 pub(crate) mod ledger;
+mod milestones;
 mod notices;
 mod operator_view;
 mod reach;
@@ -68,6 +72,11 @@ pub(crate) struct App {
     public_url: Option<String>,
     recount: Arc<Notify>,
     exporter: Option<Arc<Exporter>>,
+    children: Leftovers,
+    disk: Arc<Mutex<Option<DiskSpace>>>,
+    started: Timestamp,
+    /// Whether agents are served; else it only looks, and leaves no record of itself.
+    is_serving: bool,
     stop: CancellationToken,
     servers_running: TaskTracker,
 }
@@ -112,7 +121,7 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
-        let servers = servers(config, leftovers, sides.clone())?;
+        let servers = servers(config, leftovers.clone(), sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let (store, seal) = (
             ledger::store(data, &journal, keeping, ledger.content_keys.clone())?,
@@ -140,8 +149,13 @@ impl App {
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
         });
+        let disk = Arc::<Mutex<Option<DiskSpace>>>::default();
         if is_serving {
             notices::start(config, &gate, &stop)?;
+            milestones::started(&gate);
+            let watched = (data.clone(), disk.clone(), gate.metrics.clone());
+            let looks = background::watch_disk(watched.0, watched.1, watched.2, stop.clone());
+            tasks::spawn("disk", looks);
         }
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
@@ -153,6 +167,10 @@ impl App {
             public_url: config.admin.public_url.clone(),
             recount: Arc::default(),
             exporter,
+            children: leftovers,
+            disk,
+            started: Clock.wall(),
+            is_serving,
             stop,
             servers_running,
         })
@@ -165,7 +183,7 @@ impl App {
         operators: TcpListener,
         until: impl Future<Output = ()>,
     ) {
-        let closing = CancellationToken::new();
+        let (closing, listen) = (CancellationToken::new(), agents.local_addr().ok());
         let door = self.door.clone();
         let on_agents = tasks::spawn(
             "agents",
@@ -176,7 +194,7 @@ impl App {
                 closing.clone(),
             ),
         );
-        self.serve_operators(operators);
+        self.serve_operators(operators, listen);
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
@@ -210,7 +228,7 @@ impl App {
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
     }
 
-    fn serve_operators(&self, listener: TcpListener) {
+    fn serve_operators(&self, listener: TcpListener, listen: Option<SocketAddr>) {
         let public_url = self.public_url.clone();
         let public = public_url.as_deref().and_then(|url| url.split_once("://"));
         let named: Vec<String> = public.iter().map(|(_, host)| (*host).to_owned()).collect();
@@ -227,6 +245,10 @@ impl App {
         let view = Arc::new(OperatorView {
             door: self.door.clone(),
             journal: self.journal.clone(),
+            children: self.children.clone(),
+            disk: self.disk.clone(),
+            started: self.started,
+            listen,
         });
         let known = self.operators.clone();
         let router = admin::router(view, self.switches(), known.clone(), reach);
@@ -269,6 +291,15 @@ impl App {
         }
     }
 
+    /// Follows the policy files for as long as toolgate runs.
+    pub(crate) fn follow_policy(&self) {
+        let gate = self.door.gate.clone();
+        let policy = gate.policy.clone();
+        let metrics = gate.metrics.clone();
+        let told = move |report| milestones::reloaded(&gate, report);
+        tasks::spawn("policy files", policy.watch(metrics, told));
+    }
+
     /// Waits until the ledger cannot be written any more, if that ever happens: the process has to
     /// end then, since only a start finds out what is on the disk.
     pub(crate) async fn failed(&self) {
@@ -284,6 +315,9 @@ impl App {
         self.servers_running.close();
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.servers_running.wait()).await;
         self.door.gate.sums.write(true);
+        if self.is_serving {
+            milestones::stopped(&self.door.gate);
+        }
         self.journal
             .close()
             .await

@@ -18,8 +18,10 @@ mod listed_tools;
 mod operator;
 mod pins;
 mod report;
+mod running;
 mod schema;
 mod serve;
+mod status;
 mod stdio;
 mod suggest;
 mod table;
@@ -68,6 +70,11 @@ enum CliVerb {
     Suggest(Box<suggest::Args>),
     /// Run test packs: calls that nobody makes, and what the policies are to say of them.
     Test(Box<test::Args>),
+    /// Show how a running toolgate does: servers, sessions, what waits, what is disabled, the disk, the
+    /// last errors.
+    ///
+    /// Exit codes: 0 when one runs, is ready and needs nothing of its operators, else 1.
+    Status(status::Args),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
     Explain(explain::Args),
     /// List the calls whose outcome is not known, and say what became of them.
@@ -126,6 +133,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Ledger(args) => ledger::run(&args),
         CliVerb::Report(args) => report::run(&args),
         CliVerb::Pins(args) => pins::run(&args),
+        CliVerb::Status(args) => status::run(&args),
         CliVerb::Schema(args) => schema::run(&args),
         CliVerb::Doctor(args) => doctor::run(&args),
         CliVerb::Completions(args) => Ok(completions::run(&args)),

@@ -4,6 +4,8 @@
 mod captured_log;
 pub(crate) mod logs;
 pub mod metrics;
+pub(crate) mod paced_log;
+pub(crate) mod recent_problems;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
@@ -12,6 +14,7 @@ pub(crate) mod traces;
 use logs::LogFormat;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use recent_problems::{ProblemKeeper, RECENT_PROBLEMS};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use traces::endpoint::{BadTracesEndpoint, TracesEndpoint};
@@ -108,11 +111,12 @@ where
         None => Dispatch::new(
             Registry::default()
                 .with(level)
-                .with(logs::layer(settings.shape, writer)),
+                .with(logs::layer(settings.shape, writer))
+                .with(ProblemKeeper(&RECENT_PROBLEMS)),
         ),
         Some(provider) => with_traces(
             level,
-            logs::layer(settings.shape, writer),
+            logs::layer(settings.shape, writer).and_then(ProblemKeeper(&RECENT_PROBLEMS)),
             provider.tracer("toolgate"),
         ),
     };

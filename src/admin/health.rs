@@ -3,7 +3,8 @@
 //! and tools.
 
 use super::{OperatorsDoor, json_answer};
-use crate::telemetry::metrics::METRICS_CONTENT_TYPE;
+use crate::store::open_counts;
+use crate::telemetry::metrics::MetricsFormat;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -11,13 +12,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What `/readyz` says without an operator's token.
 #[derive(Debug, Serialize)]
 struct ReadyReply {
     status: &'static str,
     ready: bool,
+    /// An older policy than that of the files is in force, since they have errors.
+    policy_stale: bool,
 }
+
+/// How long a scrape waits for the store; then it shows what was counted before.
+const COUNT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What this door answers without a token.
 pub(super) const PUBLIC_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -42,18 +49,28 @@ async fn ready(
     };
     if !door.operators.is_empty() {
         if !headers.contains_key(header::AUTHORIZATION) {
-            let ready = readiness.ready;
-            return Ok(json_answer(code, &ReadyReply { status, ready }));
+            let reply = ReadyReply {
+                status,
+                ready: readiness.ready,
+                policy_stale: readiness.policy.stale,
+            };
+            return Ok(json_answer(code, &reply));
         }
         door.operators.known(&headers)?;
     }
     Ok(json_answer(code, &readiness))
 }
 
-async fn metrics(State(door): State<Arc<OperatorsDoor>>) -> Response {
-    let headers = [(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(METRICS_CONTENT_TYPE),
-    )];
-    (headers, door.status.metrics()).into_response()
+async fn metrics(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap) -> Response {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let format = MetricsFormat::of_accept(accept);
+    let switches = &door.switches;
+    // A scrape reads what is so now, not what was counted some seconds ago; but it does not wait for a store.
+    let counting = open_counts::count(&*switches.store, &switches.metrics);
+    let _ = tokio::time::timeout(COUNT_TIMEOUT, counting).await;
+    let content_type = HeaderValue::from_static(format.content_type());
+    let headers = [(header::CONTENT_TYPE, content_type)];
+    (headers, door.status.metrics(format)).into_response()
 }

@@ -7,6 +7,7 @@ use super::approvals::editing::EditBody;
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
+use super::overview::StatusReport;
 use super::quarantine::QuarantineList;
 use super::tasks::{SteerReply, TaskList, TaskSteerRequest};
 use super::tools::{DisabledList, SwitchReply, SwitchRequest};
@@ -103,6 +104,11 @@ fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
     operations.extend(tasks(schemas));
     operations.extend(tools(schemas));
     operations.extend(grants::operations(schemas));
+    operations.push(ApiOperation::get(
+        "/api/status",
+        "What there is to see of the running toolgate at a glance",
+        schemas.subschema_for::<StatusReport>(),
+    ));
     operations
 }
 

@@ -1,22 +1,68 @@
 //! What operators can ask of the rest of the process, and how it answers.
 
+use crate::telemetry::metrics::MetricsFormat;
+use crate::telemetry::recent_problems::RecentProblem;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// What this door asks of the rest of the process. All must answer at once, without waiting for a
-/// disk or a tool server.
+/// What this door asks of the rest of the process. All but `process` must answer at once, without waiting
+/// for a disk or a tool server.
 pub(crate) trait ProcessStatus: Send + Sync {
     /// Whether calls can be judged, and why not.
     fn ready(&self) -> Readiness;
     /// The tools that are not shown, to nobody or in some profile.
     fn quarantined(&self) -> Vec<Quarantined>;
-    /// All metrics as text, of the content type `METRICS_CONTENT_TYPE`.
-    fn metrics(&self) -> String;
+    /// All metrics as text.
+    fn metrics(&self, format: MetricsFormat) -> String;
+    /// What else there is to see of the process. Reads directories: not for an async task.
+    fn process(&self) -> ProcessReport;
+}
+
+/// What there is to see of a process beside whether it is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ProcessReport {
+    /// The running version.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, RFC 3339 in UTC.
+    pub started: String,
+    /// Where agents come in, as an address; none where they do over standard input.
+    pub listen: Option<String>,
+    /// `enforce` or `observe`.
+    pub mode: String,
+    /// Since when the policy has been in force, RFC 3339 in UTC.
+    pub policy_since: String,
+    /// How many children run of each tool server that toolgate starts itself.
+    pub children: BTreeMap<String, usize>,
+    /// Open sessions of agents.
+    pub sessions: usize,
+    /// How much the ledger takes up.
+    pub ledger_bytes: Option<u64>,
+    /// How much it may, where `ledger.max_bytes` says that.
+    pub ledger_max_bytes: Option<u64>,
+    /// The disk of the data directory; none until it was looked at.
+    pub disk: Option<DiskStatus>,
+    /// The last warnings and errors of the log, the oldest first.
+    pub problems: Vec<RecentProblem>,
+}
+
+/// The disk of the data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DiskStatus {
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+    /// Bytes that there are.
+    pub total_bytes: u64,
+    /// Whether that is little: less than 1 GiB, or on a small disk less than a tenth of it.
+    pub low: bool,
 }
 
 /// The body of `/readyz` for operators, and for every caller while none has a token. No field may
 /// hold a secret.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Readiness {
     /// Calls can be judged and every tool server was probed.
     pub ready: bool,
@@ -31,7 +77,7 @@ pub(crate) struct Readiness {
 }
 
 /// The policy in force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PolicyStatus {
     /// Its version, as the ledger has it.
     pub version: String,
@@ -42,14 +88,14 @@ pub(crate) struct PolicyStatus {
 }
 
 /// One tool server.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ServerStatus {
     /// Its name in the configuration.
     pub name: String,
     /// One word: how it is.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// `legacy` or `modern`; none until it was probed.
-    pub era: Option<&'static str>,
+    pub era: Option<Cow<'static, str>>,
     /// How many tools it offers to agents.
     pub tools: usize,
     /// Tools that it lists and agents don't see, whatever the layers say, with the reason.
@@ -59,7 +105,7 @@ pub(crate) struct ServerStatus {
 }
 
 /// The ledger.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct LedgerStatus {
     /// New entries can be written.
     pub writable: bool,
@@ -72,12 +118,12 @@ pub(crate) struct LedgerStatus {
 }
 
 /// One tool that is not shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Quarantined {
     /// Its server.
     pub server: String,
     /// The profile that cannot show it; none when nobody is shown it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<String>,
     /// As in `toolgate_quarantined_tools{reason}`.
     pub reason: String,

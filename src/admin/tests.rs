@@ -1,8 +1,9 @@
 //! The door as a probe, a scraper, and a hostile page find it.
 
 use super::operators::{OperatorIdentity, Operators};
+use super::overview::StatusReport;
 use super::status::{
-    LedgerStatus, PolicyStatus, ProcessStatus, Quarantined, Readiness, ServerStatus,
+    LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness, ServerStatus,
 };
 use super::tools::Switches;
 use super::{DoorReach, hosts, openapi, router};
@@ -12,7 +13,7 @@ use crate::model::verbs::OperatorVerbs;
 use crate::store::disabling::Disabling;
 use crate::store::journal::{Journal, JournalOptions};
 use crate::store::memory::MemoryStore;
-use crate::telemetry::metrics::{METRICS_CONTENT_TYPE, Metrics};
+use crate::telemetry::metrics::{Metrics, MetricsFormat};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -48,7 +49,7 @@ impl ProcessStatus for FixedStatus {
             servers: vec![ServerStatus {
                 withheld: Vec::new(),
                 name: "search".into(),
-                state: "starting",
+                state: "starting".into(),
                 era: None,
                 tools: 0,
                 last_fault: Some("connection refused".into()),
@@ -72,8 +73,25 @@ impl ProcessStatus for FixedStatus {
         }]
     }
 
-    fn metrics(&self) -> String {
-        Metrics::new().render()
+    fn metrics(&self, format: MetricsFormat) -> String {
+        Metrics::new().render(format)
+    }
+
+    fn process(&self) -> ProcessReport {
+        ProcessReport {
+            version: "0.0.0".into(),
+            pid: 4711,
+            started: "2026-11-28T10:00:00Z".into(),
+            listen: Some("127.0.0.1:7777".into()),
+            mode: "enforce".into(),
+            policy_since: "2026-11-28T10:00:00Z".into(),
+            children: [("search".to_owned(), 2)].into(),
+            sessions: 3,
+            ledger_bytes: Some(4096),
+            ledger_max_bytes: None,
+            disk: None,
+            problems: Vec::new(),
+        }
     }
 }
 
@@ -162,7 +180,7 @@ async fn alive_as_long_as_it_runs() {
 #[tokio::test]
 async fn not_ready_says_why() {
     let (status, _, text) = ask(false, get("/readyz")).await;
-    let word = json!({ "status": "not_ready", "ready": false });
+    let word = json!({ "status": "not_ready", "ready": false, "policy_stale": true });
     assert_eq!(
         (status, text.parse::<Value>().unwrap()),
         (StatusCode::SERVICE_UNAVAILABLE, word)
@@ -195,7 +213,7 @@ async fn not_ready_says_why() {
         })
     );
     let (status, _, text) = ask(true, get("/readyz")).await;
-    let word = json!({ "status": "ready", "ready": true });
+    let word = json!({ "status": "ready", "ready": true, "policy_stale": true });
     assert_eq!(
         (status, text.parse::<Value>().unwrap()),
         (StatusCode::OK, word)
@@ -203,22 +221,63 @@ async fn not_ready_says_why() {
 }
 
 #[tokio::test]
-async fn metrics_are_scraped_as_open_metrics() {
-    let (status, answer, text) = ask(false, get("/metrics")).await;
-    assert_eq!(
-        (status, answer.headers()["content-type"].to_str().unwrap()),
-        (StatusCode::OK, METRICS_CONTENT_TYPE)
-    );
-    assert!(
-        text.contains("toolgate_policy_stale 0\n") && text.ends_with("# EOF\n"),
-        "{text}"
-    );
+async fn metrics_are_scraped_in_the_format_that_is_asked_for() {
+    let host = ("host", "127.0.0.1:7778");
+    for (accept, format, is_open) in [
+        ("*/*", MetricsFormat::Text, false),
+        (
+            "application/openmetrics-text; version=1.0.0, text/plain;q=0.5",
+            MetricsFormat::OpenMetrics,
+            true,
+        ),
+    ] {
+        let request = request("GET", "/metrics", &[host, ("accept", accept)]);
+        let (status, answer, text) = ask(false, request).await;
+        assert_eq!(
+            (status, answer.headers()["content-type"].to_str().unwrap()),
+            (StatusCode::OK, format.content_type())
+        );
+        assert!(text.contains("toolgate_policy_stale 0\n"), "{text}");
+        assert_eq!(text.ends_with("# EOF\n"), is_open, "{text}");
+    }
     let (status, _, text) = ask(
         false,
         request("HEAD", "/metrics", &[("host", "localhost:7778")]),
     )
     .await;
     assert_eq!((status, text.as_str()), (StatusCode::OK, ""));
+}
+
+/// All at a glance is for operators with a token, whatever their roles.
+#[tokio::test]
+async fn the_status_is_for_operators() {
+    let (status, _, text) = ask(true, get("/api/status")).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "{text}");
+    assert!(!text.contains("search"), "{text}");
+    let bearer = format!("Bearer {ANN_TOKEN}");
+    let headers = [("host", "127.0.0.1:7778"), ("authorization", &*bearer)];
+    let (status, _, text) = ask(true, request("GET", "/api/status", &headers)).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    let report: Value = text.parse().unwrap();
+    for (place, expected) in [
+        ("/ready", json!(true)),
+        ("/policy/stale", json!(true)),
+        ("/servers/0/name", json!("search")),
+        ("/children/search", json!(2)),
+        ("/sessions", json!(3)),
+        ("/held", json!(0)),
+        ("/unknown", json!(0)),
+        ("/disabled", json!({})),
+        ("/withheld/0/profile", json!("openai")),
+        ("/listen", json!("127.0.0.1:7777")),
+        ("/problems", json!([])),
+    ] {
+        assert_eq!(report.pointer(place), Some(&expected), "{place} of {text}");
+    }
+    text.parse::<Value>()
+        .map(serde_json::from_value::<StatusReport>)
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

@@ -5,11 +5,14 @@ use crate::downstream::Door;
 use crate::gate::Gate;
 use crate::gate::catalogue::toolbox::Toolbox;
 use crate::policy::live::LivePolicy;
-use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::disk_space::DiskSpace;
+use crate::store::open_counts;
 use crate::store::read_counts::WRITE_INTERVAL;
-use crate::store::state::claim::ClaimPhase;
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::servers::Servers;
+use parking_lot::Mutex;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -18,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 /// How often unused sessions are looked for.
 const SESSION_SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// How often the disk is looked at.
+const DISK_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often unknown outcomes are counted.
 const UNKNOWN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -77,30 +82,42 @@ pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
     let mut unattended = UnattendedHolds::default();
     loop {
         let store = &gate.effects.store;
-        if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
-            let unknown = open
-                .iter()
-                .filter(|(_, claim)| matches!(claim.phase, ClaimPhase::Unknown { .. }));
-            let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
-            let oldest = since
-                .iter()
-                .min()
-                .map_or(0, |oldest| store.now().saturating_sub(*oldest));
-            gate.metrics
-                .unknown(since.len(), Duration::from_millis(oldest));
-        }
-        if let Ok(holds) = store.holds(MAX_CLAIMS_LISTED).await {
-            let now = store.now();
-            gate.metrics.set_oldest_wait(unattended.look(&holds, now));
-            gate.metrics.set_held_calls(
-                holds
-                    .iter()
-                    .filter(|(_, hold)| hold.is_waiting(now))
-                    .count(),
-            );
-        }
+        let holds = open_counts::count(&**store, &gate.metrics).await;
+        gate.metrics
+            .set_oldest_wait(unattended.look(&holds, store.now()));
         // Either way the calls are counted.
         let _ = tokio::time::timeout(UNKNOWN_COUNT_INTERVAL, recount.notified()).await;
+    }
+}
+
+/// Looks how much room the disk of the data directory has, and says when that is little, until `stop`.
+pub(super) async fn watch_disk(
+    data: PathBuf,
+    seen: Arc<Mutex<Option<DiskSpace>>>,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) {
+    let mut is_low = false;
+    loop {
+        let asked = data.clone();
+        let looked = tokio::task::spawn_blocking(move || DiskSpace::of(&asked)).await;
+        if let Ok(Ok(disk)) = looked {
+            metrics.disk(disk.free, disk.total);
+            *seen.lock() = Some(disk);
+            let was_low = is_low;
+            is_low = disk.is_low() || was_low && disk.is_still_low();
+            let (free_mib, total_mib) = (disk.free >> 20, disk.total >> 20);
+            if is_low && !was_low {
+                tracing::warn!(data = %data.display(), free_mib, total_mib,
+                    "the disk of the data directory is nearly full: make room, or lower `ledger.max_bytes`; once it is full, no side effect runs");
+            } else if was_low && !is_low {
+                tracing::info!(data = %data.display(), free_mib, total_mib, "the disk of the data directory has room again");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(DISK_LOOK_INTERVAL) => {}
+            () = stop.cancelled() => return,
+        }
     }
 }
 

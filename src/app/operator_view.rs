@@ -1,15 +1,23 @@
 //! What operators see of a running toolgate.
 
 use crate::admin::status::{
-    LedgerStatus, PolicyStatus, ProcessStatus, Quarantined, Readiness, ServerStatus,
+    DiskStatus, LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness,
+    ServerStatus,
 };
 use crate::downstream::Door;
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
 use crate::gate::catalogue::hidden::Hidden;
 use crate::gate::catalogue::pinned::{self, Withheld};
+use crate::guards::Mode;
+use crate::store::disk_space::DiskSpace;
 use crate::store::journal::{self, Journal};
-use crate::telemetry::metrics::Synced;
+use crate::telemetry::metrics::{MetricsFormat, Synced};
+use crate::telemetry::recent_problems::RECENT_PROBLEMS;
+use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Withheld tools of one server that operators are told of at once.
@@ -19,6 +27,13 @@ const MAX_WITHHELD_LISTED: usize = 64;
 pub(super) struct OperatorView {
     pub(super) door: Arc<Door>,
     pub(super) journal: Arc<Journal>,
+    /// Records of the children that run.
+    pub(super) children: Leftovers,
+    /// The disk, as it was looked at last.
+    pub(super) disk: Arc<Mutex<Option<DiskSpace>>>,
+    pub(super) started: Timestamp,
+    /// Where agents come in.
+    pub(super) listen: Option<SocketAddr>,
 }
 
 impl ProcessStatus for OperatorView {
@@ -35,8 +50,17 @@ impl ProcessStatus for OperatorView {
         } else if let Some(error) = self.door.gate.effects.store.refuses() {
             reasons.push(error.to_string());
         }
+        let ready = reasons.is_empty();
+        if status.stale() {
+            reasons.push(
+                "the policy files have errors: an older policy than theirs is in force".to_owned(),
+            );
+        }
+        if self.disk.lock().is_some_and(DiskSpace::is_low) {
+            reasons.push("the disk of the data directory is nearly full".to_owned());
+        }
         Readiness {
-            ready: reasons.is_empty(),
+            ready,
             reasons,
             policy: PolicyStatus {
                 version: status.version.clone(),
@@ -108,11 +132,38 @@ impl ProcessStatus for OperatorView {
         global.chain(hidden).chain(withheld).collect()
     }
 
-    fn metrics(&self) -> String {
+    fn metrics(&self, format: MetricsFormat) -> String {
         let health = self.journal.health();
         self.door.metrics.synced(syncs(&health));
         self.door.metrics.dropped_early(health.dropped_early);
-        self.door.metrics.render()
+        self.door.metrics.render(format)
+    }
+
+    fn process(&self) -> ProcessReport {
+        let policy = self.door.policy.current();
+        let disk = *self.disk.lock();
+        ProcessReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started: format!("{:.0}", self.started),
+            listen: self.listen.map(|listen| listen.to_string()),
+            mode: match policy.mode {
+                Mode::Enforce => "enforce",
+                Mode::Observe => "observe",
+            }
+            .to_owned(),
+            policy_since: format!("{:.0}", self.door.policy.status().since),
+            children: self.children.running().unwrap_or_default(),
+            sessions: self.door.sessions.count(),
+            ledger_bytes: self.journal.bytes().ok(),
+            ledger_max_bytes: self.journal.max_bytes(),
+            disk: disk.map(|disk| DiskStatus {
+                free_bytes: disk.free,
+                total_bytes: disk.total,
+                low: disk.is_low(),
+            }),
+            problems: RECENT_PROBLEMS.all(),
+        }
     }
 }
 
@@ -140,12 +191,15 @@ impl OperatorView {
             .collect();
         let (state, era, tools, last_fault) = match &*server.state().borrow() {
             ServerState::Starting => ("starting", None, 0, None),
-            ServerState::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
+            ServerState::Up(up) => {
+                let era = up.verdict.words().into();
+                ("up", Some(era), up.catalog.tools.len(), None)
+            }
             ServerState::Down(why) => ("down", None, 0, Some(why.clone())),
         };
         ServerStatus {
             name: name.to_string(),
-            state,
+            state: state.into(),
             era,
             tools,
             withheld,

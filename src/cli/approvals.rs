@@ -4,7 +4,7 @@
 mod editing;
 mod grant_args;
 mod grants;
-mod keys;
+pub(super) mod keys;
 mod screen;
 mod waiting;
 mod watching;

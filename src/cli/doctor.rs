@@ -1,19 +1,24 @@
-//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. For
-//! that it starts as `serve` does, without opening its doors: tool servers start and stop. The
-//! ledger is only read; what is to be recorded meanwhile goes to a directory of doctor's own, which
-//! is removed.
+//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. Where one
+//! runs, it is asked. Else doctor starts as `serve` does, without opening its doors: tool servers start
+//! and stop. The ledger is only read; what is to be recorded meanwhile goes to a directory of doctor's
+//! own, which is removed.
 
 use super::configured::{self, DataArgs};
+use super::operator::DoorArgs;
+use super::running::{self, Running};
 use super::serve::runtime;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;
-use crate::app::{App, bind, ledger};
+use crate::app::{App, ledger};
 use crate::config::{Config, Loaded, TransportConfig};
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
 use crate::gate::catalogue::hidden::Hidden;
 use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::vault::{Failed, Vault};
 use crate::guards::Mode;
+use crate::guards::secrets::Binding;
+use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::ServerName;
@@ -27,6 +32,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+mod around;
 mod record;
 
 /// What to look at.
@@ -34,6 +40,8 @@ mod record;
 pub(super) struct Args {
     #[command(flatten)]
     place: DataArgs,
+    #[command(flatten)]
+    door: DoorArgs,
 }
 
 /// Looks; 0 if nothing is missing.
@@ -44,6 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         config, reading, ..
     } = loaded;
     let config = config.context("the configuration cannot be used")?;
+    let place = args.place.place_of(&path)?;
     let mut config = args.place.apply(config)?;
     let mut found = DoctorFindings::default();
     found.fine(&format!(
@@ -58,15 +67,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                  toolgate as another user"
             ));
         }
-        for (address, whose) in [(config.listen, "agents"), (config.admin.listen, "operators")] {
-            match bind(address, whose).await {
-                Ok(_) => found.fine(&format!("{address} is free for {whose}")),
-                Err(error) => found.wrong(&format!("{error:#}")),
-            }
-        }
+        let address = args.door.address_of(&place)?;
+        let running = running::find(&config.data, address, &args.door).await?;
+        around::ports(&config, address, &running, &mut found).await;
         let named = path.clone();
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
+        around::disk(&config, &mut found);
+        if let Running::Seen(report) = &running {
+            around::seen(report, &policy.current(), &mut found);
+            let secrets = policy.current().secrets.clone();
+            let failures = Vault::default().learn(&secrets, Clock).await;
+            had(secrets.0.len(), failures, &mut found);
+            return anyhow::Ok(());
+        }
+        around::disabled(&config.data, &mut found);
         for note in unnamed::seen(&named, &policy.current(), &config.data) {
             found.note(&note);
         }
@@ -95,7 +110,12 @@ async fn secrets(app: &App, found: &mut DoctorFindings) {
     let gate = &app.door.gate;
     let secrets = gate.policy.current().secrets.clone();
     let failures = gate.vault.learn(&secrets, gate.clock).await;
-    let had = secrets.0.len() - failures.len();
+    had(secrets.0.len(), failures, found);
+}
+
+/// Whether these of so many secrets cannot be had.
+fn had(all: usize, failures: Vec<(Arc<Binding>, Failed)>, found: &mut DoctorFindings) {
+    let had = all - failures.len();
     if had > 0 {
         found.fine(&format!("{} can be had", counted(had, "secret")));
     }

@@ -12,14 +12,17 @@ pub(super) mod call_filter;
 pub(super) mod calls;
 mod contents;
 pub(super) mod ended;
+mod events;
 mod export;
 mod history;
 mod list;
+mod noted;
 pub(super) mod recorded;
 pub(super) mod recorded_as;
 mod replay;
 mod resolved;
 mod show;
+mod tail;
 pub(super) mod text;
 mod verify;
 
@@ -40,6 +43,13 @@ pub(super) struct Args {
 enum LedgerVerb {
     /// List calls, the newest last
     List(LedgerListArgs),
+    /// Show the last calls and events, and with -f each one as it is written
+    ///
+    /// Reads only: toolgate may be running, and goes on undisturbed.
+    Tail(Box<tail::LedgerTailArgs>),
+    /// List what happened beside calls: starts and stops, reloads, tools taken away and given back,
+    /// definitions that changed
+    Events(events::LedgerEventsArgs),
     /// Show everything about one call: how it was judged, what became of it, and who asked again
     Show(LedgerShowArgs),
     /// Write every record as a line of JSON, with its number
@@ -180,6 +190,8 @@ fn run_on(
 ) -> anyhow::Result<u8> {
     match &args.verb {
         LedgerVerb::List(list) => list.run(place, out, err),
+        LedgerVerb::Tail(tail) => tail.run(place, out, err),
+        LedgerVerb::Events(events) => events.run(place, out, err),
         LedgerVerb::Show(show) => show.run(place, out, err),
         LedgerVerb::Export(export) => export.run(place, out, err),
         LedgerVerb::Replay(replay) => replay.run(place, out, err),

@@ -84,6 +84,18 @@ impl DoorArgs {
         self.at(address)
     }
 
+    /// Where the door is that is named, or the one of `place`.
+    pub(super) fn address_of(&self, place: &DataPlace) -> anyhow::Result<SocketAddr> {
+        self.admin.map_or_else(|| configured::door(place), Ok)
+    }
+
+    /// The door at `address` for what is also worth seeing without a token: none is asked for at the terminal.
+    pub(super) fn at_unasked(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
+        let read = OperatorToken::at_hand(self.token_file.as_deref())?;
+        let token = self.token.get_or_init(|| read).as_ref();
+        Ok(AskedDoor { address, token })
+    }
+
     /// The door at `address`, and the token to show there; none when there is none, so that the door
     /// says whether one is needed.
     fn at(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
@@ -104,7 +116,7 @@ impl DoorArgs {
         place: &DataPlace,
         request: DoorRequest,
     ) -> anyhow::Result<Result<T, String>> {
-        let address = self.admin.map_or_else(|| configured::door(place), Ok)?;
+        let address = self.address_of(place)?;
         let nobody = format!(
             "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
              its address with --admin, or stop it and do this as the directory's owner"

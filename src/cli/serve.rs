@@ -9,6 +9,7 @@ use crate::owners::keep_private;
 use crate::policy::live::{LivePolicy, LoadResult};
 use crate::telemetry;
 use anyhow::Context as _;
+use futures_util::future::select_all;
 use std::io::Write as _;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,6 +64,27 @@ fn outlive_small_files(runtime: &tokio::runtime::Runtime) -> std::io::Result<()>
     signal(SignalKind::from_raw(signal_of_size)).map(drop)
 }
 
+/// Done once the process is told to end.
+pub(super) async fn told_to_end() {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::quit(),
+        SignalKind::hangup(),
+    ];
+    let told = kinds.map(|kind| {
+        Box::pin(async move {
+            match signal(kind) {
+                Ok(mut told) => {
+                    told.recv().await;
+                }
+                Err(_) => std::future::pending().await,
+            }
+        })
+    });
+    select_all(told).await;
+}
+
 fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
     if let Some(url) = &args.upstream {
         let transport = TransportConfig::Http {
@@ -105,10 +127,7 @@ async fn serve(mut config: Config, policy: Arc<LivePolicy>) -> anyhow::Result<()
     config.listen = agents.local_addr()?;
     let app = App::start(&config, &policy, ledger::open(&config).await?)?;
     announce(&agents, &operators)?;
-    telemetry::tasks::spawn(
-        "policy files",
-        policy.clone().watch(app.door.metrics.clone()),
-    );
+    app.follow_policy();
     telemetry::tasks::spawn("hangup", async move {
         while hangup.recv().await.is_some() {
             policy.ask();

@@ -72,10 +72,7 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, ledger)?;
-        telemetry::tasks::spawn(
-            "policy files",
-            policy.clone().watch(app.door.metrics.clone()),
-        );
+        app.follow_policy();
         app.door.gate.tools.settled(&name).await;
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         tokio::select! {

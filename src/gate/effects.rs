@@ -17,6 +17,7 @@ pub(in crate::gate) mod replays;
 pub mod slots;
 pub(in crate::gate) mod standing;
 pub(in crate::gate) mod taken;
+pub(in crate::gate) mod told;
 
 use crate::gate::call::Call;
 use crate::gate::case::Subject;
@@ -438,6 +439,6 @@ fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal
 /// What the agent reads when the store cannot answer: nothing was sent.
 pub(in crate::gate) fn unavailable(error: StoreError) -> Refusal {
     let (StoreError::Full(why) | StoreError::Broken(why) | StoreError::Away(why)) = error;
-    tracing::warn!(%why, "the store refuses side effects");
+    told::store_refuses(&why);
     Refusal::StoreUnavailable
 }

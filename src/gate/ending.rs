@@ -10,6 +10,7 @@ use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::caller_rows::EndedStep;
 use crate::gate::effects::taken::Ended;
 use crate::gate::effects::taken::Taken;
+use crate::gate::effects::told;
 use crate::gate::live::Live;
 use crate::gate::observing::Observing;
 use crate::gate::own_tasks::LongCall;
@@ -135,7 +136,7 @@ impl<'a> EndedCall<'a> {
         let contents = if counted.claimed {
             // Before the outcome, so that it is durable with it.
             if let Err(error) = gate.keep(contents) {
-                tracing::warn!(%error, "the result of a call is not kept");
+                told::unnoted(&error, "the result of a call is not kept");
             }
             Vec::new()
         } else {

@@ -50,6 +50,21 @@ pub enum ReloadOutcome {
     KeptLastGood,
 }
 
+/// What became of a reload that changed something, for who keeps a record of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReloadReport {
+    /// What became of it.
+    pub outcome: ReloadOutcome,
+    /// The version that was in force.
+    pub before: String,
+    /// The version in force.
+    pub version: String,
+    /// Errors in the files.
+    pub errors: usize,
+    /// Whether the files had errors before.
+    pub was_stale: bool,
+}
+
 /// How the policy in force came to be.
 #[derive(Debug, Clone)]
 pub struct LiveStatus {
@@ -181,6 +196,7 @@ impl LivePolicy {
             return ReloadOutcome::Unchanged;
         }
         state.fingerprint = fingerprint;
+        let was_stale = state.status.stale();
         state.status.diagnostics = diagnostics;
         for diagnostic in &state.status.diagnostics {
             match diagnostic.severity {
@@ -197,11 +213,17 @@ impl LivePolicy {
             return ReloadOutcome::KeptLastGood;
         };
         if policy.version == state.status.version {
+            tracing::info!(
+                in_force = state.status.version,
+                was_stale,
+                "the policy files have no errors and say what is in force"
+            );
             return ReloadOutcome::Unchanged;
         }
         tracing::info!(
             before = state.status.version,
             now = policy.version,
+            was_stale,
             "the policy was reloaded"
         );
         state.status.swapped += 1;
@@ -234,7 +256,13 @@ impl LivePolicy {
     /// Follows the files until dropped. Directories are watched, not files, so that a rename over a
     /// file and a swapped `..data` link are seen. Where the system cannot watch, only
     /// `Self::ask` leads to a reload.
-    pub async fn watch(self: Arc<Self>, metrics: Arc<Metrics>) {
+    ///
+    /// `told` hears of each reload that changed something: what is in force, or whether the files have errors.
+    pub async fn watch(
+        self: Arc<Self>,
+        metrics: Arc<Metrics>,
+        told: impl Fn(ReloadReport) + Send + Sync,
+    ) {
         let poked = Arc::downgrade(&self);
         let seen = move |event: notify::Result<Event>| {
             let Some(live) = poked.upgrade() else { return };
@@ -259,8 +287,14 @@ impl LivePolicy {
                     break;
                 }
             }
-            let live = Arc::clone(&self);
-            match tokio::task::spawn_blocking(move || live.reload()).await {
+            let (live, before) = (Arc::clone(&self), self.status());
+            let reloaded = tokio::task::spawn_blocking(move || live.reload()).await;
+            if let Ok(outcome) = reloaded
+                && let Some(report) = self.report(outcome, &before)
+            {
+                told(report);
+            }
+            match reloaded {
                 Ok(ReloadOutcome::Swapped) => metrics.reload(ReloadLabel::Swapped),
                 Ok(ReloadOutcome::KeptLastGood) => metrics.reload(ReloadLabel::Kept),
                 // A file that was put back as it was is no longer stale.
@@ -270,6 +304,24 @@ impl LivePolicy {
                 ),
             }
         }
+    }
+
+    /// What there is to tell of a reload; nothing where all is as it was.
+    fn report(&self, outcome: ReloadOutcome, before: &LiveStatus) -> Option<ReloadReport> {
+        let now = self.status();
+        let errors = now
+            .diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error);
+        let was_stale = before.stale();
+        let is_mended = was_stale && !now.stale();
+        (outcome != ReloadOutcome::Unchanged || is_mended).then(|| ReloadReport {
+            outcome,
+            before: before.version.clone(),
+            version: now.version.clone(),
+            errors: errors.count(),
+            was_stale,
+        })
     }
 
     fn follow(

@@ -49,6 +49,7 @@ pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, verify};
 pub use waiting::Ticket;
 pub use witness::{HeadProof, Witness};
 
+pub use data_dir::DataHolder;
 pub(super) use data_dir::replace;
 
 use item::RecordGroup;
@@ -314,6 +315,17 @@ impl Journal {
         Ok(extent)
     }
 
+    /// Bytes that it takes up. Reads its directory.
+    pub fn bytes(&self) -> Result<u64, JournalError> {
+        bytes_in(&self.0.data)
+    }
+
+    /// Bytes that it may take up, where that is bounded.
+    pub fn max_bytes(&self) -> Option<u64> {
+        let most = self.0.sizes.most;
+        (most != Sizes::UNLIMITED.most).then_some(most)
+    }
+
     /// Whether there was room in what the journal may have when it was last measured. Costs
     /// nothing.
     pub fn extent(&self) -> Extent {
@@ -325,6 +337,12 @@ impl Journal {
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }
+}
+
+/// Bytes that the journal in the data directory `data` takes up.
+pub fn bytes_in(data: &Path) -> Result<u64, JournalError> {
+    let dir = data_dir::journal_dir(data);
+    compaction::size(&dir).map_err(|source| JournalError::io("measure", &dir, source))
 }
 
 impl Drop for JournalInner {

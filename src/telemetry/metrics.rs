@@ -4,6 +4,7 @@
 mod approvals;
 mod buckets;
 mod effects;
+mod exposition;
 mod labels;
 mod registration;
 mod stages;
@@ -11,6 +12,7 @@ mod stages;
 mod tests;
 
 pub use effects::{CallEffects, Synced};
+pub use exposition::MetricsFormat;
 pub use labels::{CallLabels, CallOutcome, ReloadLabel};
 
 use super::tasks::heavy;
@@ -32,9 +34,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The content type of [`Metrics::render`].
-pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new
 /// contract codes as `other`, so that a tool server which renames its tools all day cannot fill the
 /// memory (threat-model §3I).
@@ -50,6 +49,7 @@ pub struct Metrics {
     by_user: Family<LabelPair, Counter>,
     sent: Counter,
     latency: Histogram,
+    latency_ms: Histogram,
     stages: Stages,
     upstream: Family<ServerLabel, Histogram, Buckets>,
     upstream_up: Family<ServerLabel, Gauge>,
@@ -72,6 +72,8 @@ pub struct Metrics {
     long_meta: Counter,
     heavy: Family<LabelPair, Counter>,
     sessions: Gauge,
+    disk_free: Gauge,
+    disk_total: Gauge,
     effects: EffectMetrics,
     approvals: ApprovalMetrics,
 }
@@ -102,7 +104,8 @@ impl Metrics {
             call_series: AtomicUsize::new(0),
             by_user: Family::default(),
             sent: Counter::default(),
-            latency: Histogram::new(buckets::LATENCY_MS.iter().copied()),
+            latency: Histogram::new(buckets::LATENCY_SECONDS.iter().copied()),
+            latency_ms: Histogram::new(buckets::LATENCY_MS.iter().copied()),
             stages: Stages::new(),
             upstream: Family::new_with_constructor(Buckets(buckets::UPSTREAM_SECONDS)),
             upstream_up: Family::default(),
@@ -125,6 +128,8 @@ impl Metrics {
             long_meta: Counter::default(),
             heavy: Family::default(),
             sessions: Gauge::default(),
+            disk_free: Gauge::default(),
+            disk_total: Gauge::default(),
             effects: EffectMetrics::new(),
             approvals: ApprovalMetrics::default(),
         };
@@ -139,7 +144,8 @@ impl Metrics {
 
     /// A judged call ended, `latency` after it arrived.
     pub fn call(&self, labels: &CallLabels, latency: Duration) {
-        self.latency.observe(latency.as_secs_f64() * 1000.0);
+        self.latency.observe(latency.as_secs_f64());
+        self.latency_ms.observe(latency.as_secs_f64() * 1000.0);
         if let Some(counter) = self.calls.get(labels) {
             counter.inc();
             return;
@@ -358,8 +364,15 @@ impl Metrics {
         self.effects.synced(syncs);
     }
 
-    /// All metrics in the `OpenMetrics` text format, see [`METRICS_CONTENT_TYPE`].
-    pub fn render(&self) -> String {
+    /// The disk of the data directory has so many bytes, so many of them free.
+    pub fn disk(&self, free: u64, total: u64) {
+        self.disk_free.set(i64::try_from(free).unwrap_or(i64::MAX));
+        self.disk_total
+            .set(i64::try_from(total).unwrap_or(i64::MAX));
+    }
+
+    /// All metrics as text in `format`.
+    pub fn render(&self, format: MetricsFormat) -> String {
         self.secrets_removed
             .inner()
             .store(KNOWN_SECRETS.removed(), Ordering::Relaxed);
@@ -390,6 +403,9 @@ impl Metrics {
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written as text; the scrape is cut short");
         }
-        text
+        match format {
+            MetricsFormat::OpenMetrics => text,
+            MetricsFormat::Text => exposition::as_text(&text),
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::model::ids::{ServerName, unguessable};
 use crate::owners::private::fresh;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,20 @@ impl Leftovers {
         })
     }
 
+    /// How many children run of each server, as their records say. Reads the directory.
+    pub fn running(&self) -> io::Result<BTreeMap<String, usize>> {
+        let mut running = BTreeMap::new();
+        let Some(folder) = &self.folder else {
+            return Ok(running);
+        };
+        for entry in std::fs::read_dir(folder)?.take(MAX_RECORDS_PER_SWEEP) {
+            if let Some(RecordOwner::Owned(server)) = read_record(&entry?.path()) {
+                *running.entry(server).or_default() += 1;
+            }
+        }
+        Ok(running)
+    }
+
     /// Begins the record of a child of `server`; its processes are added once they run.
     pub fn begin(&self, server: &ServerName) -> io::Result<ChildRecord> {
         let Some(folder) = &self.folder else {
@@ -91,7 +106,7 @@ impl Leftovers {
         for entry in std::fs::read_dir(folder)?.take(MAX_RECORDS_PER_SWEEP) {
             let path = entry?.path();
             match read_record(&path) {
-                Some(RecordOwner::Owned) => continue,
+                Some(RecordOwner::Owned(_)) => continue,
                 Some(RecordOwner::Left(server, lives)) if !lives.is_empty() => {
                     if !end(&lives) {
                         tracing::error!(
@@ -147,8 +162,8 @@ pub fn add(path: &Path, pid: Pid) -> io::Result<()> {
 }
 
 enum RecordOwner {
-    /// The toolgate that wrote it runs.
-    Owned,
+    /// The toolgate that wrote it runs, and the server it names.
+    Owned(String),
     /// The server it names, and those of its processes that run.
     Left(String, Vec<Life>),
 }
@@ -167,7 +182,7 @@ fn read_record(path: &Path) -> Option<RecordOwner> {
         return Some(RecordOwner::Left(server.to_owned(), Vec::new()));
     }
     if living(pid, started).is_some() {
-        return Some(RecordOwner::Owned);
+        return Some(RecordOwner::Owned(server.to_owned()));
     }
     let running = lines.filter_map(|line| {
         let (pid, rest) = line.split_once(' ')?;

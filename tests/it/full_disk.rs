@@ -107,6 +107,22 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
         );
     }
     assert_eq!(oracle.executions().len(), before);
+    // One line of the log stands for all of them.
+    let said = gate.log().matches("the store refuses side effects").count();
+    assert_eq!(said, 1, "{}", gate.log());
+    // Operators are told before, and read it in the metrics.
+    until("the disk is told to be nearly full", || async {
+        let is_told = gate
+            .log()
+            .contains("the disk of the data directory is nearly full");
+        let free = gate.metric("toolgate_disk_free_bytes").await;
+        (is_told && free < f64::from(2 << 20)).then_some(())
+    })
+    .await;
+    let total = gate.metric("toolgate_disk_total_bytes").await;
+    assert!((total - f64::from(16 << 20)).abs() < 1.0, "{total}");
+    let reasons = gate.readiness().await["reasons"].to_string();
+    assert!(reasons.contains("nearly full"), "{reasons}");
     assert!(agent.modern_call("oracle__read", json!({})).await.is_done());
     assert_eq!(oracle.executions().len(), before + 1);
     // The operator makes space: it goes on without a restart, and what was refused meanwhile is in

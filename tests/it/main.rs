@@ -200,6 +200,8 @@ mod operator_roles;
 mod operator_screens;
 // What the ledger says of a changed policy.
 mod policy_report;
+// What operators see of a toolgate that runs: status, doctor, ledger and metrics.
+mod seeing;
 // `suggest`: from recorded calls to contracts, bounds and a pack.
 mod suggest;
 // Contracts for well-known tool servers, as they are shipped.

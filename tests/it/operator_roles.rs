@@ -36,7 +36,7 @@ const EVERYBODY: [(&str, &[&str]); 8] = [
 
 /// What can be asked of the door, and how it is asked: of a call, a tool, or a hold of the
 /// operator's own.
-const ASKED: [&str; 12] = [
+const ASKED: [&str; 13] = [
     "resolve",
     "calls",
     "disable",
@@ -48,6 +48,7 @@ const ASKED: [&str; 12] = [
     "wait",
     "allow",
     "deny",
+    "status",
     "readyz",
 ];
 
@@ -185,6 +186,7 @@ impl RolesGate {
             "disable" | "enable" => (format!("/api/tools/oracle__undo/{asked}"), Some(why)),
             "disabled" => ("/api/tools/disabled".to_owned(), None),
             "quarantined" => ("/api/quarantined".to_owned(), None),
+            "status" => ("/api/status".to_owned(), None),
             "holds" => ("/api/approvals".to_owned(), None),
             "hold" => (hold(0), None),
             "wait" => (hold(0) + "/wait", None),
@@ -254,7 +256,8 @@ async fn a_verb_takes_its_role() {
                     let some = told.contains("bank__pay");
                     assert_eq!(some, rules.sees(operator.1), "{name}: {told}");
                 }
-                assert_eq!(told.contains("\"servers\""), asked == "readyz", "{told}");
+                let is_overview = ["readyz", "status"].contains(&asked);
+                assert_eq!(told.contains("\"servers\""), is_overview, "{told}");
                 cases += 1;
             }
         }
@@ -277,7 +280,7 @@ async fn a_verb_takes_its_role() {
             );
         }
     }
-    assert_eq!(cases, 3 * 8 * 12 * 5);
+    assert_eq!(cases, 3 * 8 * 13 * 5);
 }
 
 /// Nothing, and what proves nothing.
@@ -299,7 +302,7 @@ fn judge_unproven(answer: &Answer, is_open: bool, unproven: usize) {
     };
     assert!(is_expected, "{answer:?}");
     if is_open {
-        let ready = json!({ "status": "ready", "ready": true });
+        let ready = json!({ "status": "ready", "ready": true, "policy_stale": false });
         assert_eq!(answer.message(), ready);
     }
     assert!(!answer.text().contains(CANARY));

@@ -8,13 +8,13 @@ use tokio::sync::mpsc;
 const MAX_KEYS_AHEAD: usize = 16;
 
 /// A terminal that gives keys at once, and does not show them.
-pub(super) struct KeyTerminal {
+pub(in crate::cli) struct KeyTerminal {
     before: Termios,
 }
 
 impl KeyTerminal {
     /// Takes the terminal over; none where nobody types at one.
-    pub(super) fn open() -> Option<Self> {
+    pub(in crate::cli) fn open() -> Option<Self> {
         if !stdin().is_terminal() {
             return None;
         }
@@ -26,7 +26,7 @@ impl KeyTerminal {
 
     /// Whether keys are given at once, or lines are, as they are typed. Ctrl-C is a signal either way, so that it
     /// ends also what waits for an answer; who watches has to drop this then.
-    pub(super) fn read_keys(&self, is_raw: bool) {
+    pub(in crate::cli) fn read_keys(&self, is_raw: bool) {
         let mut modes = self.before.clone();
         if is_raw {
             modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
@@ -42,7 +42,7 @@ impl Drop for KeyTerminal {
 }
 
 /// The bytes that are typed, until the end of the input.
-pub(super) fn typed() -> mpsc::Receiver<u8> {
+pub(in crate::cli) fn typed() -> mpsc::Receiver<u8> {
     let (keys, typed) = mpsc::channel(MAX_KEYS_AHEAD);
     // Nothing can end a read of a terminal: the thread lasts as long as the process.
     let read = move || {

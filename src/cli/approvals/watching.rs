@@ -8,19 +8,17 @@ use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor, print};
-use crate::cli::serve::runtime;
+use crate::cli::serve::{runtime, told_to_end};
 use crate::guards::allowlist::ToolPattern;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::store::approvals::OpenHold;
-use futures_util::future::select_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// How often the screen is drawn anew where nothing happens: times go on.
@@ -69,30 +67,9 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
         // Whatever ends it at a terminal, that is given back as it was.
         tokio::select! {
             code = Box::pin(watching.go()) => code,
-            () = told_to_leave(), if is_typed => Ok(left),
+            () = told_to_end(), if is_typed => Ok(left),
         }
     })
-}
-
-/// Done once the process is told to end.
-async fn told_to_leave() {
-    let kinds = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::quit(),
-        SignalKind::hangup(),
-    ];
-    let told = kinds.map(|kind| {
-        Box::pin(async move {
-            match signal(kind) {
-                Ok(mut told) => {
-                    told.recv().await;
-                }
-                Err(_) => std::future::pending().await,
-            }
-        })
-    });
-    select_all(told).await;
 }
 
 struct Watching<'a> {

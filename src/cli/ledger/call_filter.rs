@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 const CALL_METHOD: &str = "tools/call";
 
 /// Which calls are asked for; all conditions have to hold.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(in crate::cli) struct CallFilter {
     /// Only calls by this agent
     #[arg(long)]
@@ -59,6 +59,15 @@ pub(in crate::cli) struct CallFilter {
 }
 
 impl CallFilter {
+    /// Whatever there is between these times.
+    pub(super) fn of_time(since: Option<Timestamp>, until: Option<Timestamp>) -> Self {
+        Self {
+            since,
+            until,
+            ..Self::default()
+        }
+    }
+
     /// Whether `entry` is asked for.
     pub(in crate::cli) fn fits(&self, entry: &Entry) -> bool {
         let code = [&entry.aborted_reason, &entry.would_refuse];

@@ -3,6 +3,7 @@
 //! start made of it.
 
 use super::contents::{Contents, LedgerContent, configured_keys};
+use super::noted::LedgerNote;
 use super::text;
 use crate::cli::configured;
 use crate::config::Ledger;
@@ -45,6 +46,16 @@ impl LedgerCall {
         });
         text::line(self.seq, &with.unwrap_or(entry))
     }
+}
+
+/// What a record tells.
+pub(super) enum LedgerStep {
+    /// A call, or a message.
+    Call(Box<LedgerCall>),
+    /// Something else that happened.
+    Note(LedgerNote),
+    /// What only the journal needs, or a part of a call.
+    Other,
 }
 
 /// Reads the calls of a journal.
@@ -99,6 +110,23 @@ impl LedgerCalls {
             messages: true,
             ..self
         }
+    }
+
+    /// What the next record tells, if it tells something; none at the end, for now: it goes on when more is
+    /// written.
+    pub(super) fn step(&mut self) -> Option<Result<LedgerStep, JournalError>> {
+        let record = match self.records.next()? {
+            Ok(record) => record,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(match LedgerNote::of(&record) {
+            Ok(Some(note)) => Ok(LedgerStep::Note(note)),
+            Ok(None) => self.take(&record).map(|call| match call {
+                Some(call) => LedgerStep::Call(Box::new(call)),
+                None => LedgerStep::Other,
+            }),
+            Err(error) => Err(error),
+        })
     }
 
     /// The call that `record` completes.

@@ -42,7 +42,7 @@ fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     )
 }
 
-fn entry(n: u64, change: &Value) -> Entry {
+pub(super) fn entry(n: u64, change: &Value) -> Entry {
     let mut value = json!({
         "time": format!("2026-07-28T09:{n:02}:00Z"), "action_id": format!("0198f1a2-{n:04x}-7000-8000-00000000000a"),
         "request_id": n.to_string(), "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "billing", "roles": [],

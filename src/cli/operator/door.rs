@@ -20,6 +20,9 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// How long it may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long it may take to find out whether a toolgate is there.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What is asked at the door.
 pub(in crate::cli) struct DoorRequest {
     method: Method,
@@ -77,6 +80,13 @@ pub(super) async fn ask(
         status,
         words: format!("{error}{hint}"),
     }))
+}
+
+/// What stands at `path` for one without a token, whatever its status; an error where nothing answers with JSON.
+pub(in crate::cli) async fn look(address: SocketAddr, path: &str) -> anyhow::Result<Text> {
+    let asked = exchange(address, None, DoorRequest::get(path));
+    let (_, text) = tokio::time::timeout(LOOK_TIMEOUT, asked).await??;
+    Ok(text)
 }
 
 /// Why the door refuses.

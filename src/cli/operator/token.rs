@@ -31,19 +31,25 @@ impl OperatorToken {
     /// The one in `file`, in `OPERATOR_TOKEN`, or typed at the terminal, in this order; none where
     /// there is none of them, or nothing is typed.
     pub(super) fn read(file: Option<&Path>) -> anyhow::Result<Option<Self>> {
-        if let Some(file) = file {
-            return of_file(file).map(Some);
-        }
-        if let Ok(text) = std::env::var(TOKEN_VARIABLE)
-            && !text.is_empty()
-        {
-            return Self::of(&text, TOKEN_VARIABLE.to_owned()).map(Some);
+        if let Some(token) = Self::at_hand(file)? {
+            return Ok(Some(token));
         }
         let typed = typed()?;
         let typed = typed.filter(|text| !text.is_empty());
         typed
             .map(|text| Self::of(&text, "what was typed".to_owned()))
             .transpose()
+    }
+
+    /// The same, but none is asked for at the terminal.
+    pub(super) fn at_hand(file: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        if let Some(file) = file {
+            return of_file(file).map(Some);
+        }
+        match std::env::var(TOKEN_VARIABLE) {
+            Ok(text) if !text.is_empty() => Self::of(&text, TOKEN_VARIABLE.to_owned()).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn of(text: &str, from: String) -> anyhow::Result<Self> {

@@ -1,7 +1,7 @@
 //! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
-use crate::gate::effects::{Effects, exceed, of_task, unavailable};
+use crate::gate::effects::{Effects, exceed, of_task, told, unavailable};
 use crate::gate::record;
 use crate::gate::steps::late::LateCost;
 use crate::guards::budget::{BudgetDemand, UsedBudget, shown};
@@ -203,7 +203,7 @@ impl Effects {
             ..Spend::nothing(task, tool.clone())
         };
         if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
-            tracing::warn!(%error, "a refused call is not noted");
+            told::unnoted(&error, "a refused call is not noted");
         }
     }
 
@@ -244,7 +244,7 @@ impl Effects {
             ..Spend::nothing(task.key, call.judged.tool.clone())
         };
         if let Err(error) = self.store.run(StoreCommand::Spend(spend), None).await {
-            tracing::warn!(%error, "an answer that was given again is not noted");
+            told::unnoted(&error, "an answer that was given again is not noted");
         }
     }
 

@@ -6,6 +6,7 @@ use crate::gate::effects::bill::Reserved;
 use crate::gate::effects::looks::DoneCall;
 use crate::gate::effects::progress::EndedAt;
 use crate::gate::effects::slots::Slot;
+use crate::gate::effects::told;
 use crate::gate::steps::cleared::Claimed;
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::cleared::Stamp;
@@ -137,7 +138,7 @@ impl Taken {
         if let Some(reserved) = reserved
             && let Err(error) = reserved.settle(effects, ended).await
         {
-            tracing::warn!(%error, "a call is not counted");
+            told::unnoted(&error, "a call is not counted");
         }
         drop(slot);
         left

@@ -143,7 +143,8 @@ async fn swapped_links_renames_and_plain_writes_are_seen() {
     symlink("..data/a.yaml", policies.join("a.yaml")).unwrap();
     let live = start(directory.path());
     assert!(has(&live, "fs__one"));
-    let watch = crate::telemetry::tasks::spawn("watch", Arc::clone(&live).watch(Arc::default()));
+    let watch =
+        crate::telemetry::tasks::spawn("watch", Arc::clone(&live).watch(Arc::default(), |_| ()));
     // The watch is on once it has seen a first change: repeat that one until it arrives.
     let first = async {
         while !has(&live, "fs__first") {

@@ -89,7 +89,12 @@ async fn a_tool_is_away_until_it_is_given_back() {
         .map(|note| match note {
             Note::Disabled { tool, who, why } => (true, (tool, who, why)),
             Note::Enabled { tool, who, why } => (false, (tool, who, why)),
-            Note::Stripped { .. } | Note::Drifted { .. } => panic!("{note:?}"),
+            Note::Started { .. }
+            | Note::Stopped { .. }
+            | Note::Reloaded { .. }
+            | Note::ReloadRefused { .. }
+            | Note::Stripped { .. }
+            | Note::Drifted { .. } => panic!("{note:?}"),
         })
         .collect();
     let expected = [

@@ -101,6 +101,45 @@ pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Resu
     sync_dir(dir)
 }
 
+/// Who writes to a data directory now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataHolder {
+    /// A process, whose id is known if it could be read.
+    Process(Option<u32>),
+    /// No process.
+    Free,
+    /// The lock is another user's to look at.
+    Hidden,
+}
+
+impl DataHolder {
+    /// That of the data directory `data`. Nothing is made, and nobody is kept from the lock for longer than it
+    /// takes to look.
+    pub fn of(data: &Path) -> Self {
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(data.join("lock"));
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::Free,
+            Err(_) => return Self::Hidden,
+        };
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Self::Free,
+            Err(_) => Self::Process(pid(&mut file)),
+        }
+    }
+}
+
+/// The process id that a lock holds; only a hint.
+fn pid(lock: &mut File) -> Option<u32> {
+    let mut pid = String::new();
+    lock.take(20).read_to_string(&mut pid).ok()?;
+    pid.trim().parse().ok()
+}
+
 pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
     let path = data.join("lock");
     let failed = |source: io::Error| JournalError::io("lock", &path, source);
@@ -116,14 +155,9 @@ pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            // Only a hint: without it the refusal is the same.
-            let _ = (&mut file).take(20).read_to_string(&mut pid);
-            let pid = Some(pid.trim().to_owned())
-                .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
             return Err(JournalError::Locked {
                 data: data.to_owned(),
-                pid: pid.filter(|pid| !pid.is_empty()),
+                pid: pid(&mut file).map(|pid| pid.to_string()),
             });
         }
         Err(error) => return Err(failed(error.into())),

@@ -153,6 +153,37 @@ pub enum Note {
         /// The version of the policy.
         policy: String,
     },
+    /// A toolgate began to serve.
+    Started {
+        /// Its version.
+        version: String,
+        /// Its process id.
+        pid: u32,
+        /// The version of the policy.
+        policy: String,
+    },
+    /// It ended in good order.
+    Stopped {
+        /// Its process id.
+        pid: u32,
+        /// The version of the policy.
+        policy: String,
+    },
+    /// The policy files have changed, and what they say came in force; where `before` is the same, they had
+    /// errors, and say again what is in force.
+    Reloaded {
+        /// The version of the policy before.
+        before: String,
+        /// The version of the policy in force.
+        policy: String,
+    },
+    /// The policy files have changed and have errors: what was in force stays.
+    ReloadRefused {
+        /// The version of the policy in force.
+        policy: String,
+        /// How many errors.
+        errors: u32,
+    },
     /// A definition is no longer as it was approved, and is withheld (threat-model §3D D4).
     Drifted {
         /// `server__tool`.

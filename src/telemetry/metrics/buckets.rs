@@ -12,7 +12,13 @@ pub(super) const UPSTREAM_SECONDS: &[f64] = &[
     300.0,
 ];
 
-/// The same range in milliseconds.
+/// All of a call: finer ones for what toolgate adds, up to as long as a person may take.
+pub(super) const LATENCY_SECONDS: &[f64] = &[
+    1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0, 60.0, 300.0,
+];
+
+/// The same in milliseconds.
 pub(super) const LATENCY_MS: &[f64] = &[
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0,
     10_000.0, 30_000.0, 60_000.0, 300_000.0,

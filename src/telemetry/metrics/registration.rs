@@ -65,9 +65,14 @@ impl Metrics {
             self.sent.clone(),
         );
         registry.register(
-            "toolgate_latency_ms",
-            "Milliseconds from the arrival of a call to its end",
+            "toolgate_latency_seconds",
+            "Seconds from the arrival of a call to its end",
             self.latency.clone(),
+        );
+        registry.register(
+            "toolgate_latency_ms",
+            "The same in milliseconds, in OpenMetrics only",
+            self.latency_ms.clone(),
         );
         registry.register(
             "toolgate_stage_seconds",
@@ -176,6 +181,16 @@ impl Metrics {
             "toolgate_sessions",
             "Open sessions of agents",
             self.sessions.clone(),
+        );
+        registry.register(
+            "toolgate_disk_free_bytes",
+            "Bytes that toolgate can still write on the disk of its data directory",
+            self.disk_free.clone(),
+        );
+        registry.register(
+            "toolgate_disk_total_bytes",
+            "Bytes of the disk of the data directory",
+            self.disk_total.clone(),
         );
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("toolgate_build", "The running version", build);

@@ -1,6 +1,9 @@
 //! What a scrape shows.
 
-use super::{CallEffects, CallLabels, CallOutcome, MAX_CALL_SERIES, Metrics, ReloadLabel, Synced};
+use super::{
+    CallEffects, CallLabels, CallOutcome, MAX_CALL_SERIES, Metrics, MetricsFormat, ReloadLabel,
+    Synced,
+};
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use std::sync::Arc;
@@ -82,7 +85,7 @@ fn names(text: &str) -> Vec<&str> {
 
 #[test]
 fn names_are_the_promised_ones() {
-    let text = busy().render();
+    let text = busy().render(MetricsFormat::OpenMetrics);
     assert_eq!(
         names(&text),
         [
@@ -95,6 +98,8 @@ fn names_are_the_promised_ones() {
             "toolgate_build_info",
             "toolgate_calls_total",
             "toolgate_disabled_tools",
+            "toolgate_disk_free_bytes",
+            "toolgate_disk_total_bytes",
             "toolgate_dropped_messages_total",
             "toolgate_duplicates_executed_total",
             "toolgate_duplicates_suppressed_total",
@@ -103,6 +108,7 @@ fn names_are_the_promised_ones() {
             "toolgate_heavy_total",
             "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",
+            "toolgate_latency_seconds",
             "toolgate_ledger_entries_dropped_total",
             "toolgate_ledger_heads_total",
             "toolgate_ledger_records_dropped_early_total",
@@ -137,7 +143,7 @@ fn names_are_the_promised_ones() {
 
 #[test]
 fn every_metric_says_what_it_is() {
-    let text = busy().render();
+    let text = busy().render(MetricsFormat::OpenMetrics);
     let mut said: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with("# ") && *line != "# EOF")
@@ -148,7 +154,7 @@ fn every_metric_says_what_it_is() {
 
 #[test]
 fn values_and_labels_arrive() {
-    let text = busy().render();
+    let text = busy().render(MetricsFormat::OpenMetrics);
     for line in [
         r#"toolgate_calls_total{server="billing",tool="billing__create_invoice",outcome="answered",code=""} 1"#,
         "toolgate_tool_calls_total 1",
@@ -211,7 +217,7 @@ fn a_refused_call_is_counted_under_its_code() {
         let labels = CallLabels::new(Some(&server), Some(&tool), CallOutcome::Refused);
         metrics.call(&labels.with_contract_code(&code), ONE_MS);
     }
-    let text = metrics.render();
+    let text = metrics.render(MetricsFormat::OpenMetrics);
     let unknown =
         r#"{server="unknown",tool="unknown",outcome="refused",code="tool_not_allowlisted"} 1"#;
     let rule = r#"{server="billing",tool="billing__create_invoice",outcome="refused",code="amount_out_of_range"} 2"#;
@@ -229,7 +235,7 @@ fn the_number_of_series_is_bounded() {
         let labels = CallLabels::new(Some(&server), Some(&tool), CallOutcome::Refused);
         metrics.call(&labels.with_contract_code(&code), ONE_MS);
     }
-    let text = metrics.render();
+    let text = metrics.render(MetricsFormat::OpenMetrics);
     let series = text
         .lines()
         .filter(|line| line.starts_with("toolgate_calls_total{"))
@@ -256,7 +262,7 @@ fn what_runs_twice_is_counted_for_a_while() {
     };
     let twice = || {
         metrics
-            .render()
+            .render(MetricsFormat::OpenMetrics)
             .contains("toolgate_duplicates_executed_total 1\n")
     };
     run(1, 0);
@@ -264,12 +270,12 @@ fn what_runs_twice_is_counted_for_a_while() {
     run(1, 600);
     assert!(
         metrics
-            .render()
+            .render(MetricsFormat::OpenMetrics)
             .contains("toolgate_duplicates_executed_total 0\n"),
         "not the same after ten minutes"
     );
     run(1, 1199);
-    assert!(twice(), "{}", metrics.render());
+    assert!(twice(), "{}", metrics.render(MetricsFormat::OpenMetrics));
     for other in 10..80_000 {
         run(other, 1199);
     }
@@ -286,7 +292,11 @@ fn a_name_with_quotes_does_not_break_the_scrape() {
         &CallLabels::new(Some(&server), Some(&tool), CallOutcome::Answered),
         ONE_MS,
     );
-    assert!(metrics.render().contains(r#"tool="billing__a\"} 9\nb\\","#));
+    assert!(
+        metrics
+            .render(MetricsFormat::OpenMetrics)
+            .contains(r#"tool="billing__a\"} 9\nb\\","#)
+    );
 }
 
 #[test]
@@ -296,11 +306,19 @@ fn quarantine_sums_over_servers_and_forgets() {
     metrics.upstream_up(&search, true);
     metrics.quarantined(&billing, &[("changed", 2)]);
     metrics.quarantined(&search, &[("changed", 1), ("bad_name", 1)]);
-    assert!(metrics.render().contains(r#"{reason="changed"} 3"#));
+    assert!(
+        metrics
+            .render(MetricsFormat::OpenMetrics)
+            .contains(r#"{reason="changed"} 3"#)
+    );
     metrics.quarantined(&billing, &[]);
-    assert!(metrics.render().contains(r#"{reason="changed"} 1"#));
+    assert!(
+        metrics
+            .render(MetricsFormat::OpenMetrics)
+            .contains(r#"{reason="changed"} 1"#)
+    );
     metrics.upstream_gone(&search);
-    let text = metrics.render();
+    let text = metrics.render(MetricsFormat::OpenMetrics);
     assert!(text.contains(r#"{reason="changed"} 0"#) && text.contains(r#"{reason="bad_name"} 0"#));
     assert!(!text.contains("toolgate_upstream_up{"));
 }
@@ -309,7 +327,11 @@ fn quarantine_sums_over_servers_and_forgets() {
 fn a_good_reload_ends_staleness() {
     let metrics = busy();
     metrics.reload(ReloadLabel::Swapped);
-    assert!(metrics.render().contains("\ntoolgate_policy_stale 0\n"));
+    assert!(
+        metrics
+            .render(MetricsFormat::OpenMetrics)
+            .contains("\ntoolgate_policy_stale 0\n")
+    );
 }
 
 #[test]
@@ -322,7 +344,7 @@ fn stages_beyond_the_slots_are_counted_as_other() {
         metrics.stage(name, ONE_MS);
     }
     metrics.stage(names[0], ONE_MS);
-    let text = metrics.render();
+    let text = metrics.render(MetricsFormat::OpenMetrics);
     assert!(
         text.contains(r#"toolgate_stage_seconds_count{stage="stage0"} 2"#),
         "{text}"

@@ -117,10 +117,13 @@ impl Gate {
             .and_then(|rest| rest.split([',', ' ', '}']).next())
             .map(|token| token.trim_matches('"'));
         let bearer = token.map(|token| format!("Bearer {token}"));
-        let headers: Vec<_> = bearer
-            .iter()
-            .map(|bearer| ("Authorization", bearer.as_str()))
-            .collect();
+        // As Prometheus asks for the metrics.
+        let mut headers = vec![("Accept", "application/openmetrics-text, */*;q=0.5")];
+        headers.extend(
+            bearer
+                .iter()
+                .map(|bearer| ("Authorization", bearer.as_str())),
+        );
         self.asks_operators(("GET", path), &headers, "")
             .await
             .text()

@@ -1,0 +1,115 @@
+//! What stands in the ledger beside calls, in words and for programs: starts, stops, reloads, tools that
+//! operators took away, definitions that changed.
+
+use super::call_filter::CallFilter;
+use super::calls::event;
+use super::text::{json, plain, short};
+use crate::store::journal::{JournalError, JournalRecord};
+use crate::store::operator::time;
+use crate::store::state::event::{Note, Noted, StoreEvent};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// How the records begin that are told of here; the others need not be read.
+const NOTED_RECORD: &[u8] = b"{\"noted\"";
+/// Of a policy's version, as much as the other screens show.
+const VERSION_CHARS: usize = 12;
+
+/// One thing that happened.
+pub(super) struct LedgerNote {
+    seq: u64,
+    noted: Noted,
+}
+
+impl LedgerNote {
+    /// What `record` tells of; none when it tells of something else.
+    pub(super) fn of(record: &JournalRecord) -> Result<Option<Self>, JournalError> {
+        let is_noted = |bytes: &&bytes::Bytes| bytes.starts_with(NOTED_RECORD);
+        if record.event().filter(is_noted).is_none() {
+            return Ok(None);
+        }
+        Ok(match event(record)? {
+            Some(StoreEvent::Noted(noted)) => Some(Self {
+                seq: record.seq,
+                noted,
+            }),
+            _ => None,
+        })
+    }
+
+    /// Whether it is asked for: what only calls can tell, no note tells.
+    pub(super) fn fits(&self, wanted: &CallFilter) -> bool {
+        let at = i64::try_from(self.noted.at).unwrap_or(i64::MAX);
+        !wanted.is_of_entries()
+            && wanted.names("")
+            && Timestamp::from_millisecond(at).map_or(true, |time| wanted.is_in_time(time))
+    }
+
+    /// A line for people.
+    pub(super) fn line(&self) -> String {
+        let (at, what) = (time(self.noted.at), self.words());
+        let at = at.get(..19).unwrap_or(&at);
+        format!("{at}Z  {:<14}  {}", self.name(), plain(&what))
+    }
+
+    /// A line for programs.
+    pub(super) fn json(&self) -> String {
+        let note = serde_json::to_value(&self.noted.note).unwrap_or_default();
+        let fields = note.as_object().and_then(|note| note.values().next());
+        let mut line =
+            json!({ "seq": self.seq, "event": self.name(), "time": time(self.noted.at) });
+        if let (Value::Object(line), Some(Value::Object(fields))) = (&mut line, fields) {
+            line.extend(fields.clone());
+        }
+        json(&line.to_string())
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.noted.note {
+            Note::Started { .. } => "started",
+            Note::Stopped { .. } => "stopped",
+            Note::Reloaded { .. } => "reloaded",
+            Note::ReloadRefused { .. } => "reload_refused",
+            Note::Disabled { .. } => "disabled",
+            Note::Enabled { .. } => "enabled",
+            Note::Stripped { .. } => "stripped",
+            Note::Drifted { .. } => "drifted",
+        }
+    }
+
+    fn words(&self) -> String {
+        match &self.noted.note {
+            Note::Started {
+                version,
+                pid,
+                policy,
+            } => format!("toolgate {version}, process {pid}, policy {}", cut(policy)),
+            Note::Stopped { pid, policy } => format!("process {pid}, policy {}", cut(policy)),
+            Note::Reloaded { before, policy } if before == policy => {
+                format!(
+                    "the files have no errors any more; policy {} as before",
+                    cut(policy)
+                )
+            }
+            Note::Reloaded { before, policy } => {
+                format!("policy {} → {}", cut(before), cut(policy))
+            }
+            Note::ReloadRefused { policy, errors } => {
+                let errors = crate::model::counted::counted(*errors as usize, "error");
+                format!("{errors} in the files; policy {} stays", cut(policy))
+            }
+            Note::Disabled { tool, who, why } | Note::Enabled { tool, who, why } => {
+                format!("{} by {}: {why}", short(tool.as_str()), short(who))
+            }
+            Note::Stripped { layer, policy } => format!(
+                "{layer} names only tools of disabled servers and is left out; policy {}",
+                cut(policy)
+            ),
+            Note::Drifted { tool, why, .. } => format!("{}: {why}", short(tool.as_str())),
+        }
+    }
+}
+
+fn cut(version: &str) -> &str {
+    version.get(..VERSION_CHARS).unwrap_or(version)
+}

@@ -1,0 +1,142 @@
+//! `toolgate status`: what there is to see of the toolgate that runs on a configuration, or of its data directory
+//! while none does.
+
+use super::approvals::keys::{KeyTerminal, typed};
+use super::configured::DataArgs;
+use super::operator::{DoorArgs, print};
+use super::running::{self, Running};
+use super::serve::{runtime, told_to_end};
+use crate::config::DataPlace;
+use crate::model::clock::Clock;
+pub(super) use screen::bytes;
+use screen::{Page, attention};
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, stdout};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+mod at_rest;
+mod screen;
+
+/// How often it is looked at with `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// Goes to the upper left corner; each line then clears what stood in its place, and the last all below.
+const HOME: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K\n";
+const CLEAR_BELOW: &str = "\x1b[J";
+/// Clears the screen first.
+const CLEAR: &str = "\x1b[2J";
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    place: DataArgs,
+    /// Look again every two seconds, until q or Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// One JSON object, with --watch one per look: what `/api/status` says, and `running`
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    door: DoorArgs,
+}
+
+/// Looks; 0 if one runs, is ready, and needs nothing of its operators.
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let place = args.place.place()?;
+    let seen = (&place, args.door.address_of(&place)?);
+    runtime()?.block_on(async {
+        if args.watch {
+            watch(args, seen).await
+        } else {
+            let (text, code) = look(args, seen).await?;
+            print(&text).map(|()| code)
+        }
+    })
+}
+
+/// Looks again and again; 0 when it is left.
+async fn watch(args: &Args, seen: (&DataPlace, SocketAddr)) -> anyhow::Result<u8> {
+    let is_drawn = stdout().is_terminal() && !args.json;
+    let terminal = is_drawn.then(KeyTerminal::open).flatten();
+    let mut keys = terminal.is_some().then(typed);
+    let leave = told_to_end();
+    tokio::pin!(leave);
+    let mut is_first = true;
+    loop {
+        let (text, _) = look(args, seen).await?;
+        if is_drawn {
+            let lines = format!("{text}\nq leave\n").replace('\n', CLEAR_LINE);
+            let start = if is_first { CLEAR } else { "" };
+            print(&format!("{start}{HOME}{lines}{CLEAR_BELOW}"))?;
+        } else {
+            print(&text)?;
+        }
+        is_first = false;
+        let pressed = async {
+            match &mut keys {
+                Some(keys) => keys.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = &mut leave => return Ok(0),
+            key = pressed => match key {
+                Some(b'q' | b'Q' | 3 | 4) => return Ok(0),
+                Some(_) => {}
+                // Nobody types there any more.
+                None => keys = None,
+            },
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+        }
+    }
+}
+
+/// What is seen, and the exit code that says how it is.
+async fn look(
+    args: &Args,
+    (place, address): (&DataPlace, SocketAddr),
+) -> anyhow::Result<(String, u8)> {
+    let found = running::find(&place.data, address, &args.door).await?;
+    let page = Page::here(Clock.wall());
+    let (text, value, is_well) = match found {
+        Running::Seen(report) => {
+            let mut value = serde_json::to_value(&report).unwrap_or_default();
+            value["running"] = Value::from(true);
+            (
+                screen::whole(&report, page),
+                value,
+                attention(&report).is_empty(),
+            )
+        }
+        Running::Dim(dim) => {
+            let mut value = serde_json::to_value(&dim.readiness).unwrap_or_default();
+            if !value.is_object() {
+                value = json!({ "ready": dim.ready, "policy_stale": dim.is_stale });
+            }
+            (value["running"], value["less_because"]) =
+                (Value::from(true), Value::from(dim.why.as_str()));
+            let is_well = dim.ready && !dim.is_stale;
+            (screen::less(&dim, address, page), value, is_well)
+        }
+        Running::Silent(pid) => {
+            let seen = at_rest::AtRest::of(&place.data);
+            let mut value = serde_json::to_value(&seen).unwrap_or_default();
+            (value["running"], value["pid"]) = (Value::from(true), json!(pid));
+            (screen::silent(pid, address, &seen, page), value, false)
+        }
+        Running::Nothing => {
+            let seen = at_rest::AtRest::of(&place.data);
+            let mut value = serde_json::to_value(&seen).unwrap_or_default();
+            value["running"] = Value::from(false);
+            (screen::at_rest(address, &seen, page), value, false)
+        }
+    };
+    let text = if args.json {
+        format!("{}\n", super::ledger::text::json(&value.to_string()))
+    } else {
+        text
+    };
+    Ok((text, u8::from(!is_well)))
+}

@@ -1,0 +1,398 @@
+//! What `toolgate status` shows: a line for each thing, whose rest goes on below where the terminal ends.
+
+use super::at_rest::AtRest;
+use crate::admin::overview::StatusReport;
+use crate::admin::status::{DiskStatus, ProcessReport, Readiness, ServerStatus};
+use crate::cli::ledger::text::plain;
+use crate::cli::running::DimView;
+use crate::model::counted::counted;
+use crate::model::disabled::Disabled;
+use crate::telemetry::recent_problems::RecentProblem;
+use jiff::Timestamp;
+use std::net::SocketAddr;
+
+/// Columns where nobody says how many there are.
+const DEFAULT_COLUMNS: usize = 80;
+/// Columns that words stand in at most and at least: longer lines are hard to read, shorter ones harder.
+const COLUMNS: std::ops::RangeInclusive<usize> = 40..=160;
+/// Where what a line says begins.
+const INDENT: usize = 10;
+/// Things of one kind that are named; the others are only counted.
+const MAX_NAMED: usize = 12;
+/// Lines of the log that are shown.
+const MAX_PROBLEMS_SHOWN: usize = 8;
+/// Of a policy's version, as much as the other screens show.
+const VERSION_CHARS: usize = 12;
+
+/// What is written on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page {
+    columns: usize,
+    now: Timestamp,
+}
+
+impl Page {
+    /// The terminal, or a page of 80 columns.
+    pub(super) fn here(now: Timestamp) -> Self {
+        let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let columns = terminal.map_or(0, |size| usize::from(size.ws_col));
+        let columns = if columns == 0 {
+            DEFAULT_COLUMNS
+        } else {
+            columns
+        };
+        Self::of(columns, now)
+    }
+
+    /// A page of so many columns.
+    pub(super) fn of(columns: usize, now: Timestamp) -> Self {
+        let columns = columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+        Self { columns, now }
+    }
+
+    /// How long ago `time` was, in words.
+    fn ago(self, time: &str) -> String {
+        let Ok(then) = time.parse::<Timestamp>() else {
+            return plain(time);
+        };
+        let seconds = self
+            .now
+            .duration_since(then)
+            .as_secs()
+            .max(0)
+            .unsigned_abs();
+        format!("{} ago", lasting(seconds))
+    }
+
+    /// A line: what it is about, and what there is to say of it.
+    fn line(self, out: &mut String, about: &str, what: &str) {
+        let room = self.columns - INDENT;
+        let mut start = format!("{about:<INDENT$}");
+        let mut line = String::new();
+        for word in pieces(what, room) {
+            let length = line.chars().count();
+            if length > 0 && length + 1 + word.chars().count() > room {
+                *out += &format!("{start}{line}\n");
+                (start, line) = (" ".repeat(INDENT), String::new());
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line += &word;
+        }
+        *out += format!("{start}{line}").trim_end();
+        out.push('\n');
+    }
+
+    /// Lines for things of one kind, and how many more there are.
+    fn lines(self, out: &mut String, about: &str, things: impl Iterator<Item = String>) {
+        let (mut about, mut more) = (about, 0_usize);
+        for (index, thing) in things.enumerate() {
+            if index < MAX_NAMED {
+                self.line(out, about, &thing);
+                about = "";
+            } else {
+                more += 1;
+            }
+        }
+        if more > 0 {
+            self.line(out, "", &format!("and {more} more; --json has all"));
+        }
+    }
+}
+
+/// The words of `text`, none longer than `room`.
+fn pieces(text: &str, room: usize) -> impl Iterator<Item = String> {
+    let cut = move |word: &str| {
+        let letters: Vec<char> = word.chars().collect();
+        let parts = letters.chunks(room).map(|part| part.iter().collect());
+        parts.collect::<Vec<String>>()
+    };
+    plain(text)
+        .split_whitespace()
+        .flat_map(cut)
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// So many seconds in the two largest units that matter.
+fn lasting(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        (_, _, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// Bytes in the unit that leaves few digits.
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+pub(in crate::cli) fn bytes(count: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| count >> shift > 0);
+    unit.map_or_else(
+        || format!("{count} B"),
+        |(unit, shift)| format!("{:.1} {unit}", count as f64 / (1_u64 << shift) as f64),
+    )
+}
+
+/// What operators should do something about.
+pub(super) fn attention(report: &StatusReport) -> Vec<String> {
+    let Readiness {
+        reasons,
+        servers,
+        ledger,
+        ..
+    } = &report.readiness;
+    let mut found = reasons.clone();
+    let down = servers.iter().filter(|server| server.state == "down");
+    found.extend(down.map(|server| format!("tool server {} does not answer", server.name)));
+    if ledger.dropped > 0 {
+        let entries = format!("{} of reads were lost", entries(ledger.dropped));
+        found.push(entries);
+    }
+    if report.unknown.is_some_and(|unknown| unknown > 0) {
+        found.push("nobody knows what became of some calls".to_owned());
+    }
+    found
+}
+
+fn entries(count: u64) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    }
+}
+
+/// All of a toolgate that runs.
+pub(super) fn whole(report: &StatusReport, page: Page) -> String {
+    let (readiness, process) = (&report.readiness, &report.process);
+    let mut out = String::new();
+    let ready = if readiness.ready {
+        "ready"
+    } else {
+        "NOT READY"
+    };
+    let head = format!(
+        "{} {ready}, process {}, up {}, {} mode",
+        process.version,
+        process.pid,
+        page.ago(&process.started).trim_end_matches(" ago"),
+        process.mode
+    );
+    page.line(&mut out, "toolgate", &head);
+    page.lines(&mut out, "attention", attention(report).into_iter());
+    page.line(&mut out, "agents", &agents(process));
+    policy(&mut out, readiness, Some(&process.policy_since), page);
+    page.lines(
+        &mut out,
+        "servers",
+        readiness.servers.iter().map(|one| server(one, process)),
+    );
+    let count = |known: Option<usize>, remedy: &str| match known {
+        None => "the store cannot tell".to_owned(),
+        Some(0) => "0".to_owned(),
+        Some(known) => format!("{known}; {remedy}"),
+    };
+    let held = count(report.held, "`toolgate approvals` lists them");
+    page.line(&mut out, "held", &held);
+    let unknown = count(report.unknown, "`toolgate calls list --state unknown`");
+    page.line(&mut out, "unknown", &unknown);
+    disabled(&mut out, &report.disabled, page);
+    let withheld = report.withheld.iter().map(|one| match &one.profile {
+        Some(profile) => format!("in profile {profile}: {}", one.why),
+        None => format!("{}: {}", one.server, one.why),
+    });
+    page.lines(&mut out, "withheld", withheld);
+    ledger(&mut out, readiness, process, page);
+    disk(&mut out, process.disk.as_ref(), page);
+    problems(&mut out, &process.problems, page);
+    out
+}
+
+fn agents(process: &ProcessReport) -> String {
+    let sessions = counted(process.sessions, "session");
+    match &process.listen {
+        Some(listen) => format!("{sessions} at {listen}"),
+        None => format!("{sessions}, over standard input"),
+    }
+}
+
+fn policy(out: &mut String, readiness: &Readiness, since: Option<&String>, page: Page) {
+    let version = &readiness.policy.version;
+    let version = version.get(..VERSION_CHARS).unwrap_or(version);
+    let since = since.map(|since| {
+        format!(
+            ", in force for {}",
+            page.ago(since).trim_end_matches(" ago")
+        )
+    });
+    let stale = if readiness.policy.stale {
+        "; the files have errors, `toolgate check` shows them"
+    } else {
+        ""
+    };
+    let words = format!("{version}{}{stale}", since.unwrap_or_default());
+    page.line(out, "policy", &words);
+}
+
+fn server(server: &ServerStatus, process: &ProcessReport) -> String {
+    let ServerStatus {
+        name,
+        state,
+        era,
+        tools,
+        withheld,
+        last_fault,
+    } = server;
+    let mut words = format!("{name}: {state}");
+    if let Some(era) = era {
+        words += &format!(", {era}, {}", counted(*tools, "tool"));
+    }
+    if !withheld.is_empty() {
+        words += &format!(", {} withheld", withheld.len());
+    }
+    if let Some(children) = process.children.get(name) {
+        let processes = if *children == 1 {
+            "process"
+        } else {
+            "processes"
+        };
+        words += &format!(", {children} {processes}");
+    }
+    if let Some(fault) = last_fault {
+        words += &format!(": {fault}");
+    }
+    words
+}
+
+fn disabled(out: &mut String, disabled: &Disabled, page: Page) {
+    let away = disabled.iter().map(|(tool, reason)| {
+        format!(
+            "{tool} by {}, {}: {}",
+            reason.who,
+            page.ago(&reason.since),
+            reason.why
+        )
+    });
+    page.lines(out, "disabled", away);
+}
+
+fn ledger(out: &mut String, readiness: &Readiness, process: &ProcessReport, page: Page) {
+    let ledger = &readiness.ledger;
+    let size = process
+        .ledger_bytes
+        .map_or("size unknown".to_owned(), bytes);
+    let most = process
+        .ledger_max_bytes
+        .map(|most| format!(" of {}", bytes(most)));
+    let state = if ledger.writable {
+        "writable"
+    } else {
+        "NOT WRITABLE"
+    };
+    let fault = ledger.last_fault.as_ref().map(|why| format!(": {why}"));
+    let words = format!(
+        "{size}{}, {}, {state}{}",
+        most.unwrap_or_default(),
+        counted(ledger.entries, "record"),
+        fault.unwrap_or_default()
+    );
+    page.line(out, "ledger", &words);
+}
+
+fn disk(out: &mut String, disk: Option<&DiskStatus>, page: Page) {
+    let Some(disk) = disk else { return };
+    let low = if disk.low { ": nearly full" } else { "" };
+    let words = format!(
+        "{} of {} free{low}",
+        bytes(disk.free_bytes),
+        bytes(disk.total_bytes)
+    );
+    page.line(out, "disk", &words);
+}
+
+fn problems(out: &mut String, problems: &[RecentProblem], page: Page) {
+    let newest = problems.iter().rev().take(MAX_PROBLEMS_SHOWN);
+    let words = newest.map(|problem| {
+        let times = if problem.times > 1 {
+            format!(" (×{})", problem.times)
+        } else {
+            String::new()
+        };
+        let RecentProblem { level, message, .. } = problem;
+        format!("{}, {level}{times}: {message}", page.ago(&problem.time))
+    });
+    page.lines(out, "log", words);
+    if problems.len() > MAX_PROBLEMS_SHOWN {
+        let more = problems.len() - MAX_PROBLEMS_SHOWN;
+        page.line(out, "", &format!("and {more} more; --json has all"));
+    }
+}
+
+/// What a toolgate tells everyone.
+pub(super) fn less(dim: &DimView, address: SocketAddr, page: Page) -> String {
+    let mut out = String::new();
+    let ready = if dim.ready { "ready" } else { "NOT READY" };
+    page.line(
+        &mut out,
+        "toolgate",
+        &format!("{ready}; its operators' door is {address}"),
+    );
+    match &dim.readiness {
+        Some(readiness) => {
+            page.lines(&mut out, "attention", readiness.reasons.iter().cloned());
+            policy(&mut out, readiness, None, page);
+            let servers = readiness.servers.iter().map(|one| {
+                let fault = one.last_fault.as_ref().map(|fault| format!(": {fault}"));
+                format!("{}: {}{}", one.name, one.state, fault.unwrap_or_default())
+            });
+            page.lines(&mut out, "servers", servers);
+        }
+        None if dim.is_stale => {
+            let words = "the policy files have errors: an older policy than theirs is in force";
+            page.line(&mut out, "attention", words);
+        }
+        None => {}
+    }
+    page.line(&mut out, "no more", &dim.why);
+    out
+}
+
+/// A process has the data directory and says nothing.
+pub(super) fn silent(pid: Option<u32>, address: SocketAddr, seen: &AtRest, page: Page) -> String {
+    let mut out = String::new();
+    let pid = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
+    let words = format!(
+        "{pid} has the data directory, and no operators' door answers at {address}: it is `toolgate stdio`, or its door has \
+         another address (--admin), or it hangs"
+    );
+    page.line(&mut out, "toolgate", &words);
+    directory(&mut out, seen, page);
+    out
+}
+
+/// Nothing runs.
+pub(super) fn at_rest(address: SocketAddr, seen: &AtRest, page: Page) -> String {
+    let mut out = String::new();
+    let words = format!(
+        "does not run: nothing answers at {address}, and no process has the data directory"
+    );
+    page.line(&mut out, "toolgate", &words);
+    directory(&mut out, seen, page);
+    out
+}
+
+fn directory(out: &mut String, seen: &AtRest, page: Page) {
+    page.line(out, "data", &seen.data.display().to_string());
+    let ledger = seen
+        .ledger_bytes
+        .map_or("there is none yet".to_owned(), bytes);
+    page.line(out, "ledger", &ledger);
+    disabled(out, &seen.disabled, page);
+    disk(out, seen.disk.as_ref(), page);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The screen as a terminal of 80 and of 160 columns shows it.
+
+use super::*;
+use serde_json::json;
+
+fn page(columns: usize) -> Page {
+    Page::of(columns, "2026-11-28T10:00:00Z".parse().unwrap())
+}
+
+/// A toolgate that needs its operators, with everything there can be to see.
+fn troubled() -> StatusReport {
+    let problem = |number: u64| {
+        json!({
+            "time": format!("2026-11-28T09:{number:02}:00.000Z"), "level": "WARN", "target": "toolgate::upstream",
+            "message": format!("tool server is lost server=fs why=the conversation ended number={number}"), "times": number,
+        })
+    };
+    let report = json!({
+        "ready": true,
+        "reasons": ["the policy files have errors: an older policy than theirs is in force", "the disk of the data directory is nearly full"],
+        "policy": { "version": "3f9a1c0b77aa55ee", "stale": true, "problems": ["policy.yaml:3:5: …"] },
+        "servers": [
+            { "name": "bank", "state": "up", "era": "modern", "tools": 12, "withheld": ["`bank__x`: …"], "last_fault": null },
+            { "name": "fs", "state": "down", "era": null, "tools": 0, "withheld": [],
+                "last_fault": "the conversation ended: npx: could not determine executable to run\u{1b}[31m, see the log of the tool server" },
+            { "name": "git", "state": "up", "era": "legacy", "tools": 1, "withheld": [], "last_fault": null },
+        ],
+        "ledger": { "writable": true, "entries": 12345, "dropped": 1, "last_fault": null },
+        "version": "0.9.0", "pid": 4711, "started": "2026-11-26T08:58:30Z", "listen": "127.0.0.1:7777", "mode": "enforce",
+        "policy_since": "2026-11-28T09:12:00Z", "children": { "git": 2 }, "sessions": 4, "ledger_bytes": 125_829_120,
+        "ledger_max_bytes": 1_073_741_824, "disk": { "free_bytes": 912_680_550, "total_bytes": 53_687_091_200_u64, "low": true },
+        "problems": (1..=10).map(problem).collect::<Vec<_>>(),
+        "held": 2, "unknown": 1,
+        "disabled": { "bank__pay": { "who": "ann", "why": "it pays too much, and nobody knows why it does so on Sundays", "since": "2026-11-28T08:00:00Z" } },
+        "withheld": [
+            { "server": "bank", "reason": "unpinned", "why": "`bank__x`: nobody has approved its definition" },
+            { "server": "bank", "profile": "openai", "reason": "profile_root", "why": "`bank__list`: its schema has no object at its root" },
+        ],
+    });
+    serde_json::from_value(report).unwrap()
+}
+
+fn calm() -> StatusReport {
+    let mut report = troubled();
+    report.readiness.reasons.clear();
+    report.readiness.policy.stale = false;
+    report
+        .readiness
+        .servers
+        .retain(|server| server.state == "up");
+    report.readiness.ledger.dropped = 0;
+    report.process.problems.clear();
+    report.process.disk = None;
+    (report.held, report.unknown) = (Some(0), Some(0));
+    (report.disabled, report.withheld) = (Disabled::new(), Vec::new());
+    report
+}
+
+/// 80 columns hold everything; at 160 there is more on a line.
+#[test]
+fn status_screen() {
+    for columns in [80, 160] {
+        let screen = whole(&troubled(), page(columns));
+        assert!(
+            screen.lines().all(|line| line.chars().count() <= columns),
+            "{screen}"
+        );
+        insta::assert_snapshot!(format!("status_screen_{columns}"), screen);
+    }
+    insta::assert_snapshot!("status_screen_calm", whole(&calm(), page(80)));
+}
+
+#[test]
+fn screens_of_those_that_tell_less() {
+    let address: SocketAddr = "127.0.0.1:7778".parse().unwrap();
+    let seen = AtRest {
+        data: "toolgate-data".into(),
+        ledger_bytes: Some(4096),
+        disabled: troubled().disabled,
+        disk: Some(DiskStatus {
+            free_bytes: 10 << 30,
+            total_bytes: 20 << 30,
+            low: false,
+        }),
+    };
+    let why = "this needs an operator's token; send one of `admin.tokens`".to_owned();
+    let dim = |readiness| DimView {
+        ready: true,
+        readiness,
+        is_stale: true,
+        why: why.clone(),
+    };
+    let screens = [
+        less(&dim(None), address, page(80)),
+        less(&dim(Some(troubled().readiness)), address, page(80)),
+        silent(Some(4711), address, &seen, page(80)),
+        at_rest(address, &seen, page(80)),
+    ];
+    insta::assert_snapshot!(screens.join("\n"));
+}
+
+/// What needs nobody is no reason for another exit code.
+#[test]
+fn what_needs_operators() {
+    assert_eq!(attention(&calm()), Vec::<String>::new());
+    assert_eq!(attention(&troubled()).len(), 5);
+    let mut held = calm();
+    (held.held, held.disabled) = (Some(3), troubled().disabled);
+    assert_eq!(attention(&held), Vec::<String>::new());
+}

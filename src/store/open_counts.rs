@@ -1,0 +1,30 @@
+//! How many calls have no known outcome, and how many wait for operators, counted for the metrics.
+
+use super::claims::Store;
+use super::operator::MAX_CLAIMS_LISTED;
+use super::state::claim::ClaimPhase;
+use super::state::hold::Hold;
+use crate::model::digest::Digest;
+use crate::telemetry::metrics::Metrics;
+use std::time::Duration;
+
+/// Counts both now, and gives the held calls, those too that wait no longer. What the store cannot tell stays as
+/// it was counted last.
+pub(crate) async fn count(store: &dyn Store, metrics: &Metrics) -> Vec<(Digest, Hold)> {
+    if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
+        let unknown = open
+            .iter()
+            .filter(|(_, claim)| matches!(claim.phase, ClaimPhase::Unknown { .. }));
+        let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
+        let oldest = since.iter().min();
+        let oldest = oldest.map_or(0, |oldest| store.now().saturating_sub(*oldest));
+        metrics.unknown(since.len(), Duration::from_millis(oldest));
+    }
+    let Ok(holds) = store.holds(MAX_CLAIMS_LISTED).await else {
+        return Vec::new();
+    };
+    let now = store.now();
+    let waiting = holds.iter().filter(|(_, hold)| hold.is_waiting(now));
+    metrics.set_held_calls(waiting.count());
+    holds
+}
