@@ -55,6 +55,10 @@ enum CliVerb {
     /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
+    ///
+    /// Without a configuration every call is recorded and none refused; the ledger is in
+    /// ~/.local/state/toolgate/stdio/NAME, where NAME is the server's, or NAME-2 and so on while that is in use.
+    /// `toolgate ledger --stdio list` reads them all.
     Stdio(stdio::Args),
     /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration
     /// of them.

@@ -16,6 +16,7 @@ pub(crate) mod lineage;
 pub(crate) mod lines;
 pub(crate) mod link;
 pub mod links;
+pub(crate) mod log_levels;
 pub(crate) mod mail;
 pub(crate) mod own_catalogs;
 pub(crate) mod owners;
@@ -28,6 +29,7 @@ pub(crate) mod reachable;
 pub(crate) mod server;
 pub mod server_settings;
 pub mod servers;
+pub(crate) mod shared_children;
 mod standalone;
 pub mod stdio;
 

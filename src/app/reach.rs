@@ -44,6 +44,9 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         refresh,
         ping_after,
         era,
+        sharing,
+        max_children,
+        idle_timeout,
         ..
     } = *server;
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
@@ -56,6 +59,9 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         refresh,
         ping_after,
         era,
+        sharing,
+        max_children,
+        idle_timeout,
         not_executed,
         fence_header: server.fence_header.clone(),
         limits: limits(server),

@@ -2,6 +2,7 @@
 //! it was written.
 
 use super::configured::{self, DataArgs};
+use super::stdio::places;
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
@@ -33,6 +34,10 @@ pub(super) struct Args {
     verb: LedgerVerb,
     #[command(flatten)]
     place: DataArgs,
+    /// Every ledger that `toolgate stdio` has kept without a configuration, one after the other [list,
+    /// show, export, verify]
+    #[arg(long, global = true, conflicts_with_all = ["data", "config", "archive"])]
+    stdio: bool,
     /// Where segments are that the ledger does not need any more; they are read, too [for verify:
     /// as in the configuration]
     #[arg(long, value_name = "DIR", global = true)]
@@ -160,6 +165,10 @@ impl LedgerLocation<'_> {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
+    if args.stdio {
+        let done = run_on_all(args, &mut out, &mut err);
+        return flushed(done, &mut out);
+    }
     let found = args.place.place()?;
     let place = LedgerLocation {
         data: &found.data,
@@ -168,6 +177,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         place: &found,
     };
     let done = run_on(args, &place, &mut out, &mut err);
+    flushed(done, &mut out)
+}
+
+/// What was done, once all of it is written.
+fn flushed(done: anyhow::Result<u8>, out: &mut dyn Write) -> anyhow::Result<u8> {
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
         // The process that reads has seen enough, as `head` does.
@@ -180,6 +194,46 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         }
         done => done,
     }
+}
+
+/// The same for each ledger of `toolgate stdio`. The code is the worst of all; of `show` the best, since
+/// one of them has the call.
+fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    let places = places::all()?;
+    if places.is_empty() {
+        anyhow::bail!("`toolgate stdio` has kept no ledger here");
+    }
+    let is_show = matches!(args.verb, LedgerVerb::Show(_));
+    let mut codes = Vec::new();
+    for (name, data) in &places {
+        let found = DataPlace {
+            data: data.clone(),
+            ..DataPlace::default()
+        };
+        let place = LedgerLocation {
+            data,
+            archive: None,
+            named: &args.place,
+            place: &found,
+        };
+        if is_show {
+            let mut shown = Vec::new();
+            let code = run_on(args, &place, &mut shown, &mut io::sink());
+            if matches!(code, Ok(0)) {
+                out.write_all(&shown)?;
+                return Ok(0);
+            }
+            codes.push(1);
+            continue;
+        }
+        writeln!(err, "{name}: {}", data.display())?;
+        codes.push(run_on(args, &place, out, err)?);
+        out.flush()?;
+    }
+    if is_show {
+        writeln!(err, "no ledger of `toolgate stdio` has that call")?;
+    }
+    Ok(codes.into_iter().max().unwrap_or_default())
 }
 
 fn run_on(

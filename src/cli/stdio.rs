@@ -4,7 +4,7 @@
 use super::configured::{self, DataArgs};
 use super::serve::{runtime, without_file};
 use crate::app::{App, ledger};
-use crate::config::{self, Ledger, Loaded, ServerConfig, TransportConfig};
+use crate::config::{self, Loaded, ServerConfig, TransportConfig};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
 use crate::model::ids::{AgentId, ServerName};
@@ -12,21 +12,19 @@ use crate::model::scope::Scope;
 use crate::model::secret::Secret;
 use crate::owners::keep_private;
 use crate::policy::live::LivePolicy;
-use crate::store::journal::{Journal, JournalError, JournalOptions};
 use crate::telemetry;
 use crate::upstream::child::sandbox::Sandbox;
 use anyhow::{Context as _, bail};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Places for ledgers without a configuration.
-const MAX_LEDGER_DIRECTORIES: u32 = 100;
+mod naming;
+pub(super) mod places;
 
 /// What to wrap.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// With a configuration: the server of it to wrap, if it has several; a COMMAND stands in for
-    /// that server's own.
+    /// that server's own. Without one: the server's name, in place of its program's
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
     /// With a configuration: the agent that calls, as `callers` names it
@@ -51,14 +49,14 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     // Operators have no door here, so none of them can be asked.
     config.admin.tokens.clear();
     config = args.place.apply(config)?;
+    let name = chosen(args, &config)?;
     let ledger = if args.place.data.is_none() && args.place.config.is_none() {
-        let (journal, place) = free_place()?;
+        let (journal, place) = places::free_place(name.as_str())?;
         config.data = place;
         ledger::OpenLedger::in_the_open(journal)
     } else {
         runtime.block_on(ledger::open(&config))?
     };
-    let name = chosen(args, &config)?;
     config.servers.retain(|known, _| *known == name);
     if let (Some(server), Some(transport)) = (config.servers.get_mut(&name), wrapped(args)) {
         server.transport = transport;
@@ -85,34 +83,6 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })
 }
 
-/// An agent may launch several servers, each with a toolgate of its own, and no two share a ledger.
-fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let base = state
-        .or_else(home)
-        .context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
-    let places =
-        (1..MAX_LEDGER_DIRECTORIES).map(|number| base.join(format!("toolgate/stdio-{number}")));
-    // As large as any that has a configuration.
-    let options = JournalOptions {
-        sizes: Ledger::default().sizes(),
-        ..JournalOptions::default()
-    };
-    for place in places {
-        std::fs::create_dir_all(base.join("toolgate"))
-            .with_context(|| format!("{} cannot be made", base.display()))?;
-        match Journal::open(&place, options) {
-            Err(JournalError::Locked { .. }) => {}
-            opened => return Ok((opened?, place)),
-        }
-    }
-    bail!(
-        "all places under {} are in use; say where the ledger is with --data",
-        base.display()
-    )
-}
-
 fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
     if let Some(path) = &args.place.config {
         let (path, loaded) = configured::load(Some(path))?;
@@ -131,7 +101,18 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
             "name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server"
         );
     };
-    without_file(ServerConfig::new(ServerName::new("server"), transport))
+    let name = match &args.server {
+        Some(name) => checked_name(name)?.to_owned(),
+        None => naming::name_of(&args.command),
+    };
+    without_file(ServerConfig::new(ServerName::new(&name), transport))
+}
+
+fn checked_name(name: &str) -> anyhow::Result<&str> {
+    match config::why_no_server_name(name) {
+        None => Ok(name),
+        Some(hint) => bail!("`{name}` is no name for a server: {hint}"),
+    }
 }
 
 /// The command after `--`; with a configuration it stands in for the chosen server's own.

@@ -24,6 +24,10 @@ const TASK_AFTER: Duration = Duration::from_secs(30);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const MAX_PING_AFTER: Duration = Duration::from_hours(1);
 
+/// A process that nobody uses ends: long enough for an agent that comes back at once.
+const CHILD_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
+const MAX_CHILD_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
+
 /// How long what may take at one server.
 pub(super) struct ServerTimes {
     pub(super) timeout: Duration,
@@ -31,6 +35,7 @@ pub(super) struct ServerTimes {
     pub(super) start_timeout: Duration,
     pub(super) refresh: Duration,
     pub(super) ping_after: Duration,
+    pub(super) idle_timeout: Duration,
 }
 
 impl ServerTimes {
@@ -46,6 +51,7 @@ impl ServerTimes {
         );
         let refresh = (MIN_REFRESH_INTERVAL, MAX_REFRESH_INTERVAL);
         let ping = (MIN_DURATION, MAX_PING_AFTER);
+        let idle = (MIN_DURATION, MAX_CHILD_IDLE_TIMEOUT);
         Self {
             timeout: time("timeout", &settings.timeout, call, CALL_TIMEOUT),
             task_after: time("task_after", &settings.task_after, call, TASK_AFTER),
@@ -57,6 +63,12 @@ impl ServerTimes {
             ),
             refresh: time("refresh", &settings.refresh, refresh, REFRESH_INTERVAL),
             ping_after: time("ping_after", &settings.ping_after, ping, PING_AFTER),
+            idle_timeout: time(
+                "idle_timeout",
+                &settings.idle_timeout,
+                idle,
+                CHILD_IDLE_TIMEOUT,
+            ),
         }
     }
 }
@@ -69,6 +81,7 @@ impl Default for ServerTimes {
             start_timeout: START_TIMEOUT,
             refresh: REFRESH_INTERVAL,
             ping_after: PING_AFTER,
+            idle_timeout: CHILD_IDLE_TIMEOUT,
         }
     }
 }

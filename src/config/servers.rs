@@ -2,7 +2,7 @@
 
 use super::server_times::ServerTimes;
 use super::settings::{SandboxSettings, ToolServerSettings};
-use super::{doors, exposed};
+use super::{doors, exposed, processes};
 use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::mcp::skeleton;
 use crate::model::address::Address;
@@ -10,7 +10,7 @@ use crate::model::diagnostic::Problems;
 use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::secret::Secret;
 use crate::upstream::child::sandbox::{FileAccess, ProcessLimits, Sandbox};
-use crate::upstream::server_settings::EraChoice;
+use crate::upstream::server_settings::{ChildSharing, EraChoice};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const MIN_STRING_BYTES: usize = 1 << 10;
 /// Servers at most.
 const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
-const SERVER_NAME_CHARS_MAX: usize = 32;
+pub(crate) const SERVER_NAME_CHARS_MAX: usize = 32;
 /// The request took too long, for the server or a proxy that says so: the server may be at it.
 const TIMED_OUT_STATUS: u16 = 408;
 
@@ -49,6 +49,12 @@ pub struct ServerConfig {
     pub ping_after: Duration,
     /// Which eras it is taken to speak.
     pub era: EraChoice,
+    /// Which sessions share its process, where it is one and legacy.
+    pub sharing: ChildSharing,
+    /// Processes of it that agents use at once, 1 to 256.
+    pub max_children: usize,
+    /// How long nobody uses such a process before it ends, 1 ms to 3600 s.
+    pub idle_timeout: Duration,
     /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
     pub not_executed: Vec<u16>,
     /// The header that carries a call's fencing token.
@@ -95,6 +101,7 @@ impl ServerConfig {
             start_timeout,
             refresh,
             ping_after,
+            idle_timeout,
         } = ServerTimes::default();
         Self {
             name,
@@ -105,6 +112,9 @@ impl ServerConfig {
             refresh,
             ping_after,
             era: EraChoice::Auto,
+            sharing: ChildSharing::default(),
+            max_children: processes::CHILDREN,
+            idle_timeout,
             not_executed: Vec::new(),
             fence_header: None,
             message_max_bytes: AGENT_JSON_LIMITS.bytes,
@@ -159,7 +169,8 @@ fn one(
     };
     let times = ServerTimes::of(&settings, problems);
     let (message_max_bytes, string_max_bytes) = sizes(&settings, problems);
-    let (disabled, era) = (settings.disabled, settings.era);
+    let (disabled, era, sharing) = (settings.disabled, settings.era, settings.share);
+    let max_children = processes::most(&settings, problems);
     let not_executed = statuses(&settings, problems);
     let fence_header = settings.fence_header.as_ref();
     let fence_header =
@@ -174,6 +185,9 @@ fn one(
         refresh: times.refresh,
         ping_after: times.ping_after,
         era,
+        sharing,
+        max_children,
+        idle_timeout: times.idle_timeout,
         not_executed,
         fence_header,
         message_max_bytes,
@@ -217,17 +231,24 @@ fn twins(written: &BTreeMap<String, ToolServerSettings>) -> Vec<Option<String>> 
 }
 
 fn judge_name(name: &str, problems: &mut Problems) {
+    if let Some(hint) = why_no_server_name(name) {
+        problems.error("is no name for a server", hint);
+    }
+}
+
+/// What a server's name has to be, where this is none.
+pub(crate) fn why_no_server_name(name: &str) -> Option<String> {
     let plain = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     // A name that ends in `_` would move the `__` of `server__tool`.
     let clear = !name.contains(NAME_SEPARATOR) && !name.ends_with('_');
-    if name.is_empty() || name.len() > SERVER_NAME_CHARS_MAX || !plain || !clear {
-        let hint = format!(
+    let is_good = !name.is_empty() && name.len() <= SERVER_NAME_CHARS_MAX && plain && clear;
+    (!is_good).then(|| {
+        format!(
             "use 1 to {SERVER_NAME_CHARS_MAX} letters, digits, `_` and `-`, without `__` and without `_` at the end"
-        );
-        problems.error("is no name for a server", hint);
-    }
+        )
+    })
 }
 
 /// The statuses that the operator vouches for.

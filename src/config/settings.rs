@@ -8,7 +8,7 @@ use crate::model::content::ContentForm;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::policy;
-use crate::upstream::server_settings::EraChoice;
+use crate::upstream::server_settings::{ChildSharing, EraChoice};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -178,6 +178,15 @@ pub(crate) struct ToolServerSettings {
     /// Which wire it speaks: `legacy` (up to 2025-11-25) or `2026-07-28`. If absent, `auto`: it is
     /// asked in both ways, and its answers say so.
     pub era: EraChoice,
+    /// Which sessions of legacy agents share a process of `command`, if it speaks no 2026-07-28:
+    /// `caller` (if absent: those of one agent, tenant and user), `all` (the server takes all agents
+    /// for one agent), or `none`.
+    pub share: ChildSharing,
+    /// Processes of `command` that agents of a legacy server use at once: 32 if absent, 1 to 256.
+    pub max_children: Option<usize>,
+    /// How long nobody uses a process of a legacy server before it ends: `45s` if absent, `1h` at
+    /// most. The next request starts it again.
+    pub idle_timeout: Option<String>,
     /// HTTP statuses (400 to 599) of the server at `url` by which it, and all that stands between,
     /// refuses a call before it does anything: such a call may be sent again. Without it no
     /// status proves that, and the outcome is unknown.

@@ -84,6 +84,17 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Http
     answer
 }
 
+/// The same answer; `kept` is dropped when its body has been read, or nobody reads it any more.
+pub(super) fn kept_with(answer: HttpAnswer, kept: impl Send + 'static) -> HttpAnswer {
+    answer.map(|body| {
+        body.map_frame(move |frame| {
+            let _ = &kept;
+            frame
+        })
+        .boxed_unsync()
+    })
+}
+
 /// What a modern agent reads: each message and comment as it comes, and signs of life in between.
 /// When the agent goes away the receiver is dropped, which tells the request that is under way.
 pub(super) fn modern_events(first: Outgoing, rest: Inlet) -> HttpAnswer {

@@ -205,7 +205,7 @@ impl Door {
             {
                 let only_asked =
                     method == PROGRESS_METHOD && self.policy.current().mode == Mode::Enforce;
-                for (name, link) in session.links.open_links().await {
+                for (name, link) in session.links.links_to_tell(&message).await {
                     if only_asked && !session.links.questions.asked_under(&link, &message) {
                         self.metrics.dropped("foreign_progress");
                         continue;

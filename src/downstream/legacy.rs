@@ -1,7 +1,7 @@
 //! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again
 //! (protocol §3).
 
-use super::body::{HttpAnswer, empty, error, json};
+use super::body::{HttpAnswer, empty, error, json, kept_with};
 use super::carried_answer::{CarriedAnswer, carrying, carrying_all};
 use super::checks::{accepts, header};
 use super::handshake::{OpenedSession, arrived};
@@ -16,6 +16,7 @@ use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
+use crate::upstream::shared_children::SessionMarks;
 use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::Arc;
@@ -121,10 +122,12 @@ impl Door {
             session.links.returned.notify_waiters();
         }
         match session.stream(number) {
-            Some(stream) => stream.read(
-                after,
-                number == STANDALONE_STREAM && session.revision >= Revision::V2025_11_25,
-            ),
+            Some(stream) if number == STANDALONE_STREAM => {
+                let is_primed = session.revision >= Revision::V2025_11_25;
+                let reads = session.links.marks().map(SessionMarks::reads);
+                kept_with(stream.read(after, is_primed), reads)
+            }
+            Some(stream) => stream.read(after, false),
             None if session.had_stream(number) => error(
                 StatusCode::BAD_REQUEST,
                 INVALID_REQUEST,

@@ -165,6 +165,9 @@ impl AgentSession {
 
     fn touch(&self, clock: Clock) {
         *self.used.lock() = clock.steady();
+        if let Some(marks) = self.links.marks() {
+            marks.presence.touch();
+        }
     }
 }
 

@@ -308,6 +308,10 @@ impl StdioAgent {
                     "session",
                     session.clone().follow(unsolicited, changed, tell),
                 );
+                // Its end is the pipe's.
+                if let Some(marks) = session.links.marks() {
+                    marks.presence.stays();
+                }
                 self.session = Some(session);
             }
             Err(refused) => {

@@ -8,7 +8,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::ServerName;
-use crate::upstream::caller_links::rank;
+use crate::upstream::log_levels::rank;
 use futures_util::stream::{StreamExt, iter};
 use serde_json::json;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Relay {
         let known = self.servers.get(server.as_str())?;
         let (agent, wire) = (request.era, request.links.wire(known));
         if agent == wire {
-            return None;
+            return self.asks_for_all(request, server, message).await;
         }
         let param = |name: &str| {
             let value = message.body.as_ref().and_then(|params| params.get(name));
@@ -61,6 +61,21 @@ impl Relay {
             ("tasks/list", Era::Legacy) => Ok(held_tasks(request, server).await),
             _ => return None,
         })
+    }
+
+    /// What is asked of a process that the agent's session shares with others.
+    async fn asks_for_all(
+        &self,
+        request: &RelayRequest,
+        server: &ServerName,
+        message: &Message,
+    ) -> Option<Result<Message, RelayFailure>> {
+        let (links, caller) = (&request.links, &request.caller);
+        let answer = links.asks_for_all(server, caller, message).await?;
+        if matches!(&answer, Ok(answer) if !answer.is_error) {
+            links.granted(server, &message.method, message.body.as_ref());
+        }
+        Some(answer.map_err(RelayFailure::from))
     }
 }
 

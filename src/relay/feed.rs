@@ -69,7 +69,7 @@ pub(super) enum FeedNews {
 
 /// A subscription at a server, in either era.
 enum AnySubscription {
-    Shared(OpenSubscription),
+    Shared(Box<OpenSubscription>),
     Own(Box<OwnSubscription>),
 }
 
@@ -271,7 +271,7 @@ impl OpenSubscription {
                         .as_ref()
                         .and_then(|params| params.get("notifications"));
                     let told = told.as_ref().and_then(Text::object).unwrap_or_default();
-                    let open = AnySubscription::Shared(self);
+                    let open = AnySubscription::Shared(Box::new(self));
                     return Ok(SubscribeAnswer::Acknowledged(open, within(wanted, &told)));
                 }
                 Some(Inbound::Message(answer)) if answer.is_error => {

@@ -7,6 +7,7 @@
 use super::link::Link;
 use super::own_catalogs::KnownCatalogs;
 use super::server::UpstreamServer;
+use super::shared_children::ChildSeat;
 use super::{Inbound, UnsolicitedReceiver};
 use crate::mcp::bridge::initialize_of;
 use crate::mcp::canonical;
@@ -29,6 +30,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 mod asking;
+mod legacy;
 mod own;
 mod pins;
 mod reached;
@@ -37,7 +39,6 @@ mod tests;
 
 use asking::AskedRequest;
 pub(crate) use asking::{AskedAbout, QuestionInbox};
-pub(crate) use own::rank;
 pub(crate) use reached::ReachedLink;
 
 /// Links of one server that are open at once: a child is a process, a session over HTTP an entry in
@@ -100,6 +101,8 @@ pub(crate) struct CallerLink {
     is_news: AtomicBool,
     /// Cancelled when its agent gets another.
     given_up: CancellationToken,
+    /// Where it is a process of a legacy server: this agent's place in it.
+    seat: Option<ChildSeat>,
 }
 
 /// A link that was just opened.
@@ -110,6 +113,7 @@ struct OpenedCallerLink {
     declared: Text,
     /// What it says outside requests.
     unsolicited: UnsolicitedReceiver,
+    seat: Option<ChildSeat>,
 }
 
 /// All of them, of all servers.
@@ -142,6 +146,13 @@ impl Drop for LinkRoom {
         if let Some(index) = coming.iter().position(|key| *key == self.key) {
             coming.swap_remove(index);
         }
+    }
+}
+
+impl CallerLink {
+    /// The number by which its requests are told from those of others.
+    pub(super) fn user(&self) -> u64 {
+        self.seat.as_ref().map_or(0, |seat| seat.number)
     }
 }
 
@@ -278,28 +289,9 @@ impl CallerLinks {
             let known = self.find(&key);
             return known.ok_or_else(|| Fault::unsent("the link is lost"));
         }
-        let at = server.clone();
-        self.opened(server, key, async move {
-            let (link, answer, unsolicited) =
-                at.open(&params).await.map_err(Fault::before_sending)?;
-            if answer.is_error {
-                link.close().await;
-                return Err(Fault::unsent("the tool server refused `initialize`"));
-            }
-            link.notify(Message::notification("notifications/initialized", None))
-                .await
-                .map_err(Fault::before_sending)?;
-            let said = answer.body.unwrap_or_else(|| Text::of(&json!({})));
-            let declared = params.get("capabilities");
-            let declared = declared.unwrap_or_else(|| Text::of(&json!({})));
-            Ok(OpenedCallerLink {
-                link,
-                said,
-                declared,
-                unsolicited,
-            })
-        })
-        .await
+        let (at, caller) = (server.clone(), asker.caller.clone());
+        let opens = async move { legacy::opened(&at, &caller, &params).await };
+        self.opened(server, key, opens).await
     }
 
     /// The same, if it is open.
@@ -334,6 +326,7 @@ impl CallerLinks {
                 said,
                 declared: Text::of(&json!({})),
                 unsolicited,
+                seat: None,
             })
         };
         let own = self.opened(server, key, opens).await?;
@@ -411,6 +404,7 @@ impl CallerLinks {
             said,
             declared,
             unsolicited,
+            seat,
         } = opens.await?;
         let is_legacy = link.revision.era() == Era::Legacy;
         let own = Arc::new(CallerLink {
@@ -428,6 +422,7 @@ impl CallerLinks {
             level: tokio::sync::Mutex::default(),
             subscribed: tokio::sync::Mutex::default(),
             used: Mutex::new(self.clock.steady()),
+            seat,
         });
         {
             let mut open = self.open.lock();

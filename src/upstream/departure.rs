@@ -2,6 +2,7 @@
 //! threads they are: a request that is taken back in time never leaves, and one that is not is
 //! unknown until it is answered (guarantees §4).
 
+use crate::model::ids::ActionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -11,7 +12,10 @@ const STATE_TAKEN_BACK: u8 = 2;
 
 /// Whether one request has left, of which a second one would be a second call. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Departure(Arc<AtomicU8>);
+pub struct Departure {
+    state: Arc<AtomicU8>,
+    action: Option<ActionId>,
+}
 
 /// The request was taken back before any byte of it left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +23,18 @@ pub struct Departure(Arc<AtomicU8>);
 pub struct TakenBack;
 
 impl Departure {
+    /// The request of this action, of which nobody knows what became of it if it is not answered; none
+    /// for any other request.
+    pub fn of(action: Option<ActionId>) -> Self {
+        let state = Arc::default();
+        Self { state, action }
+    }
+
+    /// Which action it is.
+    pub fn action(&self) -> Option<ActionId> {
+        self.action
+    }
+
     /// Asked by who writes it, right before its first byte; from then on it may have left.
     pub fn leaves(&self) -> Result<(), TakenBack> {
         if self.becomes(STATE_LEFT) {
@@ -35,7 +51,7 @@ impl Departure {
 
     fn becomes(&self, last: u8) -> bool {
         let before =
-            self.0
+            self.state
                 .compare_exchange(STATE_WAITING, last, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok() || before == Err(last)
     }

@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 mod exchange;
+mod standing;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -165,10 +166,15 @@ impl Link {
         process: Option<ChildProcess>,
         params: &Text,
     ) -> Result<(Self, Message), Fault> {
-        let mut link = Self::child(conversation, process, Revision::NEWEST_LEGACY);
-        let answer = link.ask("initialize", Some(params.clone())).await?;
-        link.revision = negotiated(&answer)?;
-        Ok((link, answer))
+        let link = Self::child(conversation, process, Revision::NEWEST_LEGACY);
+        link.initialize(params).await
+    }
+
+    /// Opens a legacy session on a child that is in none yet.
+    pub(super) async fn initialize(mut self, params: &Text) -> Result<(Self, Message), Fault> {
+        let answer = self.ask("initialize", Some(params.clone())).await?;
+        self.revision = negotiated(&answer)?;
+        Ok((self, answer))
     }
 
     /// Gives a request an id of ours; nothing of it leaves before the exchange begins. `params` are
@@ -179,15 +185,17 @@ impl Link {
         params: Vec<(String, String)>,
     ) -> Result<UpstreamExchange, Fault> {
         let logs = message.meta(LOG_LEVEL_META_KEY).is_some();
-        self.request_logged(message, params, logs).await
+        self.request_of(message, params, logs, 0).await
     }
 
-    /// The same; `logs`: the agent wants to read what the server logs meanwhile.
-    pub async fn request_logged(
+    /// The same. `logs`: the agent wants to read what the server logs meanwhile; `user`: whose it is,
+    /// of those who share the link, 0 for toolgate's own.
+    pub(crate) async fn request_of(
         &self,
         message: Message,
         params: Vec<(String, String)>,
         logs: bool,
+        user: u64,
     ) -> Result<UpstreamExchange, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
@@ -206,7 +214,7 @@ impl Link {
                 })
             }
             Carrier::Child { conversation, .. } => {
-                let (id, inbox, mut ready) = conversation.ready(message, logs).await?;
+                let (id, inbox, mut ready) = conversation.ready(message, logs, user).await?;
                 ready.carries(params);
                 let (ready, conversation) = (Some(ready), conversation.clone());
                 let source = ExchangeSource::Lines {

@@ -8,6 +8,7 @@ use super::owners::TaskOwners;
 use super::questions::Questions;
 use super::server::UpstreamServer;
 use super::servers::Servers;
+use super::shared_children::SessionMarks;
 use crate::mcp::bridge::{initialized_for_agents, initialized_of};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -26,10 +27,12 @@ mod catalogs;
 mod feeds;
 mod news;
 mod sending;
+mod sharing;
 mod waiting;
 
 use feeds::SessionFeed;
-use news::{SessionNews, SessionWishes};
+use news::SessionNews;
+use sharing::{OpenedSessionLink, SessionLink};
 use waiting::{CrossableAnswers, InFlight};
 
 pub(crate) use sending::{BridgeTerms, Sending, SentRequest};
@@ -59,7 +62,7 @@ pub struct Links {
 struct LegacySession {
     caller: Arc<Caller>,
     initialize: Text,
-    links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
+    links: tokio::sync::Mutex<HashMap<ServerName, SessionLink>>,
     /// Held while the link to that server is opened.
     opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
     /// The agent has said that it is ready.
@@ -67,8 +70,7 @@ struct LegacySession {
     unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     /// The revision agreed on, once it is.
     revision: OnceLock<Revision>,
-    /// What legacy servers granted, each of those at which a session was opened.
-    wishes: Mutex<HashMap<ServerName, SessionWishes>>,
+    marks: Arc<SessionMarks>,
     /// From which level on the agent reads logs of servers that take it with each request.
     log_level: Mutex<Option<Text>>,
     /// Cancelled when the session ends.
@@ -118,6 +120,9 @@ impl Links {
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
         let questions = Questions::to(&initialize);
+        let marks = Arc::new(SessionMarks::default());
+        marks.presence.touch();
+        let tasks = marks.tasks.clone();
         let session = LegacySession {
             caller,
             initialize,
@@ -126,7 +131,7 @@ impl Links {
             is_ready: AtomicBool::new(false),
             unsolicited,
             revision: OnceLock::new(),
-            wishes: Mutex::default(),
+            marks,
             log_level: Mutex::default(),
             ended: CancellationToken::new(),
         };
@@ -136,7 +141,7 @@ impl Links {
             alone: false,
             questions,
             returned: Notify::new(),
-            tasks: Arc::default(),
+            tasks,
             in_flight: Mutex::default(),
             crossable: CrossableAnswers::default(),
             catalogs: KnownCatalogs::default(),
@@ -239,22 +244,24 @@ impl Links {
         // Two first uses at once share what the first of them opens.
         let opening = session.opening(name);
         let _opening = opening.lock().await;
-        if let Some(link) = session
+        if let Some(open) = session
             .links
             .lock()
             .await
             .get(name)
-            .filter(|link| !link.is_over())
+            .filter(|open| !open.link.is_over())
         {
-            return Ok(ReachedLink::shared(link.clone()));
+            return Ok(ReachedLink::seated(open.link.clone(), open.user()));
         }
-        let (link, answer) = Box::pin(self.open(server)).await?;
-        if answer.is_error {
+        let opened = Box::pin(self.open(server)).await?;
+        let Some(link) = opened.link else {
             return Err(Fault::unsent("the tool server refused `initialize`"));
+        };
+        if !opened.is_introduced {
+            Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
         }
-        Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
-        self.opened_again(name, &link);
-        Ok(ReachedLink::shared(link))
+        self.opened_again(name, &link, opened.shared);
+        Ok(ReachedLink::seated(link, opened.user))
     }
 
     /// The same, if it is open and nobody is opening it: nothing has to be waited for.
@@ -282,9 +289,9 @@ impl Links {
         let (Ok(_opening), Ok(links)) = (opening.try_lock(), session.links.try_lock()) else {
             return Ok(None);
         };
-        let link = links.get(&server.settings.name);
-        let link = link.filter(|link| !link.is_over()).cloned();
-        Ok(link.map(ReachedLink::shared))
+        let open = links.get(&server.settings.name);
+        let open = open.filter(|open| !open.link.is_over());
+        Ok(open.map(|open| ReachedLink::seated(open.link.clone(), open.user())))
     }
 
     fn server(&self, name: &ServerName) -> Result<&Arc<UpstreamServer>, Fault> {
@@ -313,14 +320,24 @@ impl Links {
         };
         let opening = session.opening(&server.settings.name);
         let _opening = opening.lock().await;
-        let (link, answer) = self.open(server).await?;
-        if !answer.is_error {
-            self.had_session(&server.settings.name);
-        }
+        let OpenedSessionLink {
+            link,
+            answer,
+            is_introduced,
+            ..
+        } = self.open(server).await?;
+        let Some(link) = link else {
+            return Ok(initialized_for_agents(answer));
+        };
+        let name = &server.settings.name;
+        self.had_session(name);
         if session.unsolicited.is_closed() {
             // The session ended meanwhile.
-            link.close().await;
-        } else if !answer.is_error && session.is_ready.load(Ordering::Relaxed) {
+            let open = session.links.lock().await.remove(name);
+            if let Some(open) = open {
+                open.close().await;
+            }
+        } else if !is_introduced && session.is_ready.load(Ordering::Relaxed) {
             link.notify(Message::notification("notifications/initialized", None))
                 .await?;
         }
@@ -335,8 +352,8 @@ impl Links {
         self.listens();
     }
 
-    /// Opens the session's link to a server; returns the server's answer to `initialize`.
-    async fn open(&self, server: &UpstreamServer) -> Result<(Arc<Link>, Message), Fault> {
+    /// Opens the session's link to a server.
+    async fn open(&self, server: &UpstreamServer) -> Result<OpenedSessionLink, Fault> {
         let Some(session) = &self.session else {
             return Err(Fault::unsent("modern links are not opened"));
         };
@@ -345,16 +362,19 @@ impl Links {
             .servers
             .keeper()
             .introduce(&session.caller, &name, &session.initialize);
+        if server.settings.is_child() {
+            return session.joins(server, &told).await;
+        }
         let (link, answer, mut unsolicited) = server.open(&told).await?;
         if answer.is_error {
             link.close().await;
-            return Ok((link, answer));
+            return Ok(OpenedSessionLink::refused(answer));
         }
-        session
-            .links
-            .lock()
-            .await
-            .insert(name.clone(), link.clone());
+        let open = SessionLink {
+            link: link.clone(),
+            seat: None,
+        };
+        session.links.lock().await.insert(name.clone(), open);
         let (inbox, weak) = (session.unsolicited.clone(), Arc::downgrade(&link));
         crate::telemetry::tasks::spawn("unsolicited messages", async move {
             while let Some(said) = unsolicited.recv().await {
@@ -364,7 +384,10 @@ impl Links {
                 }
             }
         });
-        Ok((link, answer))
+        Ok(OpenedSessionLink {
+            link: Some(link),
+            ..OpenedSessionLink::refused(answer)
+        })
     }
 
     /// The legacy links that are open.
@@ -375,7 +398,7 @@ impl Links {
                 .lock()
                 .await
                 .iter()
-                .map(|(name, link)| (name.clone(), link.clone()))
+                .map(|(name, open)| (name.clone(), open.link.clone()))
                 .collect(),
             None => Vec::new(),
         }
@@ -394,7 +417,8 @@ impl Links {
         let Some(session) = &self.session else { return };
         session.ended.cancel();
         let links: Vec<_> = session.links.lock().await.drain().collect();
-        futures_util::future::join_all(links.iter().map(|(_, link)| link.close())).await;
+        let closes = links.into_iter().map(|(_, open)| open.close());
+        futures_util::future::join_all(closes).await;
     }
 }
 

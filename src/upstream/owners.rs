@@ -200,6 +200,13 @@ impl TaskOwners {
         meant.next().filter(|_| meant.next().is_none())
     }
 
+    /// Whether the server has made any task that is remembered here.
+    pub(crate) fn has_any(&self, server: &ServerName) -> bool {
+        let kept = self.kept.lock();
+        let mut all = kept.owners.values().flatten();
+        all.any(|owned| owned.server == *server)
+    }
+
     /// The ids of the caller's tasks at a server, the newest first.
     pub(crate) fn held(&self, caller: &Caller, server: &ServerName) -> Vec<Text> {
         let kept = self.kept.lock();

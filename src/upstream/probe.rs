@@ -14,7 +14,11 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::{Fault, Sent};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// How long a process that answered one request may take over the next.
+const SAME_PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server speaks, and what it said of itself.
 #[derive(Debug)]
@@ -111,26 +115,21 @@ pub(super) async fn probe(
     let is_known_legacy = known
         .as_ref()
         .is_some_and(|verdict| verdict.discovered.is_none());
-    let (modern, unsure) = if settings.era == EraChoice::Legacy || is_known_legacy {
-        (None, None)
+    let (modern, old, unsure) = if settings.era == EraChoice::Legacy || is_known_legacy {
+        (None, None, None)
     } else {
-        match discover(settings, around).await {
-            Ok(modern) => (modern, None),
-            // Nothing listens there, or it does not start: `initialize` would meet the same.
-            Err(fault) if fault.sent == Sent::Nothing => return Err(fault),
-            Err(fault) => (None, Some(fault)),
-        }
+        first_asked(settings, around).await?
     };
     let legacy = match &known {
         _ if settings.era == EraChoice::Modern => Legacy::Known(None),
         Some(verdict) if modern.is_some() => Legacy::Known(verdict.initialized.clone()),
+        _ if old.is_some() => old.map_or(Legacy::Known(None), Legacy::Opened),
         _ => match open_legacy_in_time(settings, around).await {
             Ok(opened) => Legacy::Opened(Box::new(opened)),
             Err(fault) if modern.is_none() => return Err(both(unsure, fault)),
             Err(_) => Legacy::Known(None),
         },
     };
-    let is_sure = unsure.is_none();
     let (base, unsolicited, discovered, initialized) = match (modern, legacy) {
         (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
             (base, unsolicited, Some(discovered), initialized)
@@ -157,10 +156,33 @@ pub(super) async fn probe(
     });
     Ok(Probed {
         verdict,
-        is_sure,
+        is_sure: unsure.is_none(),
         base,
         unsolicited,
     })
+}
+
+/// What `server/discover` brings: a modern link; else a session in the same process, if that takes one;
+/// else why it is not certain that the server is an old one.
+type FirstAnswer = (Option<Discovered>, Option<Box<OpenedLink>>, Option<Fault>);
+
+async fn first_asked(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<FirstAnswer, Fault> {
+    let old = match discover(settings, around).await {
+        Ok(DiscoveredServer::Modern(modern)) => return Ok((Some(modern), None, None)),
+        Ok(DiscoveredServer::Old(old)) => old,
+        // Nothing listens there, or it does not start: `initialize` would meet the same.
+        Err(fault) if fault.sent == Sent::Nothing => return Err(fault),
+        Err(fault) => return Ok((None, None, Some(fault))),
+    };
+    let old = match old {
+        Some((link, _)) if settings.era == EraChoice::Modern => closed(link).await,
+        Some(old) => in_the_same(old).await,
+        None => None,
+    };
+    Ok((None, old, None))
 }
 
 /// Why neither way worked, in the order in which they were tried.
@@ -185,16 +207,33 @@ enum Legacy {
     Opened(Box<OpenedLink>),
 }
 
+/// A session in the process that has just answered that it knows no `server/discover`: there is no
+/// need to start another. None where it does not take that well.
+async fn in_the_same((link, unsolicited): OldChild) -> Option<Box<OpenedLink>> {
+    let params = own_introduction();
+    let opened = tokio::time::timeout(SAME_PROCESS_TIMEOUT, link.initialize(&params)).await;
+    let (link, answer) = opened.ok()?.ok()?;
+    if answer.is_error {
+        link.close().await;
+        return None;
+    }
+    Some(Box::new((Arc::new(link), answer, unsolicited)))
+}
+
+/// What a legacy server reads of toolgate in `initialize`.
+fn own_introduction() -> Text {
+    Text::of(&json!({
+        "protocolVersion": Revision::NEWEST_LEGACY.as_str(),
+        "capabilities": {},
+        "clientInfo": introduction(),
+    }))
+}
+
 async fn open_legacy_in_time(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
 ) -> Result<OpenedLink, Fault> {
-    let params = json!({
-        "protocolVersion": Revision::NEWEST_LEGACY.as_str(),
-        "capabilities": {},
-        "clientInfo": introduction(),
-    });
-    let params = Text::of(&params);
+    let params = own_introduction();
     let opening = open_legacy(settings, around, &params, false);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
     let opened = opened.map_err(|_| {
@@ -282,10 +321,16 @@ pub(super) async fn open_modern(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
 ) -> Result<(Arc<Link>, Text, UnsolicitedReceiver), Fault> {
-    let (link, unsolicited, said) = discover(settings, around)
-        .await?
-        .ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28 any more"))?;
-    Ok((link, said, unsolicited))
+    match discover(settings, around).await? {
+        DiscoveredServer::Modern((link, unsolicited, said)) => Ok((link, said, unsolicited)),
+        DiscoveredServer::Old(old) => {
+            if let Some((link, _)) = old {
+                link.close().await;
+            }
+            let words = "the tool server does not speak 2026-07-28 any more";
+            Err(Fault::unsent(words))
+        }
+    }
 }
 
 /// Whether the server speaks the modern wire; an error when nobody can tell.
@@ -294,21 +339,35 @@ pub(super) async fn is_modern(
     around: &Surroundings,
 ) -> Result<bool, Fault> {
     match discover(settings, around).await? {
-        Some((link, ..)) => {
+        DiscoveredServer::Modern((link, ..)) => {
             link.close().await;
             Ok(true)
         }
-        None => Ok(false),
+        DiscoveredServer::Old(old) => {
+            if let Some((link, _)) = old {
+                link.close().await;
+            }
+            Ok(false)
+        }
     }
 }
 
 type Discovered = (Arc<Link>, UnsolicitedReceiver, Text);
 
-/// None: the server answered, and what it said is not modern.
+/// A process that answered, and is in no session yet.
+type OldChild = (Link, UnsolicitedReceiver);
+
+/// What a server made of `server/discover`.
+enum DiscoveredServer {
+    Modern(Discovered),
+    /// It said, by what it answered or did, that it does not speak it.
+    Old(Option<OldChild>),
+}
+
 async fn discover(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
-) -> Result<Option<Discovered>, Fault> {
+) -> Result<DiscoveredServer, Fault> {
     let (link, unsolicited) = match &settings.transport {
         ServerTransport::Http { uri, headers } => {
             let endpoint =
@@ -338,9 +397,13 @@ async fn discover(
         Ok(Ok(answer)) => answer,
         // A child that says nothing, or ends on a request it does not know, is an old one
         // (protocol §2).
-        Err(_) if is_child => return closed(link).await,
-        Ok(Err(fault)) if is_child && fault.sent == Sent::Maybe => return closed(link).await,
-        Ok(Err(fault)) if fault.status.is_some_and(is_verdict) => return Ok(None),
+        Err(_) if is_child => return Ok(DiscoveredServer::Old(closed(link).await)),
+        Ok(Err(fault)) if is_child && fault.sent == Sent::Maybe => {
+            return Ok(DiscoveredServer::Old(closed(link).await));
+        }
+        Ok(Err(fault)) if fault.status.is_some_and(is_verdict) => {
+            return Ok(DiscoveredServer::Old(None));
+        }
         Ok(Err(fault)) => return Err(fault),
         Err(_) => {
             return Err(Fault::after_sending(
@@ -358,14 +421,18 @@ async fn discover(
             .any(|version| version.as_str().as_deref() == Some(Revision::NEWEST_MODERN.as_str()))
     });
     match modern {
-        Some(result) => Ok(Some((Arc::new(link), unsolicited, result))),
-        None => closed(link).await,
+        Some(result) => {
+            let modern = (Arc::new(link), unsolicited, result);
+            Ok(DiscoveredServer::Modern(modern))
+        }
+        None if is_child && !link.is_over() => Ok(DiscoveredServer::Old(Some((link, unsolicited)))),
+        None => Ok(DiscoveredServer::Old(closed(link).await)),
     }
 }
 
-async fn closed(link: Link) -> Result<Option<Discovered>, Fault> {
+async fn closed<T>(link: Link) -> Option<T> {
     link.close().await;
-    Ok(None)
+    None
 }
 
 /// A 4xx without a modern error is an old server's; 401 and 403 are about authorization, 5xx is an

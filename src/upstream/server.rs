@@ -12,6 +12,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
+use crate::upstream::shared_children::{SharedChild, SharedChildren};
 use crate::upstream::{Inbound, UnsolicitedReceiver};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+mod joining;
 mod relist;
 
 /// What is known of a server that answers.
@@ -47,6 +49,17 @@ pub enum ServerState {
     Down(String),
 }
 
+/// Why toolgate's own link to a server is no longer watched.
+enum WatchEnd {
+    /// The server is lost, and why.
+    Lost(String),
+    /// The process is an agent's, and the tools have changed: another is asked for them.
+    HandedOver,
+}
+
+/// A server that answers, what it says outside requests, and toolgate's own process of a legacy one.
+type ConnectedServer = (Up, UnsolicitedReceiver, Option<Arc<SharedChild>>);
+
 /// A configured server.
 pub struct UpstreamServer {
     /// As configured.
@@ -59,6 +72,11 @@ pub struct UpstreamServer {
     stale: Notify,
     lost: Notify,
     wanted: Notify,
+    /// Its processes, where it is a legacy server on stdio.
+    pub(in crate::upstream) children: SharedChildren,
+    /// toolgate's own process has ended for want of work.
+    rests: AtomicBool,
+    woken: Notify,
 }
 
 /// A server over HTTP that agents want while it is down is tried again this long after it was tried
@@ -78,6 +96,9 @@ impl UpstreamServer {
             stale: Notify::new(),
             lost: Notify::new(),
             wanted: Notify::new(),
+            children: SharedChildren::default(),
+            rests: AtomicBool::new(false),
+            woken: Notify::new(),
         }
     }
 
@@ -213,16 +234,30 @@ impl UpstreamServer {
                 () = stop.cancelled() => return,
             };
             match connected {
-                Ok((up, unsolicited)) => {
+                Ok((up, unsolicited, own)) => {
                     backoff.works();
                     told = None;
+                    // One that comes back from its rest was never down.
+                    let was_up = self.up().is_some();
                     // What agents wanted before, they have now.
                     let _ = self.wanted.notified().now_or_never();
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
-                    tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
+                    if !was_up {
+                        tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
+                    }
                     let base = up.base.clone();
                     self.state.send_replace(ServerState::Up(Arc::new(up)));
-                    let why = self.watch(&base, unsolicited, &stop).await;
+                    self.rests.store(false, Ordering::Relaxed);
+                    let _ = self.woken.notified().now_or_never();
+                    let ended = self.watch(&base, unsolicited, &stop).await;
+                    let WatchEnd::Lost(why) = ended else {
+                        continue;
+                    };
+                    if own.is_some_and(|own| base.is_over() && own.may_rest()) {
+                        base.close().await;
+                        self.rest(&stop).await;
+                        continue;
+                    }
                     backoff.broke();
                     self.state.send_replace(ServerState::Down(why.clone()));
                     base.close().await;
@@ -262,21 +297,36 @@ impl UpstreamServer {
         }
     }
 
-    async fn connect(&self) -> Result<(Up, UnsolicitedReceiver), Fault> {
+    async fn connect(&self) -> Result<ConnectedServer, Fault> {
         let known = self.verdict.lock().clone();
         let known = known.filter(|_| self.is_sure.load(Ordering::Relaxed));
         let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
         *self.verdict.lock() = Some(probed.verdict.clone());
         self.is_sure.store(probed.is_sure, Ordering::Relaxed);
         let catalog = self.list(&probed.base, &probed.verdict).await?;
-        let shared = (probed.base.revision.era() == Era::Modern).then(|| probed.base.clone());
+        let is_modern = probed.base.revision.era() == Era::Modern;
+        let shared = is_modern.then(|| probed.base.clone());
+        let (own, unsolicited) = if is_modern || !self.settings.is_child() {
+            (None, probed.unsolicited)
+        } else {
+            let said = probed.verdict.initialized.clone();
+            let answer = Message {
+                body: said,
+                ..Message::response(None, Text::of(&json!({})), false)
+            };
+            let name = &self.settings.name;
+            let first = self
+                .children
+                .first(name, &probed.base, answer, probed.unsolicited);
+            (Some(first.0), first.1)
+        };
         let up = Up {
             verdict: probed.verdict,
             shared,
             catalog: Arc::new(catalog),
             base: probed.base,
         };
-        Ok((up, probed.unsolicited))
+        Ok((up, unsolicited, own))
     }
 
     async fn list(&self, link: &Link, verdict: &ServerEras) -> Result<Catalog, Fault> {
@@ -294,26 +344,31 @@ impl UpstreamServer {
         base: &Arc<Link>,
         mut unsolicited: UnsolicitedReceiver,
         stop: &CancellationToken,
-    ) -> String {
+    ) -> WatchEnd {
+        let lost = |why: &str| WatchEnd::Lost(why.to_owned());
         let mut talks = true;
         let mut relist = Relist::new(self, base);
         let mut listening = Box::pin(self.listen(base));
         let mut doubting = Box::pin(self.doubt());
         loop {
             tokio::select! {
-                () = stop.cancelled() => return "toolgate is stopping".to_owned(),
-                () = base.ended() => return "the conversation ended".to_owned(),
+                () = stop.cancelled() => return lost("toolgate is stopping"),
+                why = base.end_reason() => return WatchEnd::Lost(why),
                 () = self.lost.notified() => relist.suspect(),
                 () = self.stale.notified() => relist.changed(),
-                why = &mut listening => return why,
-                why = &mut doubting => return why,
+                why = &mut listening => return WatchEnd::Lost(why),
+                why = &mut doubting => return WatchEnd::Lost(why),
                 said = unsolicited.recv(), if talks => match said {
                     Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => relist.changed(),
                     Some(Inbound::Message(message)) if message.kind == MessageKind::Request => self.decline(base, message).await,
                     Some(_) => {}
                     None => talks = false,
                 },
-                listed = relist.next() => if let Err(fault) = listed { return fault.what; },
+                listed = relist.next() => match listed {
+                    Err(fault) => return WatchEnd::Lost(fault.what),
+                    Ok(()) if relist.needs_another => return WatchEnd::HandedOver,
+                    Ok(()) => {}
+                },
             }
         }
     }

@@ -33,6 +33,12 @@ pub struct UpstreamServerSettings {
     pub ping_after: Duration,
     /// Which eras it is taken to speak.
     pub era: EraChoice,
+    /// Which sessions share its process, where it is one and legacy.
+    pub sharing: ChildSharing,
+    /// Processes of it that agents use at once, 1 to 256.
+    pub max_children: usize,
+    /// How long nobody uses such a process before it ends, 1 ms to 1 h.
+    pub idle_timeout: Duration,
     /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
     /// the operator's word.
     pub not_executed: Arc<[u16]>,
@@ -74,6 +80,19 @@ impl UpstreamServerSettings {
             .cloned()
             .collect()
     }
+}
+
+/// Which sessions of legacy agents share a process of a server on standard input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChildSharing {
+    /// Those of one agent, tenant and user that declare the same, and cannot be asked anything.
+    #[default]
+    Caller,
+    /// All that declare the same, of all agents: the server takes them for one.
+    All,
+    /// None: each has its own.
+    None,
 }
 
 /// Which eras a server is taken to speak, as its operator says.

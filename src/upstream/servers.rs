@@ -96,6 +96,11 @@ impl Servers {
                 "tool server",
                 tracker.track_future(async move { running.run(stopped).await }),
             );
+            if server.settings.is_child() {
+                let (tended, stopped) = (server.clone(), stop.clone());
+                let tends = async move { tended.tend(&stopped).await };
+                tasks::spawn("processes of a server", tracker.track_future(tends));
+            }
             let stopped = stop.clone();
             tasks::spawn("tool server changes", async move {
                 loop {

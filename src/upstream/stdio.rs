@@ -10,11 +10,11 @@ use super::{Inbox, UnsolicitedReceiver};
 use crate::failpoint;
 use crate::mcp::bridge::LOG_LEVEL_META_KEY;
 use crate::mcp::message::Message;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ActionId, ServerName};
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::tasks;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -32,6 +32,9 @@ pub use routes::DropCounts;
 /// How long answers may still arrive once the process ended or its input broke, and how long the
 /// process may take to end once its output did.
 const AFTERMATH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Actions in flight that are named in the log when a server ends.
+const MAX_LOST_CALLS_TOLD: usize = 16;
 
 /// Said of a server whose input broke.
 const INPUT_BROKEN_MESSAGE: &str = "it does not read its input any more";
@@ -67,6 +70,8 @@ struct ConversationShared {
     heard: AtomicU64,
     /// Why it is over, once it is.
     over: watch::Sender<Option<String>>,
+    /// toolgate has ended it.
+    is_closed: AtomicBool,
 }
 
 /// One line to write.
@@ -130,6 +135,7 @@ impl Conversation {
             deaf: CancellationToken::new(),
             heard: AtomicU64::new(0),
             over: watch::channel(None).0,
+            is_closed: AtomicBool::new(false),
         });
         let out = StrayOutput {
             unsolicited: says,
@@ -154,18 +160,24 @@ impl Conversation {
     /// is dropped before it completes, nothing was sent.
     pub async fn request(&self, message: Message) -> Result<(u64, Inbox), Fault> {
         let logs = message.meta(LOG_LEVEL_META_KEY).is_some();
-        let (id, inbox, ready) = self.ready(message, logs).await?;
+        let (id, inbox, ready) = self.ready(message, logs, 0).await?;
         ready.queue();
         Ok((id, inbox))
     }
 
     /// As [`Self::request`], but the request is not queued yet. `logs`: log messages of the server
-    /// are for it, where it is the only one.
-    pub async fn ready(&self, message: Message, logs: bool) -> Result<(u64, Inbox, Ready), Fault> {
+    /// are for it, where it is the only one. `user`: whose request it is, of those who share the
+    /// conversation; 0 for toolgate's own.
+    pub async fn ready(
+        &self,
+        message: Message,
+        logs: bool,
+        user: u64,
+    ) -> Result<(u64, Inbox, Ready), Fault> {
         let Ok(place) = self.queue.clone().reserve_owned().await else {
             return Err(self.shared.routes.refusal());
         };
-        let (id, message, inbox) = self.shared.routes.register(message, logs)?;
+        let (id, message, inbox) = self.shared.routes.register(message, logs, user)?;
         Ok((
             id,
             inbox,
@@ -191,9 +203,21 @@ impl Conversation {
         self.shared.routes.forget(id)
     }
 
+    /// Whose requests the server may be at, if they are all of one of those who share the
+    /// conversation.
+    pub(crate) fn only_user(&self) -> Option<u64> {
+        self.shared.routes.only_user()
+    }
+
+    /// Whether an answer is waited for.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.shared.routes.is_idle()
+    }
+
     /// Closes the server's input. What is in flight may still be answered; what was not written yet
     /// fails as unsent.
     pub fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
         self.shared.hush("the conversation was closed");
     }
 
@@ -268,10 +292,30 @@ impl ConversationShared {
 
     /// It is over: everything in flight gets its fault.
     fn end(&self, why: String) {
+        self.tell_lost_calls(&why);
         self.hush(&why);
         self.routes.end(&why);
         tracing::debug!(server = %self.server, why, "the conversation is over");
         self.over.send_replace(Some(why));
+    }
+
+    /// Says in the log which calls are lost with the server.
+    fn tell_lost_calls(&self, why: &str) {
+        let (in_flight, actions) = self.routes.in_flight();
+        if in_flight == 0 || self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let shown = actions
+            .iter()
+            .take(MAX_LOST_CALLS_TOLD)
+            .map(ActionId::to_string);
+        let unknown = shown.collect::<Vec<_>>().join(", ");
+        let server = &self.server;
+        if actions.is_empty() {
+            tracing::warn!(%server, why, in_flight, "a tool server ended with requests in flight; what they asked for may have been done");
+        } else {
+            tracing::warn!(%server, why, in_flight, unknown_actions = actions.len(), actions = unknown, "a tool server ended with calls in flight: outcome unknown");
+        }
     }
 
     async fn write<W: AsyncWrite + Unpin>(
@@ -294,7 +338,8 @@ impl ConversationShared {
                     .as_ref()
                     .is_some_and(|departure| departure.leaves().is_err())
             };
-            if line.id.is_some_and(|id| !self.routes.begin(id)) || is_taken_back() {
+            let action = line.departure.as_ref().and_then(Departure::action);
+            if line.id.is_some_and(|id| !self.routes.begin(id, action)) || is_taken_back() {
                 continue;
             }
             let mut written = 0;

@@ -139,6 +139,8 @@ mod work_places;
 
 // Tool servers as child processes: started, ended, reaped.
 mod child_servers;
+// Which sessions share a process, and when it ends.
+mod shared_children;
 // Toolgates in a row.
 mod gate_chains;
 // Several servers at one address.

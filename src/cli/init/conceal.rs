@@ -1,9 +1,7 @@
 //! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a
 //! variable, and is written nowhere. In doubt it could be.
 
-pub(in crate::cli) mod looks;
-
-use looks::{is_harmless, is_secret, is_telling};
+use crate::model::looks::{is_harmless, is_secret, is_telling};
 use std::collections::BTreeMap;
 
 /// The variables that toolgate needs, and where each is used.

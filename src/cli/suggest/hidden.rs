@@ -3,8 +3,8 @@
 
 mod telling;
 
-use crate::cli::init::conceal::looks::{is_secret, is_telling};
 use crate::guards::secrets;
+use crate::model::looks::{is_secret, is_telling};
 use serde_json::{Map, Number, Value};
 use telling::{is_value, list_tells, names_tell, tells};
 

@@ -39,6 +39,7 @@ pub(in crate::gate) enum Cleared<'a> {
 pub(in crate::gate) struct Stamp<'a> {
     pub(in crate::gate) fence: Text,
     pub(in crate::gate) key: Option<(&'a Placement, String)>,
+    pub(in crate::gate) action: ActionId,
     /// For how long after its first sending the server tells a second one by that key.
     window: Duration,
 }
@@ -62,6 +63,7 @@ impl<'a> Stamp<'a> {
         Self {
             fence: Text::of(&fence),
             key,
+            action: *action,
             window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted),
         }
     }

@@ -149,7 +149,7 @@ pub(in crate::gate) fn pack(
             ..Message::request(0, "tools/call", Some(params.text()))
         },
         headers,
-        departure: Departure::default(),
+        departure: Departure::of(stamp.map(|stamp| stamp.action)),
         outlives: Arc::default(),
     }
 }

@@ -6,6 +6,7 @@ use crate::mcp::bridge::makes_legacy_tasks;
 use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::upstream::log_levels::rank;
 use crate::upstream::questions::tell;
 use serde_json::json;
 use std::sync::Arc;
@@ -15,17 +16,6 @@ use tokio::sync::broadcast;
 
 /// How long a server may take to say yes to a subscription or a log level.
 const SMALL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Log levels, the most verbose first.
-pub(crate) const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 impl CallerLink {
     /// What the server says outside requests, from now on.
@@ -152,9 +142,4 @@ impl CallerLink {
         let answer = tokio::time::timeout(SMALL_REQUEST_TIMEOUT, asked).await;
         answer.is_ok_and(|answer| answer.is_ok_and(|answer| !answer.is_error))
     }
-}
-
-/// How verbose a log level is: 0 the most.
-pub(crate) fn rank(level: &str) -> Option<usize> {
-    LOG_LEVELS.iter().position(|known| *known == level)
 }

@@ -15,19 +15,33 @@ pub(crate) struct ReachedLink {
     pub own: Option<Arc<CallerLink>>,
     /// Kept for what waits on it for its agent.
     pub pin: Option<LinkPin>,
+    /// By which number its requests are told from those of others on it; 0 where it is not shared, or
+    /// each request says itself whose it is.
+    pub user: u64,
 }
 
 impl ReachedLink {
     /// One that is nobody's own.
     pub(crate) fn shared(link: Arc<Link>) -> Self {
+        Self::seated(link, 0)
+    }
+
+    /// One on which this number stands for an agent's session.
+    pub(crate) fn seated(link: Arc<Link>, user: u64) -> Self {
         let (own, pin) = (None, None);
-        Self { link, own, pin }
+        Self {
+            link,
+            own,
+            pin,
+            user,
+        }
     }
 
     /// An agent's own.
     pub(crate) fn owned(own: Arc<CallerLink>) -> Self {
         Self {
             link: own.link.clone(),
+            user: own.user(),
             own: Some(own),
             pin: None,
         }

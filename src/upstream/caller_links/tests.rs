@@ -58,6 +58,7 @@ impl LinkStage {
                 said: Text::of(&json!({})),
                 declared: Text::of(&json!({})),
                 unsolicited,
+                seat: None,
             })
         };
         self.all.opened(&self.server, key, opens).await
@@ -277,6 +278,7 @@ impl CallerLinks {
             ),
             declared: params.get("capabilities").unwrap(),
             unsolicited,
+            seat: None,
         };
         drop(self.find(&key));
         drop(self.open(server, key, async { Ok(opened) }).await.unwrap());

@@ -2,11 +2,12 @@
 //! kept.
 //!
 //! It is free text (protocol §2), so lines are cut, control characters are written out, and neither
-//! what the process was given as its environment nor a secret of a call is repeated.
+//! a secret of the process's environment nor one of a call is repeated.
 
 use super::ChildCommand;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
+use crate::model::looks::{is_secret, is_telling};
 use crate::model::scrub::KnownScrubStream;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -21,14 +22,32 @@ const STDERR_LINE_BYTES_MAX: usize = 4 * 1024;
 const STDERR_KEPT_BYTES_MAX: usize = 64 * 1024;
 /// Most lines logged in one second.
 const STDERR_LINES_PER_SECOND_MAX: u32 = 100;
-/// Values shorter than this are words, not secrets.
+/// Values shorter than this would be found in words.
 const SECRET_BYTES_MIN: usize = 8;
 /// Longest piece of a secret that is looked for.
 const SECRET_PIECE_BYTES_MAX: usize = 4 * 1024;
-/// Variables that hold no secret and occur in every message.
-const NON_SECRET_VARIABLES: [&str; 8] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR",
+/// Variables of every environment that hold no secret, whatever their names say: a line that names a
+/// directory stays readable.
+const NON_SECRET_VARIABLES: [&str; 16] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    "PWD",
+    "OLDPWD",
+    "SSH_AUTH_SOCK",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SESSION_MANAGER",
+    "DESKTOP_SESSION",
+    "XDG_SESSION_ID",
+    "XDG_SESSION_TYPE",
 ];
+/// What the name of a variable ends with that says where a secret is, not which.
+const PLACE_SUFFIXES: [&str; 4] = ["_FILE", "_PATH", "_DIR", "_SOCK"];
 
 /// One tool server's standard error.
 pub(super) struct StderrCapture {
@@ -58,7 +77,7 @@ impl StderrCapture {
         for (name, value) in command
             .env
             .iter()
-            .filter(|(name, _)| !NON_SECRET_VARIABLES.contains(&name.as_str()))
+            .filter(|(name, value)| is_kept_secret(name, value))
         {
             let pieces = value
                 .lines()
@@ -148,6 +167,13 @@ impl StderrCapture {
     }
 }
 
+/// Whether the value of a variable may be a secret: its name says so, or it looks like one.
+fn is_kept_secret(name: &str, value: &str) -> bool {
+    let is_place =
+        || PLACE_SUFFIXES.iter().any(|end| name.ends_with(end)) && value.starts_with('/');
+    !NON_SECRET_VARIABLES.contains(&name) && !is_place() && (is_telling(name) || is_secret(value))
+}
+
 impl StderrTail {
     fn push(&mut self, line: String) {
         self.bytes += line.len();
@@ -225,17 +251,28 @@ mod tests {
         let said = said(&[
             ("KEY", "s3cr3t-v4lue"),
             ("PEM", "--begin--\nAAAABBBB\n"),
+            ("DSN", "postgres://ann:pw@db/x"),
+            ("UPSTREAM", "http://ann:hunter22@db/x"),
             ("HOME", "/home/ann"),
+            ("OLDPWD", "/work/ann"),
+            ("KEY_FILE", "/etc/bank/key"),
+            ("MEMORY_FILE_PATH", "/data/memory.json"),
+            ("STAGE", "production"),
+            ("PIN_TOKEN", "short"),
         ]);
         let lines = heard(
             &said,
-            b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n",
+            b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\
+              of postgres://ann:pw@db/x and http://ann:hunter22@db/x\n\
+              production reads /work/ann/data, /etc/bank/key and /data/memory.json in short\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n",
         )
         .await;
         assert_eq!(
             lines,
             [
                 "key is [env KEY] [env PEM] in /home/ann",
+                "of [env DSN] and [env UPSTREAM]",
+                "production reads /work/ann/data, /etc/bank/key and /data/memory.json in short",
                 "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"
             ]
         );

@@ -7,8 +7,10 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::ServerName;
 use crate::upstream::Inbound;
-use crate::upstream::caller_links::{CallerLink, ReachedLink, rank};
+use crate::upstream::caller_links::{CallerLink, ReachedLink};
 use crate::upstream::link::Link;
+use crate::upstream::log_levels::rank;
+use crate::upstream::shared_children::{SessionWishes, SharedChild};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,13 +50,6 @@ impl Untold {
     fn has_none_for_answers(&self) -> bool {
         self.with_answer.is_empty() && self.of_own.is_empty()
     }
-}
-
-/// What an agent asked a legacy session for that outlasts the request.
-#[derive(Default)]
-pub(super) struct SessionWishes {
-    resources: BTreeSet<String>,
-    level: Option<String>,
 }
 
 impl Links {
@@ -151,7 +146,7 @@ impl Links {
         let Some(session) = &self.session else {
             return false;
         };
-        let wishes = session.wishes.lock();
+        let wishes = session.marks.wishes.lock();
         let level = wishes.get(name).and_then(|wishes| wishes.level.as_deref());
         level.and_then(rank) <= rank(NEWS_LEVEL)
     }
@@ -170,7 +165,7 @@ impl Links {
         let Some(uri) = uri.as_str() else {
             return Ok(());
         };
-        let all = session.wishes.lock();
+        let all = session.marks.wishes.lock();
         let none = BTreeSet::new();
         let kept = all.get(name).map_or(&none, |wishes| &wishes.resources);
         room_for(kept, &uri)
@@ -180,7 +175,7 @@ impl Links {
     pub(crate) fn granted(&self, name: &ServerName, method: &str, params: Option<&Text>) {
         let Some(session) = &self.session else { return };
         let said = |key: &str| Some(params?.get(key)?.as_str()?.into_owned());
-        let mut all = session.wishes.lock();
+        let mut all = session.marks.wishes.lock();
         let Some(wishes) = all.get_mut(name) else {
             return;
         };
@@ -202,7 +197,7 @@ impl Links {
         let Some(session) = &self.session else {
             return false;
         };
-        let mut all = session.wishes.lock();
+        let mut all = session.marks.wishes.lock();
         all.insert(name.clone(), SessionWishes::default())
             .is_some_and(|before| {
                 all.insert(name.clone(), before);
@@ -212,14 +207,19 @@ impl Links {
 
     /// Where the agent had a session at the server before: tells it of the new one, and asks again in
     /// that for what was granted before.
-    pub(super) fn opened_again(&self, name: &ServerName, link: &Arc<Link>) {
+    pub(super) fn opened_again(
+        &self,
+        name: &ServerName,
+        link: &Arc<Link>,
+        shared: Option<Arc<SharedChild>>,
+    ) {
         if !self.had_session(name) {
             return;
         }
         self.is_replaced(name);
         let Some(session) = &self.session else { return };
         let (level, resources) = {
-            let all = session.wishes.lock();
+            let all = session.marks.wishes.lock();
             let wishes = all.get(name);
             let resources = wishes.map(|wishes| wishes.resources.clone());
             (
@@ -232,7 +232,9 @@ impl Links {
         }
         let (name, link, inbox) = (name.clone(), link.clone(), session.unsolicited.clone());
         crate::telemetry::tasks::spawn("wishes of a session", async move {
-            if let Some(level) = level {
+            if let Some(child) = shared.filter(|_| level.is_some()) {
+                let _ = tokio::time::timeout(AGAIN_TIMEOUT, child.sets_level()).await;
+            } else if let Some(level) = level {
                 is_granted(&link, "logging/setLevel", json!({ "level": level })).await;
             }
             for uri in resources {

@@ -174,7 +174,9 @@ impl Links {
         } else {
             let params = sending.params.to_vec();
             let message = self.stamped(name, &reached.link, sending);
-            reached.link.request(message, params).await?
+            let logs = message.meta(LOG_LEVEL_META_KEY).is_some();
+            let (link, user) = (&reached.link, reached.user);
+            link.request_of(message, params, logs, user).await?
         };
         Ok(Box::new(SentRequest { reached, exchange }))
     }
@@ -264,7 +266,7 @@ impl Links {
                 .links
                 .lock()
                 .await
-                .retain(|_, known| !Arc::ptr_eq(known, link)),
+                .retain(|_, known| !Arc::ptr_eq(&known.link, link)),
             None => self.servers.callers().give_up(link),
         }
     }
@@ -290,6 +292,6 @@ async fn ready_on_own(
         message = as_legacy_task(message);
     }
     own.link
-        .request_logged(message, params, level.is_some())
+        .request_of(message, params, level.is_some(), own.user())
         .await
 }

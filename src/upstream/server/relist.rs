@@ -36,6 +36,8 @@ pub(super) struct Relist<'s> {
     old: Pin<Box<Sleep>>,
     /// The question that waits for its answer.
     asking: Option<Asking<'s>>,
+    /// An agent uses the process: it is asked no more, and the tools have changed.
+    pub(super) needs_another: bool,
     /// Whether the question was put only because what is known is old.
     routine: bool,
     failures: u32,
@@ -55,6 +57,7 @@ impl<'s> Relist<'s> {
             due,
             old,
             asking: None,
+            needs_another: false,
             routine: false,
             failures: 0,
         }
@@ -81,7 +84,14 @@ impl<'s> Relist<'s> {
             } else if !self.suspected {
                 self.due.as_mut().await;
             }
-            (self.told, self.suspected) = (false, false);
+            let told = std::mem::take(&mut self.told);
+            self.suspected = false;
+            // What it lists to that agent may be nobody else's business.
+            if self.server.children.is_taken(self.base) {
+                self.needs_another |= told;
+                self.old = Box::pin(sleep(age(self.server)));
+                return Ok(());
+            }
         }
         let (server, base) = (self.server, self.base);
         let asking = self

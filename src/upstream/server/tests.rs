@@ -4,7 +4,7 @@ use super::*;
 use crate::model::ids::ServerName;
 use crate::upstream::child::ChildCommand;
 use crate::upstream::child::sandbox::Sandbox;
-use crate::upstream::server_settings::EraChoice;
+use crate::upstream::server_settings::{ChildSharing, EraChoice};
 use tokio::time::Instant;
 
 /// How long what is known of a server's tools counts.
@@ -40,6 +40,9 @@ pub(in crate::upstream) fn server_over(transport: ServerTransport) -> UpstreamSe
         refresh: REFRESH_INTERVAL,
         ping_after: timeout,
         era: EraChoice::Auto,
+        sharing: ChildSharing::Caller,
+        max_children: 4,
+        idle_timeout: timeout,
         not_executed: Arc::default(),
         fence_header: None,
         limits: crate::mcp::json::AGENT_JSON_LIMITS,

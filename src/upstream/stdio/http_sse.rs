@@ -191,7 +191,7 @@ impl ConversationShared {
                 line = lines.recv(), if takes => line,
             };
             let Some(line) = line else { break };
-            if line.id.is_some_and(|id| !self.routes.begin(id)) {
+            if line.id.is_some_and(|id| !self.routes.begin(id, None)) {
                 continue;
             }
             in_order = line.id.is_none();

@@ -5,7 +5,7 @@ use crate::mcp::bridge::SUBSCRIPTION_META_KEY;
 use crate::mcp::envelope::answered;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind, number};
-use crate::model::ids::ServerName;
+use crate::model::ids::{ActionId, ServerName};
 use crate::model::reply::{Fault, Sent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,6 +14,9 @@ use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 /// Most requests in flight on one conversation.
 const MAX_REQUESTS_IN_FLIGHT: usize = 1024;
+/// Requests that were given up, and that the server may be at still. With more, nobody can tell any
+/// longer whose request it is at.
+const MAX_GIVEN_UP: usize = 1024;
 
 /// What a conversation dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(super) struct Routes {
 struct RouteTable {
     next: u64,
     open: HashMap<u64, OpenRequest>,
+    /// Requests without an answer that nobody waits for any more, and whose they were.
+    given_up: HashMap<u64, u64>,
     /// Why nothing can be sent any more.
     hushed: Option<String>,
 }
@@ -56,6 +61,10 @@ struct OpenRequest {
     listens: bool,
     /// Whether a byte may have left.
     begun: bool,
+    /// Whose it is, of those who share the conversation; 0 for toolgate's own.
+    user: u64,
+    /// The action that it is, whose outcome is unknown without an answer.
+    action: Option<ActionId>,
     inbox: Sender<Result<Inbound, Fault>>,
     /// A place in the inbox that notifications cannot take.
     last: OwnedPermit<Result<Inbound, Fault>>,
@@ -74,6 +83,24 @@ enum NotificationOwner<'a> {
 }
 
 impl RouteTable {
+    /// A request that nobody waits for; the server may work on it all the same.
+    fn give_up(&mut self, id: u64, open: &OpenRequest) {
+        if open.begun && open.user != 0 && self.given_up.len() <= MAX_GIVEN_UP {
+            self.given_up.insert(id, open.user);
+        }
+    }
+
+    /// Takes out those that nobody waits for.
+    fn drop_closed(&mut self) {
+        let closed: Vec<_> = self
+            .open
+            .extract_if(|_, open| open.inbox.is_closed())
+            .collect();
+        for (id, open) in &closed {
+            self.give_up(*id, open);
+        }
+    }
+
     /// The request that `id` means, if bytes of it have left.
     fn find(&self, id: Option<Text>) -> Option<&OpenRequest> {
         self.open.get(&own_id(&id?)?).filter(|open| open.begun)
@@ -115,6 +142,7 @@ impl Routes {
         let table = Mutex::new(RouteTable {
             next,
             open: HashMap::new(),
+            given_up: HashMap::new(),
             hushed: None,
         });
         let [stray, dropped, garbage] = [const { AtomicU64::new(0) }; 3];
@@ -132,6 +160,7 @@ impl Routes {
         &self,
         message: Message,
         logs: bool,
+        user: u64,
     ) -> Result<(u64, Message, Inbox), Fault> {
         let listens = message.method == "subscriptions/listen";
         let (inbox, receiver) = mpsc::channel(INBOX_MESSAGES_MAX + 1);
@@ -140,7 +169,7 @@ impl Routes {
             return Err(self.fault(why, Sent::Nothing));
         }
         if table.open.len() >= MAX_REQUESTS_IN_FLIGHT {
-            table.open.retain(|_, open| !open.inbox.is_closed());
+            table.drop_closed();
         }
         let last = inbox
             .clone()
@@ -160,6 +189,8 @@ impl Routes {
                 logs,
                 listens,
                 begun: false,
+                user,
+                action: None,
                 inbox,
                 last,
             },
@@ -167,12 +198,13 @@ impl Routes {
         Ok((id, message, receiver))
     }
 
-    /// Notes that bytes of the request leave from now on; false if it was given up before.
-    pub(super) fn begin(&self, id: u64) -> bool {
+    /// Notes that bytes of the request, which is that action, leave from now on; false if it was
+    /// given up before.
+    pub(super) fn begin(&self, id: u64, action: Option<ActionId>) -> bool {
         let mut table = self.table.lock();
         match table.open.get_mut(&id) {
             Some(open) if !open.inbox.is_closed() => {
-                open.begun = true;
+                (open.begun, open.action) = (true, action);
                 true
             }
             _ => {
@@ -183,9 +215,14 @@ impl Routes {
     }
 
     pub(super) fn forget(&self, id: u64) -> Sent {
-        match self.table.lock().open.remove(&id) {
+        let mut table = self.table.lock();
+        match table.open.remove(&id) {
             Some(open) if !open.begun => Sent::Nothing,
-            _ => Sent::Maybe,
+            Some(open) => {
+                table.give_up(id, &open);
+                Sent::Maybe
+            }
+            None => Sent::Maybe,
         }
     }
 
@@ -212,8 +249,35 @@ impl Routes {
     /// Whether nobody waits for an answer.
     pub(super) fn is_idle(&self) -> bool {
         let mut table = self.table.lock();
-        table.open.retain(|_, open| !open.inbox.is_closed());
+        table.drop_closed();
         table.open.is_empty()
+    }
+
+    /// Whose requests the server may be at, if they are all of one.
+    pub(super) fn only_user(&self) -> Option<u64> {
+        let table = self.table.lock();
+        if table.given_up.len() > MAX_GIVEN_UP {
+            return None;
+        }
+        let open = table
+            .open
+            .values()
+            .filter(|open| open.begun && open.user != 0);
+        let mut users = open
+            .map(|open| open.user)
+            .chain(table.given_up.values().copied());
+        let first = users.next()?;
+        users.all(|user| user == first).then_some(first)
+    }
+
+    /// How many requests of agents may have left and are not answered, and which actions they are, as
+    /// far as that says what became of them.
+    pub(super) fn in_flight(&self) -> (usize, Vec<ActionId>) {
+        let table = self.table.lock();
+        let begun = table.open.values().filter(|open| open.begun);
+        let begun = begun.filter(|open| open.user != 0 || open.action.is_some());
+        let actions: Vec<_> = begun.clone().filter_map(|open| open.action).collect();
+        (begun.count(), actions)
     }
 
     /// Ends every request of which nothing left; no more are taken.
@@ -279,6 +343,7 @@ impl Routes {
         let open = {
             let mut table = self.table.lock();
             let id = message.id.as_ref().and_then(own_id);
+            id.map(|id| table.given_up.remove(&id));
             id.filter(|id| table.open.get(id).is_some_and(|open| open.begun))
                 .and_then(|id| table.open.remove(&id))
         };

@@ -1,7 +1,7 @@
 //! Secrets that are told by what stands before them: `PGPASSWORD=…`, `--token …`, `Bearer …`,
 //! `ann:…@host`; in a list by the element before, in an object by the name beside.
 
-use crate::cli::init::conceal::looks::is_telling;
+use crate::model::looks::is_telling;
 use serde_json::{Map, Value};
 
 /// Characters of a text that names something.

@@ -36,7 +36,7 @@ use crate::telemetry::tasks;
 use crate::upstream::http::{Connections, connections};
 use crate::upstream::link::Link;
 use crate::upstream::server_settings::{
-    EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
+    ChildSharing, EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
 };
 use crate::upstream::servers::Servers;
 use crate::upstream::stdio::Conversation;
@@ -224,6 +224,9 @@ fn servers(connections: &Connections) -> Arc<Servers> {
         refresh,
         ping_after,
         era: EraChoice::Auto,
+        sharing: ChildSharing::default(),
+        max_children: 1,
+        idle_timeout: LONGEST,
         not_executed,
         fence_header: None,
         limits: crate::mcp::json::AGENT_JSON_LIMITS,

@@ -62,7 +62,7 @@ const MIN_KEY_CHARS: usize = 20;
 const MIN_LETTER_DIGIT_CHANGES: usize = 4;
 
 /// Does a name say that what it names is secret?
-pub(in crate::cli) fn is_telling(name: &str) -> bool {
+pub(crate) fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["pat", "pin", "pw", "sig"]
         .iter()
@@ -71,7 +71,7 @@ pub(in crate::cli) fn is_telling(name: &str) -> bool {
 }
 
 /// Is this a secret by its looks?
-pub(in crate::cli) fn is_secret(value: &str) -> bool {
+pub(crate) fn is_secret(value: &str) -> bool {
     let with_password = value
         .split_once("://")
         .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
@@ -101,7 +101,7 @@ pub(in crate::cli) fn is_secret(value: &str) -> bool {
 }
 
 /// Is this surely none? Numbers, words, paths and addresses.
-pub(super) fn is_harmless(value: &str) -> bool {
+pub(crate) fn is_harmless(value: &str) -> bool {
     let number = value.len() <= 6
         && value
             .bytes()
