@@ -1,5 +1,6 @@
 //! Floor 6: the verbs, one file each.
 
+mod adopt;
 mod approvals;
 mod calls;
 mod check;
@@ -28,6 +29,7 @@ mod table;
 mod tasks;
 mod templates;
 mod test;
+mod timeouts;
 mod unfitted;
 mod unnamed;
 mod yaml;
@@ -63,6 +65,9 @@ enum CliVerb {
     /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration
     /// of them.
     Init(init::Args),
+    /// Take over the tool servers of an agent, and point the agent at toolgate: `init --from FILE
+    /// --rewrite-client`, where FILE is found.
+    Adopt(adopt::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
     /// Make the layers of a policy file of a tool policy that was written for OpenClaw.
@@ -124,6 +129,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Serve(args) => serve::run(&args, cli.log),
         CliVerb::Stdio(args) => stdio::run(&args, cli.log),
         CliVerb::Init(args) => init::run(&args),
+        CliVerb::Adopt(args) => adopt::run(args),
         CliVerb::Check(args) => check::run(&args),
         CliVerb::Import(args) => import::run(&args),
         CliVerb::Suggest(args) => suggest::run(&args),

@@ -25,15 +25,15 @@ pub(super) const UNDO_WORDS_COMMENT: &str = "\
 ";
 
 const PERMISSION_DRAFT: &str =
-    "    permission: anyone     # say who: roles, a tenant, a resource\n";
+    "    permission: anyone     # to do: say who: roles, a tenant, a resource\n";
 const RETRY_DRAFT: &str =
     "    idempotency: { derive: retry } # only a call that is sent again is the same\n";
 const UNCLEAR_RETRY_DRAFT: &str = "    idempotency: { derive: retry } # only a call that is sent again is the same; does it pay or grant? `derive: [/order_id]`, or `require: true`\n";
 const ADDITIVE_DRAFT: &str =
     "    additive: true         # so it says: nothing is lost; else another of the four words\n";
-const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; or another of the four words\n";
+const IRREVERSIBLE_DRAFT: &str = "    irreversible: true     # to do: so a person has to allow each call; or another of the four words\n";
 
-const OVERWRITES_DRAFT: &str = "    irreversible: true     # so a person has to allow each call; if you can restore what is lost, in place of this line:\n    # side_effect: { writes: files, rollback: { manual: restore it from version control } }\n";
+const OVERWRITES_DRAFT: &str = "    irreversible: true     # to do: so a person has to allow each call; if you can restore what is lost, in place of this line:\n    # side_effect: { writes: files, rollback: { manual: restore it from version control } }\n";
 
 /// What is drafted of one tool.
 pub(super) struct ContractDraft<'a> {

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 mod around;
 mod record;
+mod unpinned;
 
 /// What to look at.
 #[derive(Debug, clap::Args)]
@@ -83,6 +84,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         }
         around::disabled(&config.data, &mut found);
         for note in unnamed::seen(&named, &policy.current(), &config.data) {
+            found.note(&note);
+        }
+        for note in unpinned::notes(&config, &policy.current()) {
             found.note(&note);
         }
         let own = record::Scratch::of(&mut config)?;

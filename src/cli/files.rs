@@ -2,7 +2,7 @@
 //! the new.
 
 use crate::model::ids::unguessable;
-use crate::owners::private::replace_file;
+use crate::owners::private::{PRIVATE_DIRECTORY_MODE, replace_file};
 use anyhow::Context as _;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -39,6 +39,30 @@ pub(super) fn alone(path: &Path) -> anyhow::Result<File> {
     file.lock()
         .with_context(|| format!("{} cannot be locked", directory.display()))?;
     Ok(file)
+}
+
+/// Where toolgate keeps what belongs to the operator's account: `$XDG_STATE_HOME/toolgate`, else
+/// `~/.local/state/toolgate`.
+pub(super) fn state_directory() -> anyhow::Result<PathBuf> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || absolute("HOME").map(|home| home.join(".local/state"));
+    let base = absolute("XDG_STATE_HOME").or_else(home);
+    let base = base.context("neither XDG_STATE_HOME nor HOME is set")?;
+    Ok(base.join("toolgate"))
+}
+
+/// Makes a directory, and those above it, that only their owner can read.
+pub(super) fn private_directory(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE_DIRECTORY_MODE)
+        .create(path)
+        .with_context(|| format!("{} cannot be made", path.display()))
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -17,7 +17,10 @@ use crate::policy::pins::Pins;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -38,15 +41,28 @@ pub(super) struct ListedTools {
     pub(super) named: HashSet<ToolName>,
     /// Servers that do not answer or do not list all of their tools, and why.
     pub(super) down: Vec<(ServerName, String)>,
+    /// Servers that had said nothing when the wait was over.
+    pub(super) silent: Vec<ServerName>,
     /// What else than tools servers offer: the server, and its capabilities that layers open.
     pub(super) offers: Vec<(ServerName, Vec<SideDoor>)>,
 }
 
-/// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a
-/// toolgate may run beside it.
+/// Connects to every server of `config` once, side by side. Neither the ledger nor the doors are
+/// opened, so a toolgate may run beside it.
 pub(super) async fn listed(
     config: &Config,
     policy: &Arc<LivePolicy>,
+) -> anyhow::Result<ListedTools> {
+    listed_until(config, policy, std::future::pending(), &mut |_, _| {}).await
+}
+
+/// As [`listed`], and over when `end` is: servers that have said nothing by then are silent. `heard`
+/// is told of each other server as soon as it was tried: how many tools can be offered, or why none.
+pub(super) async fn listed_until(
+    config: &Config,
+    policy: &Arc<LivePolicy>,
+    end: impl Future<Output = ()>,
+    heard: &mut dyn FnMut(&ServerName, Result<usize, &str>),
 ) -> anyhow::Result<ListedTools> {
     let servers = app::servers(config, Leftovers::default(), Arc::new(()))?;
     let (stop, running) = (CancellationToken::new(), TaskTracker::new());
@@ -59,37 +75,56 @@ pub(super) async fn listed(
             .await,
     );
     servers.start(&running, &stop);
-    let mut down = Vec::new();
-    let (mut named, mut instructions, mut offers) = (HashSet::new(), Vec::new(), Vec::new());
-    for server in servers.all() {
-        let name = &server.settings.name;
-        toolbox.settled(name).await;
-        match listed_names(server, &toolbox.current()) {
-            Ok(said) => {
-                named.extend(said);
-                offers.push((name.clone(), offers_of(server)));
-                instructions.extend(instructions_of(server).map(|pin| (name.clone(), pin)));
-            }
-            Err(why) => down.push((name.clone(), why)),
+    let tried = |server: &Arc<UpstreamServer>| {
+        let (server, toolbox) = (server.clone(), toolbox.clone());
+        async move {
+            toolbox.settled(&server.settings.name).await;
+            server
         }
+    };
+    let mut open: FuturesUnordered<_> = servers.all().iter().map(tried).collect();
+    let (mut answers, mut end) = (HashMap::new(), pin!(end));
+    loop {
+        let server = tokio::select! {
+            biased;
+            tried = open.next() => match tried {
+                Some(server) => server,
+                None => break,
+            },
+            () = &mut end => break,
+        };
+        let answer = ServerAnswer::of(&server, &toolbox.current());
+        let told = answer.as_ref().map(|answer| answer.offered);
+        heard(&server.settings.name, told.map_err(String::as_str));
+        answers.insert(server.settings.name.clone(), answer);
     }
     let tools = toolbox.current().clone();
     stop.cancel();
     running.close();
     let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
-    let quarantined = tools
-        .quarantined
-        .iter()
-        .map(|(server, _, why)| (server.clone(), why.clone()))
-        .collect();
-    Ok(ListedTools {
-        tools: tools.all.clone(),
-        quarantined,
-        instructions,
-        named,
-        down,
-        offers,
-    })
+    let names = servers.all().iter().map(|server| &server.settings.name);
+    Ok(ListedTools::of(names, answers, &tools))
+}
+
+/// What a server that answers said.
+struct ServerAnswer {
+    named: Vec<ToolName>,
+    offered: usize,
+    offers: Vec<SideDoor>,
+    instructions: Option<Pin>,
+}
+
+impl ServerAnswer {
+    fn of(server: &UpstreamServer, tools: &Tools) -> Result<Self, String> {
+        let named = listed_names(server, tools)?;
+        let is_own = |tool: &&Arc<Tool>| tool.server.settings.name == server.settings.name;
+        Ok(Self {
+            named,
+            offered: tools.all.iter().filter(is_own).count(),
+            offers: offers_of(server),
+            instructions: instructions_of(server),
+        })
+    }
 }
 
 /// As [`listed`], without the servers that lack what is `unset`: they are told of as those that do not
@@ -125,6 +160,45 @@ fn instructions_of(server: &UpstreamServer) -> Option<Pin> {
 }
 
 impl ListedTools {
+    /// In the order of `names`, whoever answered first.
+    fn of<'s>(
+        names: impl Iterator<Item = &'s ServerName>,
+        mut answers: HashMap<ServerName, Result<ServerAnswer, String>>,
+        tools: &Tools,
+    ) -> Self {
+        let quarantined = tools.quarantined.iter();
+        let mut all = Self {
+            tools: tools.all.clone(),
+            quarantined: quarantined
+                .map(|(server, _, why)| (server.clone(), why.clone()))
+                .collect(),
+            instructions: Vec::new(),
+            named: HashSet::new(),
+            down: Vec::new(),
+            silent: Vec::new(),
+            offers: Vec::new(),
+        };
+        for name in names {
+            match answers.remove(name) {
+                Some(Ok(answer)) => {
+                    all.named.extend(answer.named);
+                    all.offers.push((name.clone(), answer.offers));
+                    let pin = answer.instructions.map(|pin| (name.clone(), pin));
+                    all.instructions.extend(pin);
+                }
+                Some(Err(why)) => all.down.push((name.clone(), why)),
+                None => all.silent.push(name.clone()),
+            }
+        }
+        // What came after the wait was over belongs to no answer.
+        let silent = &all.silent;
+        all.tools
+            .retain(|tool| !silent.contains(&tool.server.settings.name));
+        all.quarantined
+            .retain(|(server, _)| !silent.contains(server));
+        all
+    }
+
     /// What every listed tool and all instructions would be pinned as.
     pub(super) fn pins(&self) -> impl Iterator<Item = ((ServerName, String), Pin)> {
         let tools = self.tools.iter().map(|tool| {

@@ -6,6 +6,7 @@ mod places;
 use crate::harness::gate::run;
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::{Setup, beside};
+use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,14 @@ use std::path::Path;
 
 const SECRET: &str = "ghp_canary0123456789abcdef";
 
-/// Every file below, by its name, without what a test itself keeps there.
+/// A place with a home of its own, where what was before is kept.
+fn placed() -> Setup {
+    let setup = Setup::new();
+    let home = setup.directory().join("home");
+    setup.environment("HOME", home.to_str().unwrap())
+}
+
+/// Every file below but those of the home, by its name.
 fn files(directory: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![directory.to_path_buf()];
@@ -22,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
         for entry in fs::read_dir(next).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                left.push(path);
+                left.extend((path != directory.join("home")).then_some(path));
             } else {
                 let name = path
                     .strip_prefix(directory)
@@ -40,6 +48,10 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 fn quiet(setup: &Setup, text: &str) -> String {
     let programs = beside("oracle-server");
     let text = text.replace(programs.parent().unwrap().to_str().unwrap(), "BIN");
+    let time = Regex::new(r"\([0-9.]+ s\)").unwrap();
+    let text = time.replace_all(&text, "(TIME)");
+    let chance = Regex::new("(backups/[0-9TZ]+|undone)-[0-9a-f]{8}").unwrap();
+    let text = chance.replace_all(&text, "ID");
     text.replace(
         setup.directory().canonicalize().unwrap().to_str().unwrap(),
         "DIR",
@@ -67,7 +79,7 @@ fn desktop(setup: &Setup) -> String {
 /// leaves everything byte for byte as it was.
 #[tokio::test]
 async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
-    let setup = Setup::new();
+    let setup = placed();
     let (original, name) = (desktop(&setup), "claude_desktop_config.json");
     fs::write(setup.directory().join(name), &original).unwrap();
     let before = files(setup.directory());
@@ -87,6 +99,9 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
         );
         assert_eq!(text.contains(SECRET), agents_own, "{name}");
     }
+    let kept = kept(&setup);
+    assert_eq!(kept.len(), 2, "as it was, and as init wrote it: {kept:?}");
+    assert_eq!(kept.values().filter(|text| **text == original).count(), 1);
     insta::assert_snapshot!("toolgate_yaml", quiet(&setup, &after["toolgate.yaml"]));
     insta::assert_snapshot!(
         "contracts",
@@ -118,11 +133,27 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     insta::assert_snapshot!("taken_back", quiet(&setup, &said));
     assert_eq!(files(setup.directory()), before);
     assert!(!setup.directory().join("policies").exists());
+    assert_eq!(self::kept(&setup).len(), 0, "no secret is left");
     assert_eq!(
         run(&setup, &["init", "--undo"]).await.0,
         1,
         "there is nothing left to take back"
     );
+}
+
+/// What is kept of before, which only its owner can read.
+fn kept(setup: &Setup) -> BTreeMap<String, String> {
+    let place = setup.directory().join("home/.local/state/toolgate/backups");
+    let mut left = vec![place.clone()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let expected = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode(&path), expected, "{}", path.display());
+            left.extend(path.is_dir().then_some(path));
+        }
+    }
+    files(&place)
 }
 
 /// What the agent starts now is toolgate, and behind it the server with what it was given before.
@@ -188,7 +219,7 @@ const COMMENTED: &str = r#"// what my editor starts
 #[tokio::test]
 async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let scripted = ScriptedServer::with(vec![tool("read")]).await;
-    let setup = Setup::new().environment("KEY", "a-key");
+    let setup = placed().environment("KEY", "a-key");
     let original = COMMENTED.replace("URL", &scripted.url());
     let place = setup.directory().join("mcp.json");
     fs::write(&place, &original).unwrap();
@@ -226,16 +257,68 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let policy = setup.directory().join("gate/policies/one.yaml");
     fs::write(&policy, fs::read_to_string(&policy).unwrap() + "# mine\n").unwrap();
     let (exit, said, _) = run(&setup, &["init", "--undo", "--dir", "gate"]).await;
+    assert_eq!(exit, 1, "{said}");
+    insta::assert_snapshot!("kept", quiet(&setup, &said));
+    let twice = original.replace("asked once", "asked twice");
+    assert_eq!(fs::read_to_string(&place).unwrap(), twice);
+    let left = files(&setup.directory().join("gate"));
+    let left: Vec<&str> = left.keys().map(String::as_str).collect();
+    assert_eq!(left, [".toolgate-init.json", "policies/one.yaml"]);
+    let forced = ["init", "--undo", "--dir", "gate", "--force"];
+    let (exit, said, _) = run(&setup, &forced).await;
+    assert_eq!(exit, 0, "{said}");
+    assert_eq!(fs::read_to_string(&place).unwrap(), twice);
+    assert!(files(&setup.directory().join("gate")).is_empty());
+    assert!(kept(&setup).values().any(|text| text.ends_with("# mine\n")));
+}
+
+/// Issue 17 D14: where the configuration was changed since, what it needs stays with it, and the agent
+/// is back at its servers all the same.
+#[tokio::test]
+async fn what_a_changed_configuration_needs_stays_with_it() {
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let setup = placed();
+    let servers = json!({ "mcpServers": { "one": { "url": scripted.url() } } }).to_string();
+    let place = setup.directory().join(".mcp.json");
+    fs::write(&place, &servers).unwrap();
+    let (exit, said, wrong) = run(&setup, &["adopt"]).await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+    // As examples/adopt tells it.
+    let edit = |path: &Path, from: &str, to: &str| {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(path, text.replacen(from, to, 1)).unwrap();
+    };
+    edit(
+        &place,
+        "/mcp\"",
+        "/mcp\", \"headers\": { \"Authorization\": \"Bearer ${AGENT_TOKEN}\" }",
+    );
+    let configuration = setup.directory().join("toolgate.yaml");
+    edit(&configuration, "mode: observe", "mode: enforce");
+    let (exit, said, _) = run(&setup, &["adopt", "--undo"]).await;
+    assert_eq!(exit, 1, "{said}");
+    for line in [
+        "         `toolgate` was changed since, and is gone with what was added\n",
+        "kept     toolgate.yaml: it was changed since\n",
+        "kept     toolgate.pins.yaml: toolgate.yaml needs it\n",
+        "4 files are kept: go on with what is there, or `toolgate init --undo --force` takes them back",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let now: Value = serde_json::from_str(&fs::read_to_string(&place).unwrap()).unwrap();
+    assert_eq!(now, serde_json::from_str::<Value>(&servers).unwrap());
+    assert_eq!(
+        run(&setup, &["check"]).await.0,
+        0,
+        "it needs nothing that is gone"
+    );
+    let (exit, said, _) = run(&setup, &["adopt", "--undo", "--force"]).await;
     assert!(
-        exit == 1 && said.matches("it was changed since").count() == 2,
+        exit == 0 && said.contains("everything that init did is undone"),
         "{said}"
     );
-    assert!(fs::read_to_string(&place).unwrap().contains("asked twice") && policy.exists());
-    fs::write(&place, &rewritten).unwrap();
-    fs::remove_file(&policy).unwrap();
-    let (exit, said, _) = run(&setup, &["init", "--undo", "--dir", "gate"]).await;
-    assert_eq!(exit, 0, "{said}");
-    assert_eq!(fs::read_to_string(&place).unwrap(), original);
+    assert_eq!(files(setup.directory()).len(), 1, "{said}");
 }
 
 /// Issue 4 `init`: everything that is wrong is said at once, before anything is started, and
@@ -249,7 +332,6 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
     } });
     fs::write(setup.directory().join("mcp.json"), servers.to_string()).unwrap();
     fs::write(setup.directory().join("toolgate.yaml"), "# mine\n").unwrap();
-    fs::write(setup.directory().join("mcp.json.before-toolgate"), "").unwrap();
     let before = files(setup.directory());
     let said = async |args: &[&str]| {
         let (exit, said, wrong) = run(&setup, args).await;
@@ -288,8 +370,22 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
         "new",
     ])
     .await;
-    fs::remove_dir_all(setup.directory().join("new")).unwrap();
+    assert!(
+        !setup.directory().join("new").exists(),
+        "nothing is left of it"
+    );
     all += &said(&["init"]).await;
+    all += &said(&["adopt", "--dir", "new"]).await;
+    fs::create_dir(setup.directory().join(".cursor")).unwrap();
+    fs::write(setup.directory().join(".cursor/mcp.json"), "{}").unwrap();
+    let (exit, _, wrong) = run(&setup, &["adopt"]).await;
+    assert_eq!(
+        (exit, &*wrong),
+        (
+            1,
+            "toolgate: .cursor/mcp.json and mcp.json are here; name one: `toolgate adopt .cursor/mcp.json`\n"
+        )
+    );
     insta::assert_snapshot!("wrong", all);
 }
 
@@ -325,7 +421,7 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
             .unwrap(),
     ])
     .await;
-    let setup = Setup::new();
+    let setup = placed();
     fs::create_dir(setup.directory().join("policies")).unwrap();
     fs::write(setup.directory().join("policies/one.yaml"), "# mine\n").unwrap();
     let upstream = format!("one={}", scripted.url());

@@ -1,4 +1,4 @@
-"""Processes that tests/tools/matrix, pairs and everyday start, and what they wait for."""
+"""Processes that tests/tools/matrix, pairs, everyday and hour start, and what they wait for."""
 
 import contextlib
 import os

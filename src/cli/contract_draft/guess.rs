@@ -41,10 +41,10 @@ pub(super) fn actions(definition: &Value) -> (&'static str, &'static str) {
     } else if annotations["destructiveHint"] == true {
         (
             "delete",
-            "so it says; name write, pay, grant or notify where one fits",
+            "to do: so it says; name write, pay, grant or notify where one fits",
         )
     } else {
-        ("delete", "it does not say: taken for the worst")
+        ("delete", "to do: it does not say: taken for the worst")
     }
 }
 

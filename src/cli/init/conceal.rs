@@ -32,14 +32,14 @@ impl Variables {
         self.known.get(name)?.value.clone()
     }
 
+    /// Only those that `texts` name.
+    pub(super) fn keep(&mut self, texts: &[&String]) {
+        self.known.retain(|name, _| names(texts, name));
+    }
+
     /// Those with a known value that `texts` name.
     pub(super) fn in_texts(&self, texts: &[&String]) -> BTreeMap<String, String> {
-        let named = |name: &str| {
-            texts
-                .iter()
-                .any(|text| text.contains(&format!("${{{name}}}")))
-        };
-        let known = self.known.iter().filter(|(name, _)| named(name));
+        let known = self.known.iter().filter(|(name, _)| names(texts, name));
         known
             .filter_map(|(name, variable)| Some((name.clone(), variable.value.clone()?)))
             .collect()
@@ -74,6 +74,12 @@ impl Variables {
         }
         String::new()
     }
+}
+
+/// Whether one of these refers to the variable.
+fn names(texts: &[&String], name: &str) -> bool {
+    let written = format!("${{{name}}}");
+    texts.iter().any(|text| text.contains(&written))
 }
 
 /// A place in the configuration to be.

@@ -23,7 +23,12 @@ const NOT_EXECUTED_COMMENT: &str = "    \
 
 const CONTRACTS_HEADER: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
-# `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
+# `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`. What is left of this stands behind
+# `to do`: of nothing else does `toolgate check` warn here.
+";
+
+const UNKNOWN_TOOLS_COMMENT: &str = "
+  # The template does not know these tools: each contract below is drafted from what the server says of it. Read it, and correct `actions`.
 ";
 
 const SIDES_HEADER: &str = "\
@@ -85,10 +90,12 @@ pub(super) fn configuration(servers: &[FoundServer], from: &str) -> String {
     }
     let _ = write!(
         text,
-        "\n# Without callers every program on this machine is the agent `anonymous`. Before `mode: enforce`, name yours:\n\
+        "\n# With this, the arguments of what is observed are kept, too: for `toolgate suggest` and `toolgate test --replay ledger`.\n\
+         # ledger: {{ content: {{ observed: full }} }}\n\n\
+         # To do before `mode: enforce`: without callers every program on this machine is the agent `anonymous`; name yours:\n\
          # callers:\n\
          #   - {{ agent: my-agent, token: \"${{AGENT_TOKEN}}\" }}      # openssl rand -hex 32\n\n\
-         # Calls that cannot be taken back wait for a person (`toolgate approvals`). Who may decide:\n\
+         # To do: calls that cannot be taken back wait for a person (`toolgate approvals`). Who may decide:\n\
          # admin: {{ tokens: [ {{ name: me, token: \"${{OPERATOR_TOKEN}}\", roles: [approver, resolver, switch, auditor] }} ] }}\n\n\
          policies: [policies]\npins: {}       # the definitions of tools that are approved\n",
         pins::PIN_FILE_NAME
@@ -110,6 +117,11 @@ pub(super) fn contracts(tools: &[&Tool]) -> String {
     } else {
         "contracts:\n"
     });
+    push_drafts(tools, &mut text);
+    text
+}
+
+fn push_drafts(tools: &[&Tool], text: &mut String) {
     for tool in tools {
         let draft = ContractDraft {
             name: tool.name.as_str(),
@@ -118,7 +130,27 @@ pub(super) fn contracts(tools: &[&Tool]) -> String {
             notes: &[],
             arguments: "",
         };
-        draft.push(&mut text);
+        draft.push(text);
+    }
+}
+
+/// The same where a template is known: `head`, and its contract of each tool that it knows.
+pub(super) fn by_template(
+    head: &str,
+    tools: &[&Tool],
+    contract: &dyn Fn(&Tool) -> Option<String>,
+) -> String {
+    let (mut known, mut drafted) = (String::new(), Vec::new());
+    for tool in tools {
+        match contract(tool) {
+            Some(text) => known.push_str(&text),
+            None => drafted.push(*tool),
+        }
+    }
+    let mut text = format!("{head}contracts:\n{known}");
+    if !drafted.is_empty() {
+        text.push_str(UNKNOWN_TOOLS_COMMENT);
+        push_drafts(&drafted, &mut text);
     }
     text
 }

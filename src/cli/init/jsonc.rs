@@ -101,6 +101,12 @@ impl JsoncDocument {
     }
 }
 
+/// What stands before `at` on its line, if that is only white space.
+pub(super) fn indentation(text: &str, at: usize) -> &str {
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
+    if line.trim().is_empty() { line } else { "" }
+}
+
 fn skip(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
         at += 1;

@@ -1,7 +1,7 @@
 //! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate
 //! takes over change; every other byte stays, comments too.
 
-use super::jsonc::{JsoncDocument, JsoncMember};
+use super::jsonc::{JsoncDocument, JsoncMember, indentation};
 use super::source::{AgentConfig, FoundServer};
 use crate::config::Loaded;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const ENTRY_NAME: &str = "toolgate";
 
 /// How the agent reaches toolgate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum AgentRoute {
+pub(in crate::cli) enum AgentRoute {
     /// A toolgate that runs: `toolgate serve`
     Http,
     /// One toolgate per server, which the agent starts instead of it
@@ -63,7 +63,10 @@ pub(super) fn rewritten(
     let changed = match via {
         AgentRoute::Stdio => {
             let parts = members.iter().filter_map(|member| {
-                let value = indented(&wrapped(taken(member)?, place), indentation(text, member));
+                let value = indented(
+                    &wrapped(taken(member)?, place),
+                    indentation(text, member.whole.start),
+                );
                 Some((member.value.clone(), value))
             });
             replaced(text, parts.collect())
@@ -106,7 +109,7 @@ fn pointed<'s>(
                 };
                 let entry = format!(
                     "\"{ENTRY_NAME}\": {}",
-                    indented(&entry, indentation(text, member))
+                    indented(&entry, indentation(text, member.whole.start))
                 );
                 parts.push((member.whole.clone(), entry));
                 kept_until = Some(member.whole.end);
@@ -154,15 +157,6 @@ fn replaced(text: &str, parts: Vec<(std::ops::Range<usize>, String)>) -> String 
         at = range.end;
     }
     done + &text[at..]
-}
-
-/// What stands before the member on its line, if that is only white space.
-fn indentation<'t>(text: &'t str, member: &JsoncMember) -> &'t str {
-    let line = text[..member.whole.start]
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default();
-    if line.trim().is_empty() { line } else { "" }
 }
 
 fn indented(value: &Value, indentation: &str) -> String {

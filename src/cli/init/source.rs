@@ -71,6 +71,19 @@ pub(super) struct FoundServers {
     pub(super) problems: Vec<String>,
 }
 
+impl FoundServers {
+    /// Without the servers that `is_kept` says nothing good of, and the variables that they alone
+    /// need; their names.
+    pub(super) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) -> Vec<String> {
+        let all = std::mem::take(&mut self.servers);
+        let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| is_kept(&one.name));
+        let texts: Vec<&String> = kept.iter().flat_map(|one| one.reached.texts()).collect();
+        self.variables.keep(&texts);
+        self.servers = kept;
+        gone.into_iter().map(|server| server.name).collect()
+    }
+}
+
 /// An agent's configuration.
 pub(super) struct AgentConfig {
     pub(super) path: PathBuf,
@@ -95,11 +108,8 @@ impl AgentConfig {
             .map_err(|error| format!("{shown} cannot be read: {error}"))?;
         let document = JsoncDocument::read(text)
             .map_err(|error| format!("{shown} is no JSON that can be read: {error}"))?;
-        let place = SERVER_SECTIONS
-            .iter()
-            .find(|place| document.members(place).is_some());
-        let place =
-            place.ok_or_else(|| format!("{shown} has neither `mcpServers` nor `servers`"))?;
+        let place = section(&document)
+            .ok_or_else(|| format!("{shown} has neither `mcpServers` nor `servers`"))?;
         Ok(Self {
             path: path.to_path_buf(),
             document,
@@ -292,6 +302,12 @@ impl AgentConfig {
         };
         text.replace("${workspaceFolder}", &workspace.display().to_string())
     }
+}
+
+/// Where an agent's configuration has its servers.
+pub(super) fn section(document: &JsoncDocument) -> Option<&'static [&'static str]> {
+    let mut places = SERVER_SECTIONS.iter().copied();
+    places.find(|place| document.members(place).is_some())
 }
 
 /// One server at an address: `URL` or `NAME=URL`.

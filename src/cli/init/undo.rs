@@ -1,180 +1,325 @@
-//! What `init` wrote, and how it is taken back: each file as it was before, unless the operator has
-//! changed it since.
+//! How an `init` is taken back: first the agent's own configuration, which keeps what its operator
+//! added since, then toolgate's files, each as it was before. A file that was changed since stays,
+//! with those that it needs; `--force` takes it, too, and keeps a copy.
 
+use super::merge::merge;
+use super::record::{InitRecord, RECORD_FILE, WrittenFile};
 use crate::cli::files;
+use crate::config::FILE_NAME;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::counted::counted;
 use crate::model::digest::sha256;
+use crate::model::ids::unguessable;
 use crate::owners::private::PRIVATE_FILE_MODE;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The record, beside `toolgate.yaml`.
-pub(super) const RECORD_FILE: &str = ".toolgate-init.json";
-/// What stands behind the name of a file as it was before.
-const BACKUP_SUFFIX: &str = ".before-toolgate";
+/// Files that are not `init`'s and are named at most.
+const MAX_OTHERS_NAMED: usize = 20;
 
-/// One file that was written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WrittenFile {
-    /// The file.
-    pub(super) path: PathBuf,
-    /// SHA-256 of what was written.
-    sha256: String,
-    /// What it was before; none: it was not there.
-    backup: Option<PathBuf>,
-}
-
-/// Everything that one `init` writes.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InitRecord {
-    files: Vec<WrittenFile>,
-}
-
-/// Where the file at `path` is kept as it was.
-pub(super) fn backup_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(BACKUP_SUFFIX);
-    PathBuf::from(name)
-}
-
-/// Writes `files` as if at once: the record of them first, then what they replace is kept, then
-/// each of them whole.
-pub(super) fn write(directory: &Path, files: &[(PathBuf, String)]) -> anyhow::Result<()> {
-    let one = |(path, text): &(PathBuf, String)| WrittenFile {
-        path: within(directory, path),
-        sha256: sha256(text.as_bytes()),
-        backup: path.exists().then(|| within(directory, &backup_of(path))),
+/// Takes the last `init` in `directory` back; with `force` also what was changed since. 1 where
+/// something has to stay.
+pub(super) fn undo(directory: &Path, force: bool, out: &mut impl Write) -> anyhow::Result<u8> {
+    let record = read(&directory.join(RECORD_FILE))?;
+    let mut undoing = Undoing {
+        directory,
+        force,
+        record: &record,
+        copies: None,
+        left: Vec::new(),
     };
-    let record = InitRecord {
-        files: files.iter().map(one).collect(),
-    };
-    files::replace(
-        &directory.join(RECORD_FILE),
-        serde_json::to_string_pretty(&record)?.as_bytes(),
-        PRIVATE_FILE_MODE,
-    )?;
-    for ((path, text), written) in files.iter().zip(&record.files) {
-        if let Some(backup) = &written.backup {
-            let backup = &directory.join(backup);
-            let before =
-                fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-            files::replace(backup, &before, PRIVATE_FILE_MODE)?;
-        }
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .with_context(|| format!("{} cannot be made", parent.display()))?;
-        }
-        files::replace(path, text.as_bytes(), PRIVATE_FILE_MODE)?;
+    // The agent's own file must be back before what it leads to is gone.
+    let (agents, own): (Vec<_>, Vec<_>) = record
+        .files
+        .iter()
+        .partition(|written| written.written.is_some());
+    for written in agents {
+        undoing.agents_own(written, out)?;
     }
-    Ok(())
+    let mut needed_by = undoing.left.first().map(|left| left.path.clone());
+    // The configuration first: where it stays, so does what it names.
+    for written in own {
+        if let Some(other) = &needed_by {
+            let (path, other) = (written.path.display(), other.display());
+            writeln!(out, "kept     {path}: {other} needs it")?;
+            undoing.left.push(written.clone());
+        } else if !undoing.toolgates_own(written, out)? && written.path == Path::new(FILE_NAME) {
+            needed_by = Some(written.path.clone());
+        }
+    }
+    undoing.end(out)
 }
 
-/// Takes the last `init` in `directory` back; 1 where something has to stay.
-pub(super) fn undo(directory: &Path, out: &mut impl Write) -> anyhow::Result<u8> {
-    let path = directory.join(RECORD_FILE);
-    let text = match fs::read(&path) {
+fn read(path: &Path) -> anyhow::Result<InitRecord> {
+    let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) => bail!("there is no init to take back: {}: {error}", path.display()),
     };
     let read = Text::read(Bytes::from(text), &SERVER_JSON_LIMITS)
         .ok()
         .and_then(|text| text.parse::<InitRecord>().ok());
-    let record = read.with_context(|| {
+    read.with_context(|| {
         format!(
             "{} is not as init wrote it; nothing was taken back",
             path.display()
         )
-    })?;
-    let mut left = Vec::new();
-    // The last that was written is the agent's own file: that one must be back before what it
-    // points at is gone.
-    for written in record.files.iter().rev() {
-        match take_back(directory, written) {
-            Ok(done) => writeln!(out, "{done}")?,
+    })
+}
+
+struct Undoing<'a> {
+    directory: &'a Path,
+    force: bool,
+    record: &'a InitRecord,
+    /// Where copies of what was changed since are, once there are some.
+    copies: Option<PathBuf>,
+    left: Vec<WrittenFile>,
+}
+
+impl Undoing<'_> {
+    /// The agent's own configuration.
+    fn agents_own(&mut self, written: &WrittenFile, out: &mut impl Write) -> anyhow::Result<()> {
+        let path = self.directory.join(&written.path);
+        let shown = path.display();
+        match self.agents_own_back(&path, written, out) {
+            Ok(true) => {}
+            Ok(false) => {
+                writeln!(
+                    out,
+                    "kept     {shown}: it leads to toolgate still; --force takes that, too"
+                )?;
+                self.left.push(written.clone());
+            }
             Err(why) => {
-                writeln!(out, "kept     {}: {why:#}", written.path.display())?;
-                left.push(written.clone());
+                writeln!(out, "kept     {shown}: {why:#}")?;
+                self.left.push(written.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it leads to toolgate no more.
+    fn agents_own_back(
+        &mut self,
+        path: &Path,
+        written: &WrittenFile,
+        out: &mut impl Write,
+    ) -> anyhow::Result<bool> {
+        let shown = path.display();
+        let Some(now) = present(path)? else {
+            writeln!(out, "gone     {shown}")?;
+            return Ok(true);
+        };
+        let kept = |kept: &Option<PathBuf>| -> anyhow::Result<Vec<u8>> {
+            let kept = kept.as_deref().context("nothing was kept")?;
+            fs::read(kept).with_context(|| format!("{} cannot be read", kept.display()))
+        };
+        let before = kept(&written.backup)?;
+        if now == before {
+            writeln!(out, "restored {shown}: it was so already")?;
+            return Ok(true);
+        }
+        if sha256(&now) == written.sha256 {
+            files::replace(path, &before, PRIVATE_FILE_MODE)?;
+            writeln!(out, "restored {shown}")?;
+            return Ok(true);
+        }
+        let base = kept(&written.written)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).context("it is not UTF-8");
+        let merged = merge(&text(&before)?, &text(&base)?, &text(&now)?, self.force);
+        let merged = merged.map_err(|why| {
+            let backup = written.backup.as_deref().unwrap_or(Path::new(""));
+            anyhow::anyhow!("{why}; what it was is in {}", backup.display())
+        })?;
+        let copy = self.copy(path, &now)?;
+        files::replace(path, merged.text.as_bytes(), PRIVATE_FILE_MODE)?;
+        writeln!(
+            out,
+            "restored {shown}, and kept what was changed since (as it was: {})",
+            copy.display()
+        )?;
+        for note in merged.notes {
+            writeln!(out, "         {note}")?;
+        }
+        Ok(merged.leading.is_empty())
+    }
+
+    /// One of toolgate's files; whether it is as it was before.
+    fn toolgates_own(
+        &mut self,
+        written: &WrittenFile,
+        out: &mut impl Write,
+    ) -> anyhow::Result<bool> {
+        match self.toolgates_own_back(written) {
+            Ok(done) => {
+                writeln!(out, "{done}")?;
+                Ok(true)
+            }
+            Err(why) => {
+                let path = self.directory.join(&written.path);
+                writeln!(out, "kept     {}: {why:#}", path.display())?;
+                self.left.push(written.clone());
+                Ok(false)
             }
         }
     }
-    // Only if nothing else is in it.
-    drop(fs::remove_dir(directory.join("policies")));
-    if left.is_empty() {
-        fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
-        writeln!(out, "everything is as it was before")?;
-        return Ok(0);
-    }
-    writeln!(
-        out,
-        "{} files are kept; undo again when that is settled, or remove {}",
-        left.len(),
-        path.display()
-    )?;
-    files::replace(
-        &path,
-        serde_json::to_string_pretty(&InitRecord {
-            files: left.into_iter().rev().collect(),
-        })?
-        .as_bytes(),
-        PRIVATE_FILE_MODE,
-    )?;
-    Ok(1)
-}
 
-/// As the record has it, so that the directory can be moved.
-fn within(directory: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix(directory).unwrap_or(path).to_path_buf()
-}
-
-fn take_back(directory: &Path, written: &WrittenFile) -> anyhow::Result<String> {
-    let WrittenFile {
-        path,
-        sha256: expected,
-        backup,
-    } = written;
-    let (path, backup) = (
-        &directory.join(path),
-        backup.as_ref().map(|backup| directory.join(backup)),
-    );
-    let shown = path.display();
-    let now = match fs::read(path) {
-        Ok(now) => Some(now),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).context("it cannot be read"),
-    };
-    let Some(backup) = backup else {
-        return match now {
-            None => Ok(format!("gone     {shown}")),
-            Some(now) if sha256(&now) == *expected => {
-                fs::remove_file(path).context("it cannot be removed")?;
-                Ok(format!("removed  {shown}"))
+    fn toolgates_own_back(&mut self, written: &WrittenFile) -> anyhow::Result<String> {
+        let path = &self.directory.join(&written.path);
+        let (shown, now) = (path.display(), present(path)?);
+        let before = match &written.backup {
+            Some(backup) => Some(
+                fs::read(backup).with_context(|| format!("{} cannot be read", backup.display()))?,
+            ),
+            None => None,
+        };
+        if now == before {
+            return Ok(match now {
+                Some(_) => format!("restored {shown}: it was so already"),
+                None => format!("gone     {shown}"),
+            });
+        }
+        let mut copied = String::new();
+        if let Some(now) = &now
+            && sha256(now) != written.sha256
+        {
+            if !self.force {
+                bail!("it was changed since");
             }
-            Some(_) => bail!("it was changed since"),
+            let copy = self.copy(path, now)?;
+            copied = format!(", which was changed since (as it was: {})", copy.display());
+        }
+        let Some(before) = before else {
+            fs::remove_file(path).context("it cannot be removed")?;
+            return Ok(format!("removed  {shown}{copied}"));
         };
-    };
-    let Ok(before) = fs::read(&backup) else {
-        // Written down, and never come to.
-        return match now {
-            Some(now) if sha256(&now) != *expected => Ok(format!("as it was {shown}")),
-            _ => bail!("{} is gone", backup.display()),
-        };
-    };
-    if now
-        .as_ref()
-        .is_some_and(|now| sha256(now) != *expected && *now != before)
-    {
-        bail!(
-            "it was changed since; what it was is in {}",
-            backup.display()
-        );
+        files::replace(path, &before, PRIVATE_FILE_MODE)?;
+        Ok(format!("restored {shown}{copied}"))
     }
-    files::replace(path, &before, PRIVATE_FILE_MODE)?;
-    fs::remove_file(&backup).with_context(|| format!("{} cannot be removed", backup.display()))?;
-    Ok(format!("restored {shown}"))
+
+    /// Keeps what the operator has made of a file.
+    fn copy(&mut self, path: &Path, now: &[u8]) -> anyhow::Result<PathBuf> {
+        let directory = match self.copies.take() {
+            Some(directory) => directory,
+            None => self.place_for_copies()?,
+        };
+        self.copies = Some(directory.clone());
+        let name = path.file_name().unwrap_or_default();
+        let mut copy = directory.join(name);
+        for number in 2.. {
+            if !copy.exists() {
+                break;
+            }
+            copy = directory.join(format!("{number}-{}", name.to_string_lossy()));
+        }
+        files::replace(&copy, now, PRIVATE_FILE_MODE)?;
+        Ok(copy)
+    }
+
+    fn place_for_copies(&self) -> anyhow::Result<PathBuf> {
+        let base = match &self.record.backups {
+            Some(backups) => backups.clone(),
+            None => files::state_directory()?.join("backups"),
+        };
+        let chance = unguessable();
+        let directory = base.join(format!("undone-{}", &chance[..8]));
+        files::private_directory(&directory)?;
+        Ok(directory)
+    }
+
+    /// Says what is left, and keeps the record of what can be taken back later.
+    fn end(self, out: &mut impl Write) -> anyhow::Result<u8> {
+        // Only where nothing else is in them.
+        for emptied in ["policies/tests", "policies"] {
+            drop(fs::remove_dir(self.directory.join(emptied)));
+        }
+        others(self.directory, self.record, out)?;
+        let path = self.directory.join(RECORD_FILE);
+        if self.left.is_empty() {
+            fs::remove_file(&path)
+                .with_context(|| format!("{} cannot be removed", path.display()))?;
+            if let Some(backups) = &self.record.backups
+                && self.copies.is_none()
+                && !holds_copies(backups)
+            {
+                // What is no backup any more held secrets.
+                drop(fs::remove_dir_all(backups));
+            }
+            writeln!(out, "everything that init did is undone")?;
+            return Ok(0);
+        }
+        let one = self.left.len() == 1;
+        writeln!(
+            out,
+            "{} {} kept: go on with what is there, or `toolgate init --undo --force` takes {} back, too, and keeps a copy",
+            counted(self.left.len(), "file"),
+            if one { "is" } else { "are" },
+            if one { "it" } else { "them" },
+        )?;
+        let keep = InitRecord {
+            files: self.left,
+            backups: self.record.backups.clone(),
+        };
+        keep.keep(self.directory)?;
+        Ok(1)
+    }
+}
+
+/// Whether an earlier undo has kept there what the operator had changed.
+fn holds_copies(backups: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(backups) else {
+        return true;
+    };
+    let mut names = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with("undone-"))
+}
+
+/// Names what toolgate or the operator wrote since.
+fn others(directory: &Path, record: &InitRecord, out: &mut impl Write) -> anyhow::Result<()> {
+    let within = |below: &str| {
+        let entries = fs::read_dir(directory.join(below)).into_iter().flatten();
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .map(|entry| Path::new(below).join(entry.file_name()))
+            .collect();
+        paths.sort();
+        paths
+    };
+    for path in within("") {
+        let name = path.to_string_lossy().into_owned();
+        if name.starts_with("toolgate-data") && directory.join(&path).is_dir() {
+            let shown = directory.join(&path);
+            let shown = shown.display();
+            writeln!(
+                out,
+                "left     {shown}: the ledger of all calls; `rm -r {shown}` removes it for good"
+            )?;
+        }
+    }
+    let mut others: Vec<PathBuf> = ["policies", "policies/tests"]
+        .into_iter()
+        .flat_map(within)
+        .collect();
+    others.retain(|path| {
+        let is_known = record.files.iter().any(|written| written.path == *path);
+        !is_known && directory.join(path).is_file()
+    });
+    for path in others.iter().take(MAX_OTHERS_NAMED) {
+        let shown = directory.join(path);
+        writeln!(out, "left     {}: init did not write it", shown.display())?;
+    }
+    Ok(())
+}
+
+/// What a file holds, if it is there.
+fn present(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(now) => Ok(Some(now)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).context("it cannot be read"),
+    }
 }

@@ -8,6 +8,7 @@ use crate::model::entry::Entry;
 use crate::model::spelling::suggest;
 use crate::policy::Policy;
 use anyhow::bail;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Mappings that are taken at most.
@@ -37,6 +38,30 @@ fn mapping(written: &str) -> Result<AgentMapping, String> {
         }),
         _ => Err("write it as RECORDED=AGENT, such as anonymous=bot".to_owned()),
     }
+}
+
+/// What is said of a call whose agent the configuration does not have.
+pub(in crate::cli) const UNKNOWN_AGENT_NOTE: &str = "the configuration has no such agent any more";
+
+/// What to type where calls were not judged since the configuration does not have their agents.
+pub(in crate::cli) fn advice(policy: &Policy, unknown: &BTreeSet<&str>) -> Option<String> {
+    let first = unknown.first()?;
+    let callers = policy.identity.callers();
+    let known: Vec<&str> = callers.iter().map(|one| one.agent.as_str()).collect();
+    let agent = if let [one] = *known { one } else { "AGENT" };
+    let each = unknown
+        .iter()
+        .take(MAX_MAPPINGS)
+        .map(|recorded| format!("--as {}={agent}", plain(recorded)));
+    let meant = match *known {
+        [one] => format!("of {}", plain(one)),
+        _ => format!("of AGENT: one of {}", plain(&known.join(", "))),
+    };
+    Some(format!(
+        "help: add `{}` to judge what {} did as calls {meant}",
+        each.collect::<Vec<_>>().join(" "),
+        plain(first)
+    ))
 }
 
 impl RecordedAs {
@@ -87,6 +112,22 @@ impl RecordedAs {
         match self.agent_for(&entry.user_id) {
             Some(agent) => policy.identity.of_agent(agent),
             None => recorded::caller(policy, entry),
+        }
+    }
+
+    /// The call as if the agent had made it as whose it is judged, with what the configuration says of
+    /// that agent.
+    pub(in crate::cli) fn renamed(&self, policy: &Policy, entry: Entry) -> Entry {
+        let agent = self.agent_for(&entry.user_id);
+        match agent.and_then(|agent| policy.identity.of_agent(agent)) {
+            Some(caller) => Entry {
+                user_id: caller.agent.to_string(),
+                agent_id: None,
+                roles: caller.roles.clone(),
+                tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+                ..entry
+            },
+            None => entry,
         }
     }
 

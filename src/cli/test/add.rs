@@ -7,6 +7,7 @@ use crate::cli::configured::{self, DataArgs};
 use crate::cli::ledger::recorded::{
     APPROVAL_CODES, UNJUDGED_NOTE, arguments, audited, find as recorded_call, is_unjudged,
 };
+use crate::cli::ledger::recorded_as::RecordedAs;
 use crate::cli::ledger::text::{json as plain_json, plain};
 use crate::config;
 use crate::gate::supposing::CODES;
@@ -48,6 +49,8 @@ pub(super) struct Add {
     /// Why the verdict that is expected is right
     #[arg(long, value_name = "WORDS")]
     because: Option<String>,
+    #[command(flatten)]
+    judged_as: RecordedAs,
 }
 
 impl Add {
@@ -60,7 +63,10 @@ impl Add {
             .reading
             .policy
             .context("the policy cannot be used")?;
+        self.judged_as.check(&policy)?;
+        self.judged_as.met(|recorded| recorded == entry.user_id)?;
         self.judge(&entry, &policy)?;
+        let entry = self.judged_as.renamed(&policy, entry);
         let arguments = self.arguments_of(&entry)?;
         let pack = match &self.to {
             Some(path) if path.exists() => Some(read(path)?),

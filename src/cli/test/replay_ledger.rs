@@ -5,7 +5,7 @@
 use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::recorded::{UNJUDGED_NOTE, audited, is_unjudged, passed, recorded};
-use crate::cli::ledger::recorded_as::RecordedAs;
+use crate::cli::ledger::recorded_as::{RecordedAs, UNKNOWN_AGENT_NOTE, advice};
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
 use crate::cli::{configured, explain};
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report.json())?)?;
     } else {
-        report.words(out)?;
+        report.words(&judge.advice(&rows), out)?;
     }
     Ok(u8::from(report.different > 0 || report.decided() == 0))
 }
@@ -212,7 +212,7 @@ impl ReplayJudge {
             return PresentVerdict::Verdict(recorded(entry).to_owned());
         }
         let Some(caller) = self.judged_as.caller(policy, entry) else {
-            return PresentVerdict::Undecided("the configuration has no such agent any more");
+            return PresentVerdict::Undecided(UNKNOWN_AGENT_NOTE);
         };
         if entry.tool == SEVERAL_TOOLS {
             return PresentVerdict::Undecided(
@@ -245,6 +245,14 @@ impl ReplayJudge {
             }
             Some(arguments) => self.with(&admitted, &caller, entry, arguments),
         }
+    }
+
+    /// What to type so that more of them are judged.
+    fn advice(&self, rows: &ReplayRows) -> String {
+        let unknown = PresentVerdict::Undecided(UNKNOWN_AGENT_NOTE);
+        let agents = rows.keys().filter(|row| row.now == unknown);
+        let agents = agents.map(|row| row.agent.as_str()).collect();
+        advice(&self.policy, &agents).map_or_else(String::new, |line| line + "\n")
     }
 
     fn with<'p>(
@@ -355,7 +363,7 @@ impl<'a> ReplayReport<'a> {
         })
     }
 
-    fn words(&self, out: &mut String) -> fmt::Result {
+    fn words(&self, advice: &str, out: &mut String) -> fmt::Result {
         writeln!(
             out,
             "recorded calls, judged again under policy {}; nothing was executed\n",
@@ -382,6 +390,7 @@ impl<'a> ReplayReport<'a> {
         for (why, count) in &self.undecided {
             writeln!(out, "{count} undecided: {why}")?;
         }
+        out.push_str(advice);
         if self.unreadable > 0 {
             writeln!(
                 out,

@@ -30,6 +30,19 @@ async fn what_nobody_named_is_judged_as_an_agent() {
     let (exit, said) = test(&gate, &replayed()).await;
     let expected = "NOTHING DECIDED: of 2 calls none could be judged\n";
     assert!(exit == 1 && said.ends_with(expected), "{said}");
+    let advice = "help: add `--as anonymous=AGENT` to judge what anonymous did as calls of AGENT: one of clerk, reader\n";
+    assert!(said.contains(advice), "{said}");
+    let id = entries[0]["action_id"].as_str().unwrap();
+    let add = [
+        "add",
+        id,
+        "--arguments",
+        &known[0],
+        "--as",
+        "anonymous=clerk",
+    ];
+    let (exit, said) = test(&gate, &[&add[..], &WHERE].concat()).await;
+    assert!(exit == 0 && said.contains("caller: clerk\n"), "{said}");
     // Nobody had the role; the clerk has it, and may pay for its own tenant alone.
     let mapped = async |agent: &str| {
         let mapped = format!("anonymous={agent}");

@@ -2,7 +2,7 @@
 
 use super::elsewhere::{self, OwnPlace};
 use super::hosts::HostDirectory;
-use crate::cli::configured;
+use crate::cli::{configured, timeouts};
 use crate::config::{Config, ServerConfig, TransportConfig};
 use crate::model::ids::ServerName;
 use crate::model::secret::Secret;
@@ -35,7 +35,7 @@ pub(super) struct SandboxArgs {
     #[arg(long, requires = "sandbox")]
     pub(super) same_server: bool,
     /// How long the sandbox may take to start, and then to answer [default: 30s, at most 10m]
-    #[arg(long, value_name = "TIME", requires = "sandbox", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", requires = "sandbox", value_parser = timeouts::timeout)]
     pub(super) timeout: Option<Duration>,
     /// Send it so often, one after the other, and say whether the sandbox itself answers alike; at
     /// most 10
@@ -45,13 +45,6 @@ pub(super) struct SandboxArgs {
     /// the like alone: `-- env NAME=VALUE some-server` gives it more
     #[arg(last = true, value_name = "COMMAND", requires = "sandbox")]
     command: Vec<String>,
-}
-
-fn timeout(written: &str) -> Result<Duration, String> {
-    let read = written.parse::<jiff::SignedDuration>().ok();
-    let read = read.and_then(|read| Duration::try_from(read).ok());
-    read.filter(|read| (Duration::from_millis(1)..=Duration::from_mins(10)).contains(read))
-        .ok_or_else(|| "write a time from 1ms to 10m, such as 30s".to_owned())
 }
 
 impl SandboxArgs {

@@ -6,6 +6,7 @@ use super::{ReplayArgs, ReplayCase, line};
 use crate::cli::explain;
 use crate::cli::explain::Screen;
 use crate::cli::ledger::recorded::{self, arguments, passed, recorded};
+use crate::cli::ledger::recorded_as::{UNKNOWN_AGENT_NOTE, advice};
 use crate::cli::ledger::text::{plain, short};
 use crate::gate::steps::judge::Arguments;
 use crate::gate::supposing::made;
@@ -14,6 +15,7 @@ use crate::guards::allowlist::Admitted;
 use crate::model::ids::ToolName;
 use crate::schema::Schema;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -128,9 +130,10 @@ impl ReplayArgs {
             return Ok(ReplayVerdict::Undecided(recorded::UNJUDGED_NOTE));
         }
         let Some(caller) = self.judged_as.caller(policy, entry) else {
-            return Ok(ReplayVerdict::Undecided(
-                "the configuration has no such agent any more",
-            ));
+            let unknown = BTreeSet::from([entry.user_id.as_str()]);
+            let help = advice(policy, &unknown).map_or_else(String::new, |line| line + "\n");
+            screen.out.push_str(&help);
+            return Ok(ReplayVerdict::Undecided(UNKNOWN_AGENT_NOTE));
         };
         if caller.roles != entry.roles
             || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id
