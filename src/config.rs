@@ -10,6 +10,7 @@ use crate::model::ids::ServerName;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::notify::NoticeReceiver;
+use crate::policy::Policy;
 use crate::policy::compile::{self, CompileInput, CompileResult};
 use crate::policy::live::LoadResult;
 use crate::policy::locate::{self, YamlDocument};
@@ -157,6 +158,16 @@ impl ReadTerms {
     };
 }
 
+/// What a configuration and policies with errors say, as far as they can be read: to be judged, and
+/// never to be run.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// The process settings, if no error is among those.
+    pub(crate) config: Option<Config>,
+    /// What the policies say.
+    pub(crate) policy: Option<Policy>,
+}
+
 /// The keys that only a restart applies.
 const RESTART_KEYS: &[&str] = &[
     "listen",
@@ -168,6 +179,17 @@ const RESTART_KEYS: &[&str] = &[
     "allowed_origins",
     "ledger",
     "notify",
+];
+
+/// The keys under which stands what policies name, or which they are.
+const NAMED_BY_POLICIES: [&str; 7] = [
+    "servers",
+    "callers",
+    "front_ends",
+    "groups",
+    "admin",
+    "secrets",
+    "policies",
 ];
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then
@@ -195,7 +217,7 @@ pub fn load(path: &Path) -> Loaded {
 
 /// As [`load`], with the variables that `variable` gives.
 pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
-    read(path, variable, ReadTerms::WHOLE)
+    read(path, variable, ReadTerms::WHOLE).0
 }
 
 /// As [`load_with`], without the pin file: for the command that is about to write it.
@@ -204,12 +226,17 @@ pub(crate) fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<Strin
         pinned: false,
         ..ReadTerms::WHOLE
     };
-    read(path, variable, terms)
+    read(path, variable, terms).0
 }
 
 /// As [`load`], for who judges: secrets and addresses that no variable gives are warnings, and some
 /// text stands for them.
 pub(crate) fn load_supposing(path: &Path) -> Loaded {
+    load_draft(path).0
+}
+
+/// As [`load_supposing`], and what can be judged where there are errors.
+pub(crate) fn load_draft(path: &Path) -> (Loaded, Draft) {
     let terms = ReadTerms {
         unset: UnsetVariables::Supposed,
         ..ReadTerms::WHOLE
@@ -224,24 +251,31 @@ pub(crate) fn load_ungoverned(path: &Path) -> Loaded {
         governed: false,
         unset: UnsetVariables::Supposed,
     };
-    read(path, &environment, terms)
+    read(path, &environment, terms).0
 }
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms) -> Loaded {
+fn read(
+    path: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+    terms: ReadTerms,
+) -> (Loaded, Draft) {
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut inputs = InputPaths {
         watched: BTreeSet::from([(watchable(directory), false)]),
         files: BTreeSet::from([path.to_path_buf()]),
     };
-    let document = match YamlDocument::read(path) {
-        Ok(document) => document,
-        Err(unreadable) => return inputs.unusable(vec![unreadable], [0; 32]),
+    let (document, unreadable) = YamlDocument::read_through(path);
+    let Some(document) = document else {
+        return (inputs.unusable(unreadable, [0; 32]), Draft::default());
     };
     let (judged, mut diagnostics) = build::judge(&document, directory, variable, terms);
+    diagnostics.extend(unreadable);
+    // What policies name may stand where nothing could be read.
+    let judged = judged.filter(|_| !NAMED_BY_POLICIES.iter().any(|key| document.has_lost(key)));
     diagnostics.extend(exposed::tokens(path, &document));
     if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
         diagnostics.extend(exposed::kept(&config.ledger, &document));
@@ -257,7 +291,8 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms
     else {
         compile::sort(&mut diagnostics);
         let bytes = Sha256::new_with_prefix(opened).chain_update(document.text());
-        return inputs.unusable(diagnostics, bytes.finalize().into());
+        let loaded = inputs.unusable(diagnostics, bytes.finalize().into());
+        return (loaded, Draft::default());
     };
     if !terms.pinned {
         basis.pins = None;
@@ -265,6 +300,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms
     inputs.add(&basis);
     let CompileResult {
         policy,
+        draft,
         diagnostics,
         fingerprint,
     } = compile::compile(basis, diagnostics);
@@ -272,8 +308,17 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms
         .chain_update(opened)
         .chain_update(document.text());
     let InputPaths { watched, files } = inputs;
-    Loaded {
-        config: config.filter(|_| policy.is_some()),
+    let (config, draft_config) = if policy.is_some() {
+        (config, None)
+    } else {
+        (None, config)
+    };
+    let draft = Draft {
+        config: draft_config,
+        policy: draft,
+    };
+    let loaded = Loaded {
+        config,
         reading: LoadResult {
             policy,
             diagnostics,
@@ -282,7 +327,8 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, terms: ReadTerms
             files,
         },
         unset,
-    }
+    };
+    (loaded, draft)
 }
 
 /// What was read, and where a change of it can be seen: in a directory, or also below it.
@@ -370,6 +416,7 @@ pub(crate) fn reader(
             file: path.display().to_string(),
             line: 0,
             column: 0,
+            length: 0,
             message: format!("`{key}` has changed"),
             hint: Some("restart to apply it".to_owned()),
         }));

@@ -6,7 +6,9 @@
 
 mod judge;
 pub(crate) mod kinds;
+mod names;
 mod reads;
+mod slips;
 mod values;
 pub(crate) mod verdict;
 
@@ -67,7 +69,7 @@ pub struct ExpressionSetBuilder {
 // === impl ExpressionSetBuilder ===
 
 impl ExpressionSetBuilder {
-    /// Reads and judges one more; notes every problem with its column. Its tree is for the caller
+    /// Reads and judges one more; notes every problem with its place in it. Its tree is for the caller
     /// to look at now.
     pub fn read(
         &mut self,

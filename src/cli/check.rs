@@ -2,23 +2,21 @@
 //! to, unless asked for.
 
 mod connect;
+mod machine;
+mod shown;
 mod unkeyed;
 mod untested;
 
 use crate::cli::{unfitted, unnamed};
-use crate::config::{self, Config, FILE_NAME, ServerConfig};
+use crate::config::{self, Config, FILE_NAME, Loaded, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::file::POLICY_FILE_KEYS;
 use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-
-/// Characters of a line that are shown.
-const SHOWN_LINE_CHARS: usize = 160;
 
 /// What to judge.
 #[derive(Debug, clap::Args)]
@@ -33,6 +31,13 @@ pub(super) struct Args {
     /// compare the contracts with the tools' own schemas
     #[arg(long)]
     connect: bool,
+    /// Print one JSON object: `diagnostics`, each with severity, rule, file, line, column,
+    /// end_column, message and help; `notes`, `servers` and the counts
+    #[arg(long, conflicts_with = "sarif")]
+    json: bool,
+    /// Print SARIF 2.1.0, as code hosts show it beside the lines of a change
+    #[arg(long)]
+    sarif: bool,
 }
 
 /// Prints every problem and one line that sums up. 0: no error, 1: an error.
@@ -41,97 +46,120 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         .config
         .as_ref()
         .map_or(&*args.paths, std::slice::from_ref);
-    let mut out = std::io::stdout();
-    let (text, mut tally) = judge_files(paths)?;
-    out.write_all(text.as_bytes())?;
-    let mut silent = 0;
-    if args.connect && tally.errors == 0 {
-        for configuration in configurations(paths)? {
-            let connected = connect::connect(&configuration)?;
-            out.write_all(connected.text.as_bytes())?;
-            tally.add(connected.tally);
-            silent += connected.silent;
-        }
-    }
-    let silent_words = if silent > 0 {
-        format!(", no answer from {}", counted(silent, "server"))
+    let report = judge(paths, args.connect)?;
+    let text = if args.json {
+        machine::json(&report)
+    } else if args.sarif {
+        machine::sarif(&report)
     } else {
-        String::new()
+        report.text()
     };
-    writeln!(out, "{}{silent_words}", tally.words())?;
-    Ok(u8::from(tally.errors > 0 || silent > 0))
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(report.code())
 }
 
-/// Problems, counted.
-#[derive(Debug, Default, Clone, Copy)]
-struct ProblemCount {
-    errors: usize,
-    warnings: usize,
+/// Everything that is said of configurations and policies.
+#[derive(Debug, Default)]
+struct Report {
+    found: Vec<Diagnostic>,
+    /// What is no problem.
+    notes: Vec<String>,
+    /// What servers showed that were asked.
+    servers: Vec<String>,
+    /// Servers that did not answer.
+    silent: usize,
 }
 
-impl ProblemCount {
-    fn of(found: &[Diagnostic]) -> Self {
-        let errors = found
+impl Report {
+    fn errors(&self) -> usize {
+        let is_error = |one: &&Diagnostic| one.severity == Severity::Error;
+        self.found.iter().filter(is_error).count()
+    }
+
+    fn code(&self) -> u8 {
+        u8::from(self.errors() > 0 || self.silent > 0)
+    }
+
+    fn text(&self) -> String {
+        let mut sources = HashMap::new();
+        let mut text: String = self
+            .found
             .iter()
-            .filter(|diagnostic| diagnostic.severity == Severity::Error)
-            .count();
-        Self {
-            errors,
-            warnings: found.len() - errors,
+            .map(|one| shown::show(one, &mut sources))
+            .collect();
+        for line in self.notes.iter().chain(&self.servers) {
+            text.push_str(line);
+            text.push('\n');
         }
+        text.push_str(&self.sum());
+        text.push('\n');
+        text
     }
 
-    fn add(&mut self, other: Self) {
-        self.errors += other.errors;
-        self.warnings += other.warnings;
-    }
-
-    fn words(self) -> String {
-        format!(
+    /// The last line.
+    fn sum(&self) -> String {
+        let errors = self.errors();
+        let mut sum = format!(
             "{}, {}",
-            counted(self.errors, "error"),
-            counted(self.warnings, "warning")
-        )
+            counted(errors, "error"),
+            counted(self.found.len() - errors, "warning")
+        );
+        if self.silent > 0 {
+            sum += &format!(", no answer from {}", counted(self.silent, "server"));
+        }
+        sum
     }
 }
 
-/// What is said of the files, without the line that sums up.
-fn judge_files(paths: &[PathBuf]) -> anyhow::Result<(String, ProblemCount)> {
-    let mut diagnostics = Vec::new();
-    let mut good = Vec::new();
+/// What is wrong in the files, and with `connect` what the servers say besides.
+fn judge(paths: &[PathBuf], connect: bool) -> anyhow::Result<Report> {
+    let mut report = Report::default();
     for configuration in &configurations(paths)? {
-        let config::Loaded {
-            config, reading, ..
-        } = config::load_supposing(configuration);
-        if let Some(policy) = reading.policy {
-            diagnostics.extend(untested::judge(configuration, &reading.files, &policy));
-            let pinned = unfitted::pinned(&policy);
-            diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
-            diagnostics.extend(unnamed::judge(configuration, &policy));
-            diagnostics.extend(unkeyed::judge(configuration, &policy));
-            good.extend(notes(configuration, config.as_ref(), &policy));
+        if connect {
+            let connected = connect::connect(configuration)?;
+            report.found.extend(connected.found);
+            report.servers.extend(connected.lines);
+            report.silent += connected.silent;
         }
-        let servers: Vec<ServerConfig> = config
-            .map(|config| config.servers.into_values().collect())
-            .unwrap_or_default();
-        let servers: Vec<&ServerConfig> =
-            servers.iter().filter(|server| !server.disabled).collect();
-        if servers.len() > 1 {
-            good.push(format!("note: {}", together(servers.len())));
-        }
-        good.extend(servers.iter().filter_map(|server| vouched(server)));
-        diagnostics.extend(reading.diagnostics);
+        judge_files(
+            configuration,
+            config::load_supposing(configuration),
+            &mut report,
+        );
     }
-    compile::sort(&mut diagnostics);
-    let mut text = String::new();
-    let mut sources = HashMap::new();
-    for diagnostic in &diagnostics {
-        text.push_str(&show(diagnostic, &mut sources));
+    compile::sort(&mut report.found);
+    Ok(report)
+}
+
+/// What is wrong in the files of one configuration.
+fn judge_files(configuration: &Path, loaded: Loaded, report: &mut Report) {
+    let Loaded {
+        config, reading, ..
+    } = loaded;
+    let diagnostics = &mut report.found;
+    if let Some(policy) = reading.policy {
+        diagnostics.extend(untested::judge(configuration, &reading.files, &policy));
+        let pinned = unfitted::pinned(&policy);
+        diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
+        diagnostics.extend(unnamed::judge(configuration, &policy));
+        diagnostics.extend(unkeyed::judge(configuration, &policy));
+        report
+            .notes
+            .extend(notes(configuration, config.as_ref(), &policy));
     }
-    for line in good {
-        writeln!(text, "{line}")?;
+    let servers: Vec<ServerConfig> = config
+        .map(|config| config.servers.into_values().collect())
+        .unwrap_or_default();
+    let servers: Vec<&ServerConfig> = servers.iter().filter(|server| !server.disabled).collect();
+    if servers.len() > 1 {
+        report
+            .notes
+            .push(format!("note: {}", together(servers.len())));
     }
-    Ok((text, ProblemCount::of(&diagnostics)))
+    report
+        .notes
+        .extend(servers.iter().filter_map(|server| vouched(server)));
+    report.found.extend(reading.diagnostics);
 }
 
 /// What is said of a policy that can be used.
@@ -227,20 +255,22 @@ fn configuration_of(path: &Path) -> Option<PathBuf> {
             above(path)
         };
     }
-    let document = YamlDocument::read(path).ok();
-    let is_policy = |document: &YamlDocument| {
-        document.tree().as_object().is_some_and(|map| {
-            !map.is_empty()
-                && map
-                    .keys()
-                    .all(|key| POLICY_FILE_KEYS.contains(&key.as_str()))
-        })
-    };
+    let (document, _) = YamlDocument::read_through(path);
     if document.as_ref().is_some_and(is_policy) {
         above(path)
     } else {
         Some(path.to_path_buf())
     }
+}
+
+/// Is this a policy file, by its keys?
+fn is_policy(document: &YamlDocument) -> bool {
+    document.tree().as_object().is_some_and(|map| {
+        !map.is_empty()
+            && map
+                .keys()
+                .all(|key| POLICY_FILE_KEYS.contains(&key.as_str()))
+    })
 }
 
 fn above(path: &Path) -> Option<PathBuf> {
@@ -250,116 +280,6 @@ fn above(path: &Path) -> Option<PathBuf> {
         .skip(1)
         .map(|directory| directory.join(FILE_NAME))
         .find(|candidate| candidate.is_file())
-}
-
-struct SourceLines {
-    lines: Vec<String>,
-    secret: Vec<u32>,
-}
-
-impl SourceLines {
-    fn read(file: &str) -> Option<Self> {
-        let document = YamlDocument::read(Path::new(file)).ok()?;
-        let lines = document.text().lines().map(ToOwned::to_owned).collect();
-        Some(Self {
-            lines,
-            secret: document.lines_of(holds_secret),
-        })
-    }
-
-    /// The line, unless a secret is written on it.
-    fn line(&self, number: u32) -> Option<&str> {
-        let index = usize::try_from(number.checked_sub(1)?).ok()?;
-        self.lines
-            .get(index)
-            .map(String::as_str)
-            .filter(|_| !self.secret.contains(&number))
-    }
-}
-
-/// Is this a token, a header or a variable of a child, written out instead of `${…}`?
-fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
-    let place = path.iter().any(|step| {
-        step == "token" || step == "secret" || step == "headers" || step == "env" || step == "url"
-    });
-    let scalar = !value.is_object() && !value.is_array();
-    place && scalar && !value.as_str().is_some_and(is_variable)
-}
-
-/// Is this one variable, without a default that could be the secret itself?
-fn is_variable(text: &str) -> bool {
-    let name = text
-        .strip_prefix("${")
-        .and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| {
-        name.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
-}
-
-/// One problem, the line it is on, and a caret under the place.
-fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<SourceLines>>) -> String {
-    let Diagnostic {
-        severity,
-        file,
-        line,
-        column,
-        message,
-        hint,
-    } = diagnostic;
-    let severity = match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    let place = if *line > 0 {
-        format!("{file}:{line}:{column}")
-    } else {
-        file.clone()
-    };
-    let mut text = format!("{severity}: {message}\n  --> {place}\n");
-    let source = sources
-        .entry(file.clone())
-        .or_insert_with(|| SourceLines::read(file));
-    if let Some(written) = source.as_ref().and_then(|source| source.line(*line)) {
-        let number = line.to_string();
-        let gutter = " ".repeat(number.len());
-        let (written, before) = around(
-            written,
-            usize::try_from(*column).unwrap_or(1).saturating_sub(1),
-        );
-        let blank: String = before
-            .chars()
-            .map(|letter| if letter == '\t' { '\t' } else { ' ' })
-            .collect();
-        let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n");
-        text.push_str(&shown);
-    }
-    if let Some(hint) = hint {
-        let help = format!("  = help: {hint}\n");
-        text.push_str(&help);
-    }
-    text.push('\n');
-    text
-}
-
-/// As much of `line` as is shown, with the place in it, and what of that stands before the place.
-fn around(line: &str, place: usize) -> (String, String) {
-    let letters: Vec<char> = line.chars().collect();
-    if letters.len() <= SHOWN_LINE_CHARS {
-        return (line.to_owned(), letters.iter().take(place).collect());
-    }
-    let from = place
-        .saturating_sub(SHOWN_LINE_CHARS / 2)
-        .min(letters.len() - SHOWN_LINE_CHARS);
-    let head = if from > 0 { "…" } else { "" };
-    let tail = if from + SHOWN_LINE_CHARS < letters.len() {
-        "…"
-    } else {
-        ""
-    };
-    let shown: String = letters.iter().skip(from).take(SHOWN_LINE_CHARS).collect();
-    let before: String = letters.iter().take(place).skip(from).collect();
-    (format!("{head}{shown}{tail}"), format!("{head}{before}"))
 }
 
 #[cfg(test)]

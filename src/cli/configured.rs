@@ -226,14 +226,10 @@ pub fn unpinned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     usable(path, loaded, Severity::Error)
 }
 
-/// Says what is at least as bad as `least`.
+/// Says the errors, and how many warnings there are, unless `least` is an error.
 fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(PathBuf, Loaded)> {
-    for diagnostic in loaded
-        .reading
-        .diagnostics
-        .iter()
-        .filter(|diagnostic| diagnostic.severity <= least)
-    {
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    for diagnostic in loaded.reading.diagnostics.iter().filter(is_error) {
         say(&diagnostic.to_string());
     }
     let errors = loaded
@@ -248,6 +244,11 @@ fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(Pat
             path.display(),
             counted(errors, "problem")
         );
+    }
+    let warnings = loaded.reading.diagnostics.len();
+    if warnings > 0 && least == Severity::Warning {
+        let warnings = counted(warnings, "warning");
+        say(&format!("{warnings}; `toolgate check` lists them"));
     }
     Ok((path, loaded))
 }

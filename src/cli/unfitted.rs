@@ -63,6 +63,7 @@ pub(super) fn judge(
             .collect();
         let path = vec!["callers".to_owned(), index.to_string(), "agent".to_owned()];
         Some(document.locate(Problem {
+            part: None,
             severity: Severity::Warning,
             path,
             message: words(caller, &seen)?,

@@ -38,6 +38,7 @@ pub(super) fn judge(configuration: &Path, policy: &Policy) -> Vec<Diagnostic> {
         let front_end = document.tree()["callers"][index]["front_end"].as_str()?;
         let path = vec!["callers".to_owned(), index.to_string(), "agent".to_owned()];
         Some(document.locate(Problem {
+            part: None,
             severity: Severity::Warning,
             path,
             message: format!(

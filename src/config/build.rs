@@ -52,6 +52,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
     };
     let CompileResult {
         policy,
+        draft: _,
         diagnostics,
         fingerprint,
     } = compile::compile(basis, Vec::new());
@@ -115,6 +116,26 @@ struct DeclaredNames {
 }
 
 impl DeclaredNames {
+    /// Those that are written, and those that were meant: a key may be misspelt.
+    fn in_trees(written: &Value, meant: Option<&Value>) -> Self {
+        let mut named = Self::in_tree(written);
+        let Some(meant) = meant.map(Self::in_tree) else {
+            return named;
+        };
+        for server in meant.servers {
+            if !named.servers.contains(&server) {
+                named.servers.push(server);
+            }
+        }
+        for agent in meant.agents {
+            if !named.agents.contains(&agent) {
+                named.agents.push(agent);
+            }
+        }
+        named.open &= meant.open;
+        named
+    }
+
     fn in_tree(tree: &Value) -> Self {
         let servers = tree["servers"]
             .as_object()
@@ -158,9 +179,10 @@ pub(super) fn judge(
         .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
         .collect();
     let mut problems = Problems::default();
-    let named = DeclaredNames::in_tree(&tree);
-    let settings = shape::read::<ConfigSettings>(tree, &mut problems);
-    let judged = settings.map(|mut settings| {
+    let mended = shape::mend::<ConfigSettings>(tree.clone(), document.tree(), &mut problems);
+    let named = DeclaredNames::in_trees(&tree, mended.as_ref().map(|mended| &mended.tree));
+    let settings = mended.and_then(|mended| shape::read_mended(mended, &mut problems));
+    let judged = settings.map(|mut settings: ConfigSettings| {
         let ledger = std::mem::take(&mut settings.ledger);
         let data = directory.join(&settings.data);
         let ledger = problems.under("ledger", |problems| {
@@ -323,6 +345,7 @@ fn assigned(identity: &identity::Rule, document: &YamlDocument) -> Vec<Assigned>
                 kind.word().to_owned(),
             ];
             let problem = Problem {
+                part: None,
                 severity: Severity::Error,
                 path,
                 message: String::new(),
@@ -348,6 +371,7 @@ fn bound(secrets: &Bindings, document: &YamlDocument) -> Vec<BoundArgument> {
                 .chain([index.to_string()]);
             let (path, message) = (path.collect(), String::new());
             let at = document.locate(Problem {
+                part: None,
                 severity: Severity::Warning,
                 path,
                 message,

@@ -72,6 +72,7 @@ pub(super) fn tokens(path: &Path, document: &YamlDocument) -> Option<Diagnostic>
         path.display()
     );
     Some(document.locate(Problem {
+        part: None,
         severity: Severity::Warning,
         path: first,
         message,
@@ -95,6 +96,7 @@ pub(super) fn kept(ledger: &Ledger, document: &YamlDocument) -> Vec<Diagnostic> 
         owners::exposed(path)
             .into_iter()
             .map(move |exposed| Problem {
+                part: None,
                 severity: Severity::Warning,
                 path: key.iter().map(|step| (*step).to_owned()).collect(),
                 message: exposure_text(&exposed, path, "what is kept there"),

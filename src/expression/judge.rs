@@ -4,9 +4,12 @@
 //! judged here (design §6.2).
 
 use super::CEL_LANGUAGE;
+use super::names::{CALLER_FIELDS, FUNCTIONS, TYPE_NAMES, function_meant, owned};
 use super::reads::{ExpressionCost, ExpressionReads, RE_FUNCTION};
-use crate::model::diagnostic::Problems;
+use super::slips;
+use crate::model::diagnostic::{Problems, TextPart};
 use crate::model::regular::Regular;
+use crate::model::spelling::{nearest, suggest};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 use cel::{IdedExpr, Program};
 use std::collections::HashMap;
@@ -16,39 +19,6 @@ const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 /// From here on, a double counts as equal to whole numbers that are not equal to it.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What rules know of the caller.
-const CALLER_FIELDS: &[&str] = &[
-    "agent", "tenant", "user", "roles", "group", "model", "owner",
-];
-/// Names of types, as in `type(arguments.id) == string`.
-const TYPE_NAMES: &[&str] = &[
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-    "list",
-    "map",
-    "bytes",
-    "null_type",
-    "type",
-];
-/// Functions that a rule may call.
-const FUNCTIONS: &[&str] = &[
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    RE_FUNCTION,
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-    "type",
-    "dyn",
-];
 const OPERATORS: &[&str] = &[
     operators::CONDITIONAL,
     operators::LOGICAL_AND,
@@ -80,7 +50,7 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// Reads and judges `source`; notes every problem with its column.
+    /// Reads and judges `source`; notes every problem with its place in it.
     pub(super) fn read(source: &str, problems: &mut Problems) -> Option<Self> {
         if source.len() > EXPRESSION_BYTES_MAX {
             problems.error(
@@ -92,11 +62,9 @@ impl Expression {
         let program = match CEL_LANGUAGE.compile(source) {
             Ok(program) => program,
             Err(errors) => {
-                for error in errors.errors {
-                    let place = place(error.pos.0, error.pos.1);
-                    let message = error.msg.lines().next().unwrap_or_default();
-                    problems.error(format!("{place}: {message}"), "write an expression of CEL");
-                }
+                let first = errors.errors.first();
+                let said = first.map(|error| (error.pos, error.msg.as_str()));
+                slips::unreadable(source, said.unwrap_or_default(), problems);
                 return None;
             }
         };
@@ -119,24 +87,31 @@ impl Expression {
     }
 }
 
-fn place(line: isize, column: isize) -> String {
-    if line <= 1 {
-        format!("column {column}")
-    } else {
-        format!("line {line}, column {column}")
+/// Where a part of an expression stands.
+pub(super) fn part_of(program: &Program, node: u64) -> TextPart {
+    let source = program.source_info();
+    let (start, last) = source.offset_for(node).unwrap_or_default();
+    TextPart {
+        start: start as usize,
+        length: (last.saturating_sub(start) + 1) as usize,
     }
 }
 
-/// Where a part of an expression begins.
-pub(super) fn place_of(program: &Program, node: u64) -> String {
-    let source = program.source_info();
-    let start = source
-        .offset_for(node)
-        .map_or(0, |(start, _)| start as usize);
-    let before: String = source.source.chars().take(start).collect();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-    place(line.cast_signed(), column.cast_signed())
+/// Where `name` stands, that of a part or a function whose node is `node`: the parser keeps the
+/// place of the point or the bracket beside it.
+pub(super) fn part_of_name(program: &Program, node: u64, name: &str) -> TextPart {
+    let part = part_of(program, node);
+    let length = name.chars().count();
+    let letters: Vec<char> = program.source_info().source.chars().collect();
+    let is_at = |start: &usize| {
+        let there = letters.get(*start..start + length);
+        there.is_some_and(|there| there.iter().copied().eq(name.chars()))
+    };
+    let around = part.start.saturating_sub(length + 1)..=part.start + 1;
+    let mut starts = around.rev();
+    starts
+        .find(is_at)
+        .map_or(part, |start| TextPart { start, length })
 }
 
 /// One pass over the tree.
@@ -174,8 +149,15 @@ impl<'a> ExpressionChecker<'a> {
 
     fn error(&mut self, node: u64, message: &str, hint: &str) {
         self.fine = false;
-        let place = place_of(self.program, node);
-        self.problems.error(format!("{place}: {message}"), hint);
+        let part = part_of(self.program, node);
+        self.problems.error_at(part, message, hint);
+    }
+
+    /// The same of a name.
+    fn error_of(&mut self, (node, name): (u64, &str), message: &str, hint: &str) {
+        self.fine = false;
+        let part = part_of_name(self.program, node, name);
+        self.problems.error_at(part, message, hint);
     }
 
     fn walk(&mut self, node: &mut IdedExpr) {
@@ -203,10 +185,10 @@ impl<'a> ExpressionChecker<'a> {
                     && !CALLER_FIELDS.contains(&select.field.as_str())
                 {
                     let message = format!("the caller has no `{}`", select.field);
-                    self.error(
-                        id,
+                    self.error_of(
+                        (id, &select.field),
                         &message,
-                        "the caller has agent, tenant, user, roles, group, model and owner",
+                        &suggest(&select.field, &owned(CALLER_FIELDS)),
                     );
                 }
                 self.walk(&mut select.operand);
@@ -247,12 +229,28 @@ impl<'a> ExpressionChecker<'a> {
             "caller" => self.reads.caller = true,
             _ => {
                 let message = format!("unknown name `{}`", name.escape_debug());
-                self.error(
-                    id,
-                    &message,
-                    "rules read `arguments` and `caller`; text stands in quotes",
-                );
+                self.error(id, &message, &self.name_meant(name));
             }
+        }
+    }
+
+    /// What may have been meant by a name that nothing has.
+    fn name_meant(&self, name: &str) -> String {
+        let known: Vec<String> = ["arguments", "caller", "true", "false", "null"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(
+                self.bound
+                    .iter()
+                    .filter(|bound| !bound.starts_with('@'))
+                    .cloned(),
+            )
+            .collect();
+        match nearest(name, &known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "an argument is `arguments.{name}`, and text stands in quotes: `'{name}'`; besides there is `caller`"
+            ),
         }
     }
 
@@ -292,10 +290,10 @@ impl<'a> ExpressionChecker<'a> {
             || OPERATORS.contains(&call.func_name.as_str());
         if !known {
             let message = format!("unknown function `{}`", call.func_name.escape_debug());
-            self.error(
-                id,
+            self.error_of(
+                (id, &call.func_name),
                 &message,
-                "functions: size, contains, startsWith, endsWith, re, int, double, string, type",
+                &function_meant(&call.func_name),
             );
         }
         if matches!(call.func_name.as_str(), "matches" | RE_FUNCTION) {

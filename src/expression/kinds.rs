@@ -5,7 +5,7 @@
 //! What is not certain may be anything, so that no expression that can be right is an error.
 
 use super::CEL_LANGUAGE;
-use super::judge::place_of;
+use super::judge::{part_of, part_of_name};
 use crate::model::diagnostic::Problems;
 use crate::model::spelling::suggest;
 use cel::IdedExpr;
@@ -132,8 +132,8 @@ struct KindChecker<'a, K> {
 
 impl<K: KnownValues> KindChecker<'_, K> {
     fn error(&mut self, node: u64, message: &str, hint: &str) {
-        let place = place_of(self.program, node);
-        self.problems.error(format!("{place}: {message}"), hint);
+        let part = part_of(self.program, node);
+        self.problems.error_at(part, message, hint);
     }
 
     fn of(&mut self, node: &IdedExpr) -> KnownValue {
@@ -214,7 +214,8 @@ impl<K: KnownValues> KindChecker<'_, K> {
         if let Some(names) = self.known.absent(&path) {
             let message = format!("the tool has no argument `{}`", path.join("."));
             let last = path.last().map_or("", String::as_str);
-            self.error(node, &message, &suggest(last, &names));
+            let part = part_of_name(self.program, node, last);
+            self.problems.error_at(part, message, suggest(last, &names));
             return Any.into();
         }
         let kind = self.known.kind(&path);

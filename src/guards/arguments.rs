@@ -6,16 +6,18 @@
 use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
+use crate::model::pointer::steps;
 use crate::model::refusal::Refusal;
 use crate::schema::DeclaredArguments;
 use crate::schema::mentions::Mention;
-use crate::schema::{PropertyNames, Schema, SchemaViolation, closed};
+use crate::schema::{PropertyNames, Quarantine, Schema, SchemaViolation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 mod bounds;
+mod keyword_values;
 mod overlay;
 
 /// A JSON Schema (draft 2020-12), laid over the tool server's own: a call must satisfy both.
@@ -75,7 +77,7 @@ impl Section for Settings {
     fn compile(self, problems: &mut Problems) -> Rule {
         let written = Value::Object(self.0);
         // A typo leaves the schema without the constraint, so it must not compile.
-        if !overlay::spelt(&written, problems) {
+        if !overlay::judge(&written, problems) {
             return Rule::default();
         }
         match Schema::compile_contract(&written) {
@@ -84,10 +86,14 @@ impl Section for Settings {
                 ..Rule::default()
             },
             Err(reason) => {
-                problems.error(
-                    reason.to_string(),
-                    "write a JSON Schema of draft 2020-12 that describes the arguments",
-                );
+                let place = match &reason {
+                    Quarantine::Invalid { at } => steps(at),
+                    _ => Vec::new(),
+                };
+                let hint = "write a JSON Schema of draft 2020-12 that describes the arguments";
+                bounds::note(&place, problems, |problems| {
+                    problems.error(reason.to_string(), hint);
+                });
                 Rule::default()
             }
         }

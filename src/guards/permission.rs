@@ -101,15 +101,24 @@ pub(super) const TENANT_MISMATCH: RefusalCode = RefusalCode {
     kind: RefusalKind::Violation,
 };
 
-/// 003-23: the argument at `pointer` is another tenant.
-pub(super) fn tenant_mismatch(pointer: &str) -> Refusal {
+/// 003-23: the argument at `pointer` is another tenant than the caller's `own`.
+pub(super) fn tenant_mismatch(pointer: &str, own: Option<&TenantId>) -> Refusal {
+    let (expected, then) = match own {
+        Some(own) => (
+            format!(
+                "expected the caller's own tenant, `{}`",
+                shown(own.as_str())
+            ),
+            "Call again with the caller's own tenant.",
+        ),
+        None => (
+            "expected the caller's own tenant, and the caller has none".to_owned(),
+            "Ask an operator for a tenant, or use another tool.",
+        ),
+    };
     let facts = RefusalFacts {
         pointer: Some(pointer.to_owned()),
-        ..RefusalFacts::new(
-            &TENANT_MISMATCH,
-            "expected the caller's own tenant",
-            "Call again with the caller's own tenant.",
-        )
+        ..RefusalFacts::new(&TENANT_MISMATCH, expected, then)
     };
     facts.into()
 }
@@ -121,17 +130,51 @@ pub(super) const RESOURCE_DENIED: RefusalCode = RefusalCode {
     kind: RefusalKind::Violation,
 };
 
-/// 003-100: the argument at `pointer` is outside the caller's reach.
-pub(super) fn resource_denied(pointer: &str) -> Refusal {
-    let facts = RefusalFacts {
-        pointer: Some(pointer.to_owned()),
-        ..RefusalFacts::new(
-            &RESOURCE_DENIED,
-            "expected a resource of the caller's own",
-            "Call again with a resource of the caller's own.",
+/// Patterns that a refusal names at most, and characters of each.
+const MAX_PATTERNS_NAMED: usize = 4;
+const MAX_PATTERN_CHARS: usize = 100;
+
+/// 003-100: the argument at `pointer` is outside the caller's reach, which is what matches one of
+/// the patterns `within` it: those that mean something for this caller, with its own names.
+pub(super) fn resource_denied(pointer: &str, within: &[String]) -> Refusal {
+    let named: Vec<String> = within
+        .iter()
+        .take(MAX_PATTERNS_NAMED)
+        .map(|pattern| format!("`{}`", shown(pattern)))
+        .collect();
+    let more = within.len().saturating_sub(MAX_PATTERNS_NAMED);
+    let more = if more > 0 {
+        format!(", or {more} more")
+    } else {
+        String::new()
+    };
+    let (expected, then) = if named.is_empty() {
+        (
+            "expected a resource of the caller's own, and it has none here".to_owned(),
+            "Ask an operator what this caller may reach, or use another tool.",
+        )
+    } else {
+        (
+            format!(
+                "expected a resource of the caller's own: {}{more}",
+                named.join(" or ")
+            ),
+            "Call again with one of those; `*` is any text.",
         )
     };
+    let facts = RefusalFacts {
+        pointer: Some(pointer.to_owned()),
+        ..RefusalFacts::new(&RESOURCE_DENIED, expected, then)
+    };
     facts.into()
+}
+
+/// A name or a pattern as a refusal has it.
+fn shown(text: &str) -> String {
+    let mut letters = text.chars();
+    let head: String = letters.by_ref().take(MAX_PATTERN_CHARS).collect();
+    let tail = letters.next().map_or("", |_| "…");
+    format!("{}{tail}", head.escape_debug())
 }
 
 // === impl Settings ===
@@ -317,7 +360,7 @@ impl Rule {
         for pointer in &self.tenants {
             let named = arguments.pointer(pointer).and_then(Value::as_str);
             if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
-                return Err(tenant_mismatch(pointer));
+                return Err(tenant_mismatch(pointer, caller.tenant.as_ref()));
             }
         }
         for (pointer, patterns) in &self.resources {
@@ -332,7 +375,8 @@ impl Rule {
                 }
             };
             if !allowed {
-                return Err(resource_denied(pointer));
+                let meant = patterns.iter().filter_map(|one| one.meant_for(caller));
+                return Err(resource_denied(pointer, &meant.collect::<Vec<_>>()));
             }
         }
         Ok(Permit::mint(checked))

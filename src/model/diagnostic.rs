@@ -22,6 +22,8 @@ pub struct Diagnostic {
     pub line: u32,
     /// Column, from 1; 0 when the whole file is meant.
     pub column: u32,
+    /// Characters from there on that are meant, within the line; 0 when that is not known.
+    pub length: u32,
     /// What is wrong: lower case, no final stop, never a secret.
     pub message: String,
     /// What to do.
@@ -46,6 +48,30 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// A part of a text value, in characters of what the text says, whatever quotes it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextPart {
+    /// The first character, from 0.
+    pub start: usize,
+    /// How many.
+    pub length: usize,
+}
+
+impl TextPart {
+    /// Line and column of its beginning in `text`, both from 1.
+    pub fn place_in(self, text: &str) -> (usize, usize) {
+        let before: Vec<char> = text.chars().take(self.start).collect();
+        let line = before.iter().filter(|letter| **letter == '\n').count() + 1;
+        let column = before
+            .iter()
+            .rev()
+            .take_while(|&&letter| letter != '\n')
+            .count()
+            + 1;
+        (line, column)
+    }
+}
+
 /// All problems found so far. A place is a path in the file, such as
 /// `contracts.billing__send.rules[0].when`; the module that reads the file turns it into line and
 /// column.
@@ -53,6 +79,10 @@ impl fmt::Display for Diagnostic {
 pub struct Problems {
     path: Vec<String>,
     found: Vec<Problem>,
+    /// Where something else stands than was written: what is wrong there has been told.
+    stand_ins: Vec<Vec<String>>,
+    /// Keys that were read as others: the path as it is read, and the key as it is written.
+    renamed: Vec<(Vec<String>, String)>,
 }
 
 /// One problem, by its path in the file.
@@ -62,6 +92,8 @@ pub struct Problem {
     pub severity: Severity,
     /// Keys and indexes from the root of the file.
     pub path: Vec<String>,
+    /// The part of the text at `path` that is meant; none: all of it.
+    pub part: Option<TextPart>,
     /// What is wrong.
     pub message: String,
     /// What to do.
@@ -87,14 +119,61 @@ impl Problems {
         self.note(Severity::Warning, message.into(), hint.into());
     }
 
+    /// Notes an error in a part of the text that stands here.
+    pub fn error_at(
+        &mut self,
+        part: TextPart,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let before = self.found.len();
+        self.error(message, hint);
+        if let Some(noted) = self.found.get_mut(before) {
+            noted.part = Some(part);
+        }
+    }
+
+    /// From here on nothing more is noted at or below `path`, from the root: a stand-in is there,
+    /// so that the rest can be judged.
+    pub fn stand_in(&mut self, path: Vec<String>) {
+        self.stand_ins.push(path);
+    }
+
+    /// From here on what is found at or below `path`, from the root, is noted under the key
+    /// `written` in place of its last.
+    pub fn rename(&mut self, path: Vec<String>, written: String) {
+        self.renamed.push((path, written));
+    }
+
     fn note(&mut self, severity: Severity, message: String, hint: String) {
         let hint = (!hint.is_empty()).then_some(hint);
+        if self
+            .stand_ins
+            .iter()
+            .any(|told| self.path.starts_with(told))
+        {
+            return;
+        }
+        let mut path = self.path.clone();
+        for (read, written) in &self.renamed {
+            if let Some(last) = read.len().checked_sub(1)
+                && path.starts_with(read)
+            {
+                path[last].clone_from(written);
+            }
+        }
         self.found.push(Problem {
             severity,
-            path: self.path.clone(),
+            path,
+            part: None,
             message,
             hint,
         });
+    }
+
+    /// The paths at which something stands in for what was written.
+    pub fn stand_ins(&self) -> Vec<Vec<String>> {
+        self.stand_ins.clone()
     }
 
     /// Everything that was noted.

@@ -84,6 +84,8 @@ pub(crate) struct CompileInput {
 pub(crate) struct CompileResult {
     /// The policy; none if there is an error.
     pub policy: Option<Policy>,
+    /// What can be judged of it, if there is one: never to be run.
+    pub draft: Option<Policy>,
     /// Everything there is to say, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
     /// SHA-256 over the bytes of all files that could be read, and over whether others may write
@@ -133,7 +135,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
     let usable = conclude(&mut diagnostics, &mut compiler.diagnostics);
     let version = content.version(mode);
-    let policy = usable.then(|| Policy {
+    let compiled = Policy {
         written: version.clone(),
         version,
         configured: content.configured(),
@@ -148,9 +150,15 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         session_header,
         meta_max_bytes,
         secrets: compiler.secrets,
-    });
+    };
+    let (policy, draft) = if usable {
+        (Some(compiled), None)
+    } else {
+        (None, Some(compiled))
+    };
     CompileResult {
         policy,
+        draft,
         diagnostics,
         fingerprint: content.fingerprint(),
     }
@@ -195,7 +203,12 @@ fn judge_together(
 ) {
     names::judge(compiler);
     let references = std::mem::take(&mut compiler.pairs);
-    let found = references::judge(references, &compiler.servers, contracts);
+    let found = references::judge(
+        references,
+        &compiler.servers,
+        contracts,
+        compiler.is_complete,
+    );
     compiler.diagnostics.extend(found);
     confusables::judge(compiler);
     secret_bindings::judge(compiler, bound);

@@ -6,9 +6,10 @@ use crate::guards::{
 };
 use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
+use crate::policy::shape::{self, UNREAD_TEXT};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// One policy file: contracts and layers. Several files are read as one; their order says nothing.
@@ -194,6 +195,31 @@ pub(crate) const POLICY_FILE_KEYS: &[&str] =
 
 /// What the format has and this version does not enforce: a `*` is any key.
 const UNENFORCED_KEYS: &[&[&str]] = &[&["contracts", "*", "repetition"]];
+
+/// Reads a policy file, as far as it can be read.
+pub(crate) fn read(tree: Value, problems: &mut Problems) -> Option<PolicyFile> {
+    let mut mended = shape::mend::<PolicyFile>(tree.clone(), &tree, problems)?;
+    let contracts = mended.tree.get_mut("contracts");
+    for (name, contract) in contracts
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
+        let written = &tree["contracts"][name]["actions"];
+        // A key that is misspelt was read as this one.
+        let is_said = contract["actions"] != json!([UNREAD_TEXT]);
+        if !is_said && !written.is_array() {
+            // What the rest of it says is judged as what its author takes it for.
+            let changes = ["side_effect", "irreversible", "additive"];
+            let is_changing = changes.iter().any(|key| contract.get(key).is_some());
+            let guessed = json!([if is_changing { "write" } else { "read" }]);
+            if let Some(contract) = contract.as_object_mut() {
+                contract.insert("actions".to_owned(), guessed);
+            }
+        }
+    }
+    shape::read_mended(mended, problems)
+}
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
 pub(crate) fn take_later(tree: &mut Value, problems: &mut Problems) {

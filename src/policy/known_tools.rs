@@ -141,7 +141,10 @@ impl KnownTools {
             let denied = denied_in(document, &denied_groups).into_iter();
             problems.extend(denied.filter_map(|named| self.judge_denied(named, &spoken_of)));
             problems.extend(self.judge_excepted(document));
-            found.extend(problems.into_iter().map(|problem| document.locate(problem)));
+            let news = problems
+                .into_iter()
+                .filter(|problem| document.is_news(problem));
+            found.extend(news.map(|problem| document.locate(problem)));
         }
         found
     }
@@ -256,6 +259,7 @@ impl KnownTools {
             ),
         };
         Some(Problem {
+            part: None,
             severity: self.severity(server),
             path: vec!["contracts".to_owned(), name.to_string()],
             message,
@@ -310,6 +314,7 @@ impl KnownTools {
             }
         };
         Some(Problem {
+            part: None,
             severity,
             path: vec!["contracts".to_owned(), name.to_string()],
             message,
@@ -351,8 +356,8 @@ fn full_name(server: &str, own: &str) -> ToolName {
     ToolName::of(&ServerName::new(server), own)
 }
 
-/// What does not fit any of the tools, and as a warning what does not fit some of them: those are
-/// named.
+/// What does not fit any of the tools, and as a warning what does not fit some of them; which, is
+/// said.
 fn together(
     tools: &[(&ToolName, &Value)],
     judge: impl Fn(&ToolName, &Value) -> Vec<Problem>,
@@ -370,9 +375,11 @@ fn together(
         }
     }
     let one = |(problem, named): (Problem, Vec<&str>)| {
-        if named.len() == tools.len() {
-            return problem;
-        }
+        let severity = if named.len() == tools.len() {
+            problem.severity
+        } else {
+            Severity::Warning
+        };
         let more = named.len().saturating_sub(MAX_TOOLS_NAMED);
         let more = if more > 0 {
             format!(" and {more} more")
@@ -381,7 +388,7 @@ fn together(
         };
         let shown: Vec<&str> = named.into_iter().take(MAX_TOOLS_NAMED).collect();
         Problem {
-            severity: Severity::Warning,
+            severity,
             message: format!("of {}{more}: {}", shown.join(", "), problem.message),
             ..problem
         }

@@ -1,13 +1,19 @@
 //! A path in the YAML → `file:line:column`. The one place that reads YAML.
 
-use crate::model::diagnostic::{Diagnostic, Problem, Severity};
+use crate::model::diagnostic::{Diagnostic, Problem, Severity, TextPart};
 use crate::owners;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
+
+mod node;
+mod salvage;
+mod scalar;
+
+use node::YamlNode;
+use scalar::Mark;
 
 /// Bytes of a configuration or policy file (threat-model §8).
 pub(crate) const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
@@ -22,12 +28,18 @@ pub(crate) struct YamlDocument {
     text: String,
     tree: Value,
     spots: HashMap<Vec<String>, Spot>,
+    /// All of it could be read.
+    is_complete: bool,
+    /// The keys of the root below which something could not be read.
+    lost: Vec<String>,
+    /// Where something stands in for what is written, which was told of.
+    stand_ins: Vec<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Spot {
-    key: Option<(u32, u32)>,
-    value: (u32, u32),
+    key: Option<Mark>,
+    value: Mark,
     scalar: bool,
 }
 
@@ -45,38 +57,7 @@ impl YamlDocument {
     /// # Errors
     /// The one reason for which the file cannot be read.
     pub(crate) fn read_within(path: &Path, most: u64) -> Result<Self, Diagnostic> {
-        let file = path.display().to_string();
-        let whole = |message: String, hint: &str| Diagnostic {
-            severity: Severity::Error,
-            file: file.clone(),
-            line: 0,
-            column: 0,
-            message,
-            hint: Some(hint.to_owned()),
-        };
-        let cannot = |error: std::io::Error| {
-            whole(
-                format!("cannot be read: {error}"),
-                "name a file that exists and that this account may read",
-            )
-        };
-        let opened = std::fs::File::open(path).map_err(cannot)?;
-        if !opened.metadata().map_err(cannot)?.is_file() {
-            return Err(whole("is not a file".to_owned(), "name a YAML file"));
-        }
-        let mut bytes = Vec::new();
-        opened
-            .take(most + 1)
-            .read_to_end(&mut bytes)
-            .map_err(cannot)?;
-        if bytes.len() as u64 > most {
-            return Err(whole(
-                format!("is larger than {most} bytes"),
-                "split it into several files",
-            ));
-        }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
+        let (file, text) = text_of(path, most)?;
         Self::parse(&file, text)
     }
 
@@ -110,12 +91,36 @@ impl YamlDocument {
             text,
             tree,
             spots,
+            is_complete: true,
+            lost: Vec::new(),
+            stand_ins: Vec::new(),
         })
     }
 
     /// The file, as diagnostics call it.
     pub(crate) fn file(&self) -> &str {
         &self.file
+    }
+
+    /// Whether all of it could be read.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Whether anything below this key of the root could not be read.
+    pub(crate) fn has_lost(&self, key: &str) -> bool {
+        self.lost.iter().any(|lost| lost == key)
+    }
+
+    /// From here on nothing is to be told of what stands at or below these paths.
+    pub(crate) fn told_of(&mut self, stand_ins: Vec<Vec<String>>) {
+        self.stand_ins = stand_ins;
+    }
+
+    /// Whether nothing was told of this place that makes `problem` a matter of it.
+    pub(crate) fn is_news(&self, problem: &Problem) -> bool {
+        let path: Vec<String> = problem.path.iter().flat_map(|step| steps(step)).collect();
+        !self.stand_ins.iter().any(|told| path.starts_with(told))
     }
 
     /// The bytes of the file.
@@ -131,14 +136,25 @@ impl YamlDocument {
     /// Where the value at `path` stands: the file, and the line of its key.
     pub(crate) fn place_of(&self, path: &[String]) -> String {
         let spot = self.spots.get(path);
-        let line = spot.map(|spot| spot.key.unwrap_or(spot.value).0);
+        let line = spot.map(|spot| spot.key.unwrap_or(spot.value).line);
         line.map_or_else(|| self.file.clone(), |line| format!("{}:{line}", self.file))
     }
 
-    /// Gives a problem its place: that of the value if it is a scalar, else of its key, else of
-    /// what is around it.
+    /// Gives a problem its place: that of the value if it is a scalar, or of the part of it that is
+    /// meant, else of its key, else of what is around it.
     pub(crate) fn locate(&self, problem: Problem) -> Diagnostic {
-        let mut path: Vec<String> = problem.path.iter().flat_map(|step| steps(step)).collect();
+        let Problem {
+            severity,
+            path,
+            part,
+            mut message,
+            hint,
+        } = problem;
+        let mut path: Vec<String> = path.iter().flat_map(|step| steps(step)).collect();
+        let part = part.map(|part| {
+            self.part(&path, part)
+                .ok_or_else(|| self.within(&path, part))
+        });
         let spot = loop {
             match self.spots.get(&path) {
                 Some(spot) => break Some(*spot),
@@ -146,47 +162,111 @@ impl YamlDocument {
                 None => path.pop(),
             };
         };
-        let (line, column) = match spot {
-            None => (0, 0),
-            Some(Spot {
+        let whole = spot.map_or(Mark::default(), |spot| match spot {
+            Spot {
                 key: Some(key),
                 scalar: false,
                 ..
-            }) => key,
-            Some(spot) => spot.value,
+            } => key,
+            Spot { value, .. } => value,
+        });
+        let Mark {
+            line,
+            column,
+            length,
+        } = match part {
+            Some(Ok(mark)) => mark,
+            Some(Err(within)) => {
+                message = format!("{within}: {message}");
+                whole
+            }
+            None => whole,
         };
-        let Problem {
-            severity,
-            path: _,
-            message,
-            hint,
-        } = problem;
         Diagnostic {
             severity,
             file: self.file.clone(),
             line,
             column,
+            length,
             message,
             hint,
         }
     }
 
+    /// The text at `path`.
+    fn text_at(&self, path: &[String]) -> Option<&str> {
+        self.value_at(path).and_then(Value::as_str)
+    }
+
+    fn value_at(&self, path: &[String]) -> Option<&Value> {
+        path.iter().try_fold(&self.tree, |at, step| match at {
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+            Value::Object(map) => map.get(step),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        })
+    }
+
+    /// Where a part of the text at `path` stands; none if that cannot be told.
+    fn part(&self, path: &[String], part: TextPart) -> Option<Mark> {
+        let spot = self.spots.get(path).filter(|spot| spot.scalar)?;
+        scalar::part(&self.text, spot.value, self.text_at(path)?, part)
+    }
+
+    /// The same in words.
+    fn within(&self, path: &[String], part: TextPart) -> String {
+        match part.place_in(self.text_at(path).unwrap_or_default()) {
+            (1, column) => format!("column {column}"),
+            (line, column) => format!("line {line}, column {column}"),
+        }
+    }
+
     /// The lines on which values stand whose path `wanted` accepts.
     pub(crate) fn lines_of(&self, wanted: impl Fn(&[String], &Value) -> bool) -> Vec<u32> {
-        let of = |path: &Vec<String>| {
-            let value = path.iter().try_fold(&self.tree, |at, step| match at {
-                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-                Value::Object(map) => map.get(step),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-            });
-            value.is_some_and(|value| wanted(path, value))
-        };
+        let of = |path: &Vec<String>| self.value_at(path).is_some_and(|value| wanted(path, value));
         self.spots
             .iter()
             .filter(|(path, _)| of(path))
-            .map(|(_, spot)| spot.value.0)
+            .map(|(_, spot)| spot.value.line)
             .collect()
     }
+}
+
+/// The file's name for diagnostics, and what is in it, at most `most` bytes.
+fn text_of(path: &Path, most: u64) -> Result<(String, String), Diagnostic> {
+    let file = path.display().to_string();
+    let whole = |message: String, hint: &str| Diagnostic {
+        severity: Severity::Error,
+        file: file.clone(),
+        line: 0,
+        column: 0,
+        length: 0,
+        message,
+        hint: Some(hint.to_owned()),
+    };
+    let cannot = |error: std::io::Error| {
+        whole(
+            format!("cannot be read: {error}"),
+            "name a file that exists and that this account may read",
+        )
+    };
+    let opened = std::fs::File::open(path).map_err(cannot)?;
+    if !opened.metadata().map_err(cannot)?.is_file() {
+        return Err(whole("is not a file".to_owned(), "name a YAML file"));
+    }
+    let mut bytes = Vec::new();
+    opened
+        .take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(cannot)?;
+    if bytes.len() as u64 > most {
+        return Err(whole(
+            format!("is larger than {most} bytes"),
+            "split it into several files",
+        ));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
+    Ok((file, text))
 }
 
 /// An error for each thing on the way to the file that others than its owner may change, which is
@@ -197,6 +277,7 @@ pub(crate) fn too_open(path: &Path) -> Vec<Diagnostic> {
         file: exposed.path.display().to_string(),
         line: 0,
         column: 0,
+        length: 0,
         message: exposed.message(),
         hint: Some(exposed.hint()),
     });
@@ -224,7 +305,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 fn not_yaml(file: &str, text: &str, error: &serde_saphyr::Error) -> Diagnostic {
-    let (line, column) = error.location().map_or((0, 0), place);
+    let Mark { line, column, .. } = error.location().map_or(Mark::default(), place);
     let message = error.without_snippet().to_string();
     let first = message.lines().next().unwrap_or_default();
     // The library repeats the place and advises on its own options.
@@ -245,21 +326,24 @@ fn not_yaml(file: &str, text: &str, error: &serde_saphyr::Error) -> Diagnostic {
         file: file.to_owned(),
         line,
         column,
+        length: 0,
         message,
         hint: Some(hint.to_owned()),
     }
 }
 
-fn place(location: Location) -> (u32, u32) {
-    (
-        u32::try_from(location.line()).unwrap_or(0),
-        u32::try_from(location.column()).unwrap_or(0),
-    )
+fn place(location: Location) -> Mark {
+    let number = |count: u64| u32::try_from(count).unwrap_or(0);
+    Mark {
+        line: number(location.line()),
+        column: number(location.column()),
+        length: number(location.span().len()),
+    }
 }
 
 fn plant(
     node: Spanned<YamlNode>,
-    key: Option<(u32, u32)>,
+    key: Option<Mark>,
     path: &mut Vec<String>,
     spots: &mut HashMap<Vec<String>, Spot>,
 ) -> Value {
@@ -293,68 +377,5 @@ fn plant(
             }
             Value::Object(map)
         }
-    }
-}
-
-enum YamlNode {
-    Scalar(Value),
-    List(Vec<Spanned<YamlNode>>),
-    Map(Vec<(Spanned<String>, Spanned<YamlNode>)>),
-}
-
-impl<'de> Deserialize<'de> for YamlNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = YamlNode;
-
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<YamlNode, E> {
-        Ok(YamlNode::Scalar(Value::Null))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
-        Ok(YamlNode::Scalar(Value::Bool(value)))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
-        Ok(YamlNode::Scalar(Value::Number(value.into())))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
-        Ok(YamlNode::Scalar(Value::Number(value.into())))
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<YamlNode, E> {
-        let number = Number::from_f64(value).ok_or_else(|| E::custom("this number has no end"))?;
-        Ok(YamlNode::Scalar(Value::Number(number)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
-        Ok(YamlNode::Scalar(Value::String(value.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(YamlNode::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlNode, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(YamlNode::Map(entries))
     }
 }

@@ -175,6 +175,7 @@ impl Pack {
         let path = steps.chain(key.map(str::to_owned)).collect();
         let (message, hint) = (message.to_owned(), Some(hint.to_owned()));
         self.document.locate(Problem {
+            part: None,
             severity: Severity::Error,
             path,
             message,

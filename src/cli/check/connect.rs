@@ -1,11 +1,10 @@
 //! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and
 //! where contracts do not fit what the servers say of their tools.
 
-use super::{ProblemCount, show};
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::cli::unfitted::{self, ToolSchema};
-use crate::config;
+use crate::config::{Draft, Loaded};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::counted::counted;
 use crate::model::diagnostic::Diagnostic;
@@ -17,10 +16,7 @@ use crate::upstream::catalog::Catalog;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::ServerState;
 use crate::upstream::servers::Servers;
-use anyhow::Context as _;
 use serde_json::Value;
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,37 +62,45 @@ impl ConnectedTools {
 }
 
 /// What the servers of a configuration showed.
+#[derive(Debug, Default)]
 pub(super) struct Connected {
     /// What is printed of it.
-    pub(super) text: String,
-    /// Problems in it.
-    pub(super) tally: ProblemCount,
+    pub(super) lines: Vec<String>,
+    /// Where the policy does not fit them.
+    pub(super) found: Vec<Diagnostic>,
     /// Servers that did not answer.
     pub(super) silent: usize,
 }
 
-/// What a configuration without errors is by what its servers say. Neither the ledger nor the doors
-/// are opened, so a toolgate may run beside it.
+/// What a configuration is by what its servers say, also while its policies have errors. Neither
+/// the ledger nor the doors are opened, so a toolgate may run beside it.
 pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
-    let config::Loaded {
+    let (loaded, draft) = config::load_draft(configuration);
+    let Loaded {
         config,
         reading,
         unset,
-    } = config::load_supposing(configuration);
-    let mut config = config.context("the configuration cannot be used")?;
+    } = loaded;
+    let config = config.or(draft.config);
+    let policy = reading.policy.or(draft.policy);
+    let (Some(mut config), Some(policy)) = (config, policy) else {
+        let file = configuration.display();
+        return Ok(Connected {
+            lines: vec![format!(
+                "note: {file} has errors, so its servers were not asked"
+            )],
+            ..Connected::default()
+        });
+    };
     config.servers.retain(|name, _| !unset.contains_key(name));
-    let policy = reading.policy.context("the policy cannot be used")?;
-    let named: Vec<_> = reading
-        .files
-        .into_iter()
-        .filter(|file| file != configuration)
-        .collect();
+    let is_policy = |file: &PathBuf| file != configuration;
+    let named: Vec<PathBuf> = reading.files.into_iter().filter(is_policy).collect();
     runtime()?.block_on(async {
         let servers = app::servers(&config, Leftovers::default(), Arc::new(()))?;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         servers.start(&running, &stop);
-        let mut text = String::new();
-        let (mut silent, mut listed) = (0, ConnectedTools::none());
+        let mut connected = Connected::default();
+        let mut listed = ConnectedTools::none();
         for name in config.servers.keys() {
             let Some(server) = servers.get(name.as_str()) else {
                 continue;
@@ -105,43 +109,29 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
             let _ = state
                 .wait_for(|state| !matches!(state, ServerState::Starting))
                 .await;
-            let (line, up) = match &*state.borrow() {
+            let (line, is_up) = match &*state.borrow() {
                 ServerState::Up(up) => {
                     listed.add(&policy, name, &up.catalog);
-                    (
-                        format!(
-                            "{}, {}",
-                            up.verdict.words(),
-                            counted(up.catalog.tools.len(), "tool")
-                        ),
-                        true,
-                    )
+                    let tools = counted(up.catalog.tools.len(), "tool");
+                    (format!("{}, {tools}", up.verdict.words()), true)
                 }
                 ServerState::Starting => ("did not answer in its start_timeout".to_owned(), false),
                 ServerState::Down(why) => (format!("does not answer: {why}"), false),
             };
-            silent += usize::from(!up);
-            writeln!(text, "server {name}: {line}")?;
+            connected.silent += usize::from(!is_up);
+            connected.lines.push(format!("server {name}: {line}"));
         }
         for (name, why) in &unset {
-            silent += 1;
-            writeln!(text, "server {name}: not asked: {why}")?;
+            connected.silent += 1;
+            let line = format!("server {name}: not asked: {why}");
+            connected.lines.push(line);
         }
         stop.cancel();
         running.close();
         let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
-        let found = judge(configuration, &policy, &named, &listed);
-        let tally = ProblemCount::of(&found);
-        let mut sources = HashMap::new();
-        let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
-        writeln!(text, "{}\n{shown}", offered(&servers))?;
-        let end = if found.is_empty() { "\n" } else { "\n\n" };
-        let text = text.trim_end().to_owned() + end;
-        Ok(Connected {
-            text,
-            tally,
-            silent,
-        })
+        connected.lines.extend(offered(&servers));
+        connected.found = judge(configuration, &policy, &named, &listed);
+        Ok(connected)
     })
 }
 
@@ -160,7 +150,6 @@ fn judge(
         found.extend(listed.known.judge_hooked(&hooked::hooked(&document)));
     }
     found.extend(unfitted::judge(configuration, policy, &listed.unpinned));
-    compile::sort(&mut found);
     found
 }
 
@@ -170,9 +159,9 @@ const LEGACY_AGENTS_LOSE: &str = "agents up to 2025-11-25 hear of their tasks on
 const MODERN_AGENTS_LOSE: &str = "agents of 2026-07-28 share one session an agent there, and are not asked outside their requests";
 
 /// What `/mcp` offers, and what agents lose at servers that speak the other era.
-fn offered(servers: &Servers) -> String {
+fn offered(servers: &Servers) -> Vec<String> {
     let revisions = Revision::ALL.map(Revision::as_str).join(", ");
-    let mut text = format!("/mcp offers {revisions}");
+    let mut lines = vec![format!("/mcp offers {revisions}")];
     for server in servers.all() {
         let Some(up) = server.up() else { continue };
         let loses = match (
@@ -184,7 +173,7 @@ fn offered(servers: &Servers) -> String {
             (true, true) | (false, false) => continue,
         };
         let name = &server.settings.name;
-        let _ = write!(text, "\nserver {name} is bridged: {loses}");
+        lines.push(format!("server {name} is bridged: {loses}"));
     }
-    text
+    lines
 }

@@ -1,14 +1,15 @@
 //! Scenarios of what `check` prints.
 
-use super::judge_files;
+use super::Report;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod planted;
+
 /// What is printed, and the exit code.
 fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
-    let (text, tally) = judge_files(paths)?;
-    let text = format!("{text}{}\n", tally.words());
-    Ok((text, u8::from(tally.errors > 0)))
+    let report: Report = super::judge(paths, false)?;
+    Ok((report.text(), report.code()))
 }
 
 const CONFIG: &str = r#"servers: { fs: { command: x, env: { KEY: "s3cr3t" }, colour: red } }

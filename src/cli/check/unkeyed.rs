@@ -41,6 +41,7 @@ pub(super) fn judge(configuration: &Path, policy: &Policy) -> Option<Diagnostic>
         file: configuration.display().to_string(),
         line: 0,
         column: 0,
+        length: 0,
         message: format!(
             "calls of {}{more} pay, delete or grant, and nothing says which of them are the same",
             names.join(", ")

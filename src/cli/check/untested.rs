@@ -50,6 +50,7 @@ pub(super) fn judge(
             file: configuration.display().to_string(),
             line: 0,
             column: 0,
+            length: 0,
             message: format!("no test pack has a sample of {}{more}", names.join(", ")),
             hint: Some(
                 "write packs in `tests` beside the policies; `toolgate test --coverage` says what is missing"

@@ -2,8 +2,9 @@
 //! server doesn't know.
 
 use super::bounds::note;
+use super::keyword_values;
 use crate::model::diagnostic::Problems;
-use crate::model::spelling::distance;
+use crate::model::spelling::{distance, suggest};
 use crate::schema::{Schema, mentions};
 use serde_json::{Map, Value};
 
@@ -75,12 +76,14 @@ const SCHEMA_MAP_KEYWORDS: &[&str] = &[
 /// Nested schemas that are looked at; the compiler refuses deeper ones by itself.
 const MAX_SCHEMA_DEPTH: usize = 32;
 
-/// Whether every keyword of `schema` exists. Notes each that doesn't.
-pub(super) fn spelt(schema: &Value, problems: &mut Problems) -> bool {
-    spelt_to(schema, problems, MAX_SCHEMA_DEPTH)
+/// Whether every keyword of `schema` exists and has a value that it can have. Notes each that
+/// doesn't.
+pub(super) fn judge(schema: &Value, problems: &mut Problems) -> bool {
+    subschema(schema, schema, problems, MAX_SCHEMA_DEPTH)
 }
 
-fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
+/// Judges `schema`, a part of `root`.
+fn subschema(root: &Value, schema: &Value, problems: &mut Problems, depth: usize) -> bool {
     let Value::Object(members) = schema else {
         return true;
     };
@@ -90,50 +93,47 @@ fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
     let mut fine = true;
     for (keyword, value) in members {
         fine &= problems.under(keyword, |problems| {
-            keyword_spelt(keyword, value, problems, depth - 1)
+            judge_keyword(root, (keyword, value), problems, depth - 1)
         });
     }
     fine
 }
 
-fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: usize) -> bool {
-    match value {
+fn judge_keyword(
+    root: &Value,
+    (keyword, value): (&str, &Value),
+    problems: &mut Problems,
+    depth: usize,
+) -> bool {
+    let of_list = SCHEMA_LIST_KEYWORDS.contains(&keyword);
+    let of_map = SCHEMA_MAP_KEYWORDS.contains(&keyword);
+    let wrong = match value {
         // The names below it would be read against it, and what they mean could not be shown.
-        _ if keyword == "$id" && depth + 1 < MAX_SCHEMA_DEPTH => {
-            problems.error(
-                "a schema inside a contract's has no `$id`",
-                "name it by `$anchor`, or refer to it as `#/$defs/…`",
+        _ if keyword == "$id" && depth + 1 < MAX_SCHEMA_DEPTH => Some((
+            "a schema inside a contract's has no `$id`".to_owned(),
+            "name it by `$anchor`, or refer to it as `#/$defs/…`".to_owned(),
+        )),
+        _ if DATA_KEYWORDS.contains(&keyword) => keyword_values::wrong(root, keyword, value),
+        Value::Array(schemas) if of_list || keyword == "items" => {
+            let below = schemas.iter().enumerate();
+            return each(
+                root,
+                below.map(|(index, one)| (index.to_string(), one)),
+                problems,
+                depth,
             );
-            false
         }
-        _ if DATA_KEYWORDS.contains(&keyword) => true,
-        Value::Array(schemas) if SCHEMA_LIST_KEYWORDS.contains(&keyword) || keyword == "items" => {
-            let mut fine = true;
-            for (index, schema) in schemas.iter().enumerate() {
-                fine &= problems.under(index.to_string(), |problems| {
-                    spelt_to(schema, problems, depth)
-                });
-            }
-            fine
+        Value::Object(schemas) if of_map => {
+            let below = schemas.iter().map(|(name, one)| (name.clone(), one));
+            return each(root, below, problems, depth);
         }
-        Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
-            let mut fine = true;
-            for (name, schema) in schemas {
-                fine &= problems.under(name, |problems| spelt_to(schema, problems, depth));
-            }
-            fine
+        Value::Object(_) | Value::Bool(_) if SCHEMA_KEYWORDS.contains(&keyword) => {
+            return subschema(root, value, problems, depth);
         }
-        _ if SCHEMA_KEYWORDS.contains(&keyword) => spelt_to(value, problems, depth),
-        // A wrong kind of value: the compiler says so.
-        _ if SCHEMA_LIST_KEYWORDS.contains(&keyword) || SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
-            true
+        _ if of_list || of_map || SCHEMA_KEYWORDS.contains(&keyword) => {
+            Some(keyword_values::no_schemas(keyword, of_list, of_map))
         }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => {
+        _ => {
             let message = format!(
                 "`{}` is not a keyword of JSON Schema",
                 keyword.escape_debug()
@@ -142,10 +142,28 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None => "a property is described under `properties`".to_owned(),
             };
-            problems.error(message, hint);
-            false
+            Some((message, hint))
         }
+    };
+    let is_fine = wrong.is_none();
+    if let Some((message, hint)) = wrong {
+        problems.error(message, hint);
     }
+    is_fine
+}
+
+/// Judges schemas, each under its name or index.
+fn each<'s>(
+    root: &Value,
+    schemas: impl Iterator<Item = (String, &'s Value)>,
+    problems: &mut Problems,
+    depth: usize,
+) -> bool {
+    let mut fine = true;
+    for (step, one) in schemas {
+        fine &= problems.under(step, |problems| subschema(root, one, problems, depth));
+    }
+    fine
 }
 
 fn nearest(keyword: &str) -> Option<&'static str> {
@@ -184,7 +202,8 @@ pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems)
             path.last().map_or("", String::as_str).escape_debug()
         );
         note(&mention.key, problems, |problems| {
-            problems.warning(message, "compare the spelling with the tool's listing");
+            let last = path.last().map_or("", String::as_str);
+            problems.warning(message, suggest(last, &server.names().beside(path)));
         });
     });
 }

@@ -66,25 +66,36 @@ impl ReachPattern {
         &self.written
     }
 
-    /// Whether `text` is what the pattern means for `caller`. A caller without the name that a
-    /// placeholder asks for reaches nothing.
+    /// What it means for `caller`, with `*` for any text; none: it reaches nothing.
+    pub(super) fn meant_for(&self, caller: &Caller) -> Option<String> {
+        self.pieces(caller).map(|pieces| pieces.join("*"))
+    }
+
+    /// Whether `text` is what the pattern means for `caller`.
     pub(super) fn matches(&self, text: &str, caller: &Caller) -> bool {
         // Between two stars stands fixed text; `*` alone matches, so what climbs out of a path must
         // not come through it.
+        match self.pieces(caller).as_deref() {
+            Some([whole]) => text == whole,
+            Some([first, middle @ .., last]) => !climbs(text) && wild(text, first, middle, last),
+            Some([]) | None => false,
+        }
+    }
+
+    /// The fixed texts before, between and behind the stars. A caller without the name that a
+    /// placeholder asks for reaches nothing.
+    fn pieces(&self, caller: &Caller) -> Option<Vec<String>> {
         let mut pieces = vec![String::new()];
         for part in &self.parts {
             let fixed = match part {
                 ReachPart::Text(text) => text.as_str(),
                 ReachPart::Agent => caller.agent.as_str(),
-                ReachPart::Tenant => match &caller.tenant {
-                    Some(tenant) => tenant.as_str(),
-                    None => return false,
-                },
+                ReachPart::Tenant => caller.tenant.as_ref()?.as_str(),
                 // A person may choose that name: it is one step of a path, or reaches nothing.
-                ReachPart::User => match caller.user.as_ref().map(UserId::as_str) {
-                    Some(user) if is_one_step(user) => user,
-                    Some(_) | None => return false,
-                },
+                ReachPart::User => {
+                    let user = caller.user.as_ref().map(UserId::as_str);
+                    user.filter(|user| is_one_step(user))?
+                }
                 ReachPart::Any => {
                     pieces.push(String::new());
                     continue;
@@ -94,11 +105,7 @@ impl ReachPattern {
                 last.push_str(fixed);
             }
         }
-        match pieces.as_slice() {
-            [whole] => text == whole,
-            [first, middle @ .., last] => !climbs(text) && wild(text, first, middle, last),
-            [] => false,
-        }
+        Some(pieces)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::guards::budget::shortage;
 use crate::guards::idempotency::given::key_required;
 use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate, task};
-use crate::model::ids::{ActionId, ToolName};
+use crate::model::ids::{ActionId, TenantId, ToolName};
 use crate::model::refusal::{PendingHold, Refusal, RefusalKind};
 use crate::model::task::{TaskState, TaskStopped};
 use std::fmt::Write as _;
@@ -25,8 +25,8 @@ fn of_the_contract() -> Vec<Refusal> {
             expected: "`amount` to be there".to_owned(),
         },
         permission::rbac_denied(&["teller".to_owned(), "chief".to_owned()]),
-        permission::tenant_mismatch(&pointer()),
-        permission::resource_denied(&pointer()),
+        permission::tenant_mismatch(&pointer(), Some(&TenantId::new("t_001"))),
+        permission::resource_denied(&pointer(), &["/data/t_001/*".to_owned()]),
         Refusal::Rule {
             code: "amount_out_of_range".into(),
             expected: "an amount of at most 100".to_owned(),

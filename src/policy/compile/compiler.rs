@@ -44,6 +44,8 @@ pub(super) struct Compiler {
     /// The tools that contracts name to go with them, and where.
     pub(super) pairs: Vec<ToolReference>,
     pub(super) diagnostics: Vec<Diagnostic>,
+    /// All files could be read: what none of them has is nowhere.
+    pub(super) is_complete: bool,
 }
 
 impl Compiler {
@@ -61,6 +63,7 @@ impl Compiler {
             agents,
             groups,
             secrets,
+            is_complete: true,
             ..Self::default()
         }
     }
@@ -97,6 +100,7 @@ pub(super) fn about(path: &Path, severity: Severity, message: &str, hint: &str) 
         file: path.display().to_string(),
         line: 0,
         column: 0,
+        length: 0,
         message: message.to_owned(),
         hint,
     }

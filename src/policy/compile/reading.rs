@@ -45,18 +45,18 @@ impl Compiler {
             // of it.
             content.bytes([u8::from(!open.is_empty())]);
             self.diagnostics.extend(open);
-            match YamlDocument::read(&path) {
-                Ok(document) => {
-                    content.bytes(Sha256::digest(document.text()));
-                    content.say(document.tree());
-                    self.add(document);
-                }
-                Err(unreadable) => self.diagnostics.push(unreadable),
+            let (document, unreadable) = YamlDocument::read_through(&path);
+            self.diagnostics.extend(unreadable);
+            self.is_complete &= document.as_ref().is_some_and(YamlDocument::is_complete);
+            if let Some(document) = document {
+                content.bytes(Sha256::digest(document.text()));
+                content.say(document.tree());
+                self.add(document);
             }
         }
     }
 
-    fn add(&mut self, document: YamlDocument) {
+    fn add(&mut self, mut document: YamlDocument) {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
@@ -67,7 +67,7 @@ impl Compiler {
             groups,
             budgets,
             repetition,
-        }) = shape::read::<PolicyFile>(tree, &mut problems)
+        }) = file::read(tree, &mut problems)
         {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
@@ -87,6 +87,7 @@ impl Compiler {
             }
             written = Some(layers::WrittenLayers { layers, groups });
         }
+        document.told_of(problems.stand_ins());
         let found = problems
             .into_found()
             .into_iter()

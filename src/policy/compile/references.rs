@@ -5,6 +5,7 @@ use crate::guards::allowlist::Contracts;
 use crate::guards::{ToolRules, confirms, idempotency};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{self, ServerName, ToolName};
+use crate::model::spelling::nearest;
 use crate::policy::file::{Contract, SideEffect};
 use crate::policy::locate::YamlDocument;
 
@@ -156,7 +157,12 @@ pub(super) fn judge(
     references: Vec<ToolReference>,
     servers: &[ServerName],
     contracts: &Contracts,
+    is_complete: bool,
 ) -> Vec<Diagnostic> {
+    let names: Vec<String> = contracts
+        .named()
+        .map(|(name, _)| name.to_string())
+        .collect();
     let server = |name: &ToolName| ids::server_of(name.as_str(), servers);
     let wrong = |reference: ToolReference| {
         let ToolReference {
@@ -177,12 +183,18 @@ pub(super) fn judge(
                 format!("`{tool}` is the tool itself"),
                 "name another tool of the same server",
             )),
+            // Its contract may stand where nothing could be read.
+            _ if !is_complete && contracts.get(&tool).is_none() => None,
             _ => role.judge(&tool, contracts.get(&tool).map(|rules| &**rules)),
         };
+        let near = nearest(tool.as_str(), &names).filter(|near| *near != tool.as_str());
+        let near = near.filter(|_| contracts.get(&tool).is_none());
         found.map(|(message, hint)| Diagnostic {
             severity: Severity::Error,
             message,
-            hint: Some(hint.to_owned()),
+            hint: Some(
+                near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?")),
+            ),
             ..place
         })
     };

@@ -24,7 +24,10 @@ pub(super) fn judge(compiler: &mut Compiler, contracts: &Contracts, pins: &pins:
         let Some(document) = written.find(is_its) else {
             continue;
         };
-        found.extend(problems.into_iter().map(|problem| document.locate(problem)));
+        let news = problems
+            .into_iter()
+            .filter(|problem| document.is_news(problem));
+        found.extend(news.map(|problem| document.locate(problem)));
     }
     compiler.diagnostics.append(&mut found);
 }

@@ -90,6 +90,7 @@ impl KnownTools {
             (self.severity(server), hint)
         };
         Some(Problem {
+            part: None,
             severity,
             path,
             message,

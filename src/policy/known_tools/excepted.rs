@@ -19,6 +19,7 @@ impl KnownTools {
                 }
             };
             Some(Problem {
+                part: None,
                 severity: self.severity_of(&near),
                 path: ["repetition", "except", &index.to_string()]
                     .map(str::to_owned)

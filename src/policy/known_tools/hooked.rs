@@ -25,6 +25,7 @@ pub(crate) fn hooked(document: &YamlDocument) -> Vec<HookedTool> {
             let Some(name) = name.as_str() else { continue };
             let path = ["hooks", &index.to_string(), "tools", &nth.to_string()];
             let at = document.locate(Problem {
+                part: None,
                 severity: Severity::Warning,
                 path: path.map(str::to_owned).to_vec(),
                 message: String::new(),

@@ -1,0 +1,200 @@
+//! What can be read of a file that is not YAML all through: the entries with the errors are left
+//! out, and the rest is judged in the same run. Such a file is never used, only judged.
+
+use super::{YamlDocument, text_of};
+use crate::model::diagnostic::Diagnostic;
+use std::ops::Range;
+use std::path::Path;
+
+/// Errors of one file that are looked behind, and the bytes of a file in which that is done.
+const MAX_SYNTAX_ERRORS: usize = 12;
+const SALVAGED_BYTES_MAX: usize = 256 << 10;
+/// Lines before an error among which its cause is looked for.
+const MAX_LINES_BEFORE: usize = 60;
+
+impl YamlDocument {
+    /// As [`Self::read`], and if the file is not YAML all through, what can be read of it beside
+    /// the errors.
+    pub(crate) fn read_through(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
+        match text_of(path, super::YAML_FILE_BYTES_MAX) {
+            Ok((file, text)) => Self::parse_through(&file, text),
+            Err(unreadable) => (None, vec![unreadable]),
+        }
+    }
+
+    /// The same of a text.
+    fn parse_through(file: &str, text: String) -> (Option<Self>, Vec<Diagnostic>) {
+        let mut found: Vec<Diagnostic> = Vec::new();
+        let mut lines: Vec<&str> = text.split('\n').collect();
+        let mut lost = Vec::new();
+        while found.len() < MAX_SYNTAX_ERRORS {
+            let mut error = match Self::parse(file, lines.join("\n")) {
+                Ok(mut document) => {
+                    document.lost = lost
+                        .iter()
+                        .filter_map(|line| key_of(&text, *line))
+                        .collect();
+                    document.is_complete = found.is_empty();
+                    document.text = text;
+                    return (Some(document), found);
+                }
+                Err(error) => error,
+            };
+            let entry = (text.len() <= SALVAGED_BYTES_MAX).then(|| culprit(file, &lines, &error));
+            let Some(entry) = entry.flatten() else {
+                found.push(error);
+                return (None, found);
+            };
+            let judged = match entry.len() {
+                1 => format!("line {} was not judged", entry.start + 1),
+                _ => format!("lines {} to {} were not judged", entry.start + 1, entry.end),
+            };
+            error.hint = error
+                .hint
+                .map(|hint| hint.replace("nothing behind this place was judged", &judged));
+            found.push(error);
+            lost.push(entry.start);
+            lines[entry].fill("");
+        }
+        (None, found)
+    }
+}
+
+/// The entry without which reading gets furthest behind `error`, and of those the shortest.
+fn culprit(file: &str, lines: &[&str], error: &Diagnostic) -> Option<Range<usize>> {
+    let at = usize::try_from(error.line)
+        .ok()?
+        .checked_sub(1)?
+        .min(lines.len() - 1);
+    let mut entries: Vec<Range<usize>> = Vec::new();
+    for line in suspects(lines, at) {
+        entries.extend(entries_around(lines, line));
+    }
+    entries.sort_by_key(|entry| (entry.len(), entry.start));
+    entries.dedup();
+    let reaches = |entry: &Range<usize>| {
+        let mut without = lines.to_vec();
+        without[entry.clone()].fill("");
+        match YamlDocument::parse(file, without.join("\n")) {
+            Ok(_) => u32::MAX,
+            Err(next) => next.line,
+        }
+    };
+    let mut best: Option<(u32, Range<usize>)> = None;
+    for entry in entries {
+        let reach = reaches(&entry);
+        let is_further = best.as_ref().is_none_or(|(before, _)| reach > *before);
+        if reach > error.line && is_further {
+            best = Some((reach, entry));
+        }
+        if reach == u32::MAX {
+            break;
+        }
+    }
+    best.map(|(_, entry)| entry)
+}
+
+/// The lines that may have caused an error at the line `at`: itself, the one before, and the last
+/// ones that leave a quote or a bracket open.
+fn suspects(lines: &[&str], at: usize) -> Vec<usize> {
+    let is_written = |line: &usize| !lines[*line].trim().is_empty();
+    let before = at.saturating_sub(MAX_LINES_BEFORE)..at;
+    let leaves_open = |line: &usize| {
+        let count = |letter: char| lines[*line].matches(letter).count();
+        count('"') % 2 == 1
+            || count('\'') % 2 == 1
+            || count('[') != count(']')
+            || count('{') != count('}')
+    };
+    let mut suspects = vec![at];
+    suspects.extend(before.clone().rev().find(is_written));
+    suspects.extend(before.rev().filter(leaves_open).take(3));
+    suspects
+}
+
+/// The entries that `line` lies in, the innermost first: a line with what is indented deeper below
+/// it. None of them is a whole section of the file, unless it is one line.
+fn entries_around(lines: &[&str], line: usize) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = line;
+    let Some(mut depth) = depth(lines[at]) else {
+        return vec![line..line + 1];
+    };
+    loop {
+        let end = (at + 1..lines.len())
+            .find(|below| self::depth(lines[*below]).is_some_and(|below| below <= depth))
+            .unwrap_or(lines.len());
+        if depth > 0 || end == at + 1 || at == line {
+            found.push(at..end);
+        }
+        let above = (0..at)
+            .rev()
+            .find(|above| self::depth(lines[*above]).is_some_and(|above| above < depth));
+        let Some(above) = above else { return found };
+        depth = self::depth(lines[above]).unwrap_or_default();
+        at = above;
+        if depth == 0 {
+            return found;
+        }
+    }
+}
+
+/// Spaces before what a line says; none: it says nothing.
+fn depth(line: &str) -> Option<usize> {
+    let said = line.trim_start();
+    (!said.is_empty() && !said.starts_with('#')).then(|| line.len() - said.len())
+}
+
+/// The key of the file's root below which the line `at` stands.
+fn key_of(text: &str, at: usize) -> Option<String> {
+    let lines: Vec<&str> = text.split('\n').take(at + 1).collect();
+    let root = lines.iter().rev().find(|line| depth(line) == Some(0))?;
+    let (key, _) = root.split_once(':')?;
+    Some(key.trim_matches(['"', '\'', ' ']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(text: &str) -> (Vec<(u32, String)>, Vec<String>) {
+        let (document, found) = YamlDocument::parse_through("p.yaml", text.to_owned());
+        let errors = found
+            .into_iter()
+            .map(|one| (one.line, one.hint.unwrap_or_default()));
+        let contracts = document.map(|document| document.tree()["contracts"].clone());
+        let names = contracts
+            .iter()
+            .filter_map(|all| all.as_object())
+            .flat_map(|all| all.keys());
+        (errors.collect(), names.cloned().collect())
+    }
+
+    /// D13: what is no YAML hides nothing but the entry that it is in.
+    #[test]
+    fn the_entries_beside_an_error_are_read() {
+        for (broken, lines) in [
+            ("    actions: [read\n", &[4][..]),
+            ("    purpose: \"open\n", &[4]),
+            ("    not_for: a: b\n", &[4]),
+            ("   actions: [read]\n", &[4]),
+            ("    purpose: again\n    purpose: again\n", &[4, 5]),
+            ("    when: 'a' == 'b'\n", &[4]),
+            ("\tactions: [read]\n", &[4]),
+        ] {
+            let text = format!(
+                "contracts:\n  a__a:\n    purpose: p\n{broken}    secrets: []\n  b__b:\n    purpose: \"q\"\n    actions: [read]\n"
+            );
+            let (errors, names) = judged(&text);
+            let last = names.last().map(String::as_str);
+            assert_eq!(last, Some("b__b"), "{broken}: {errors:?}");
+            assert!(errors.len() <= lines.len(), "{broken}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_behind_is_told_once() {
+        let (errors, names) = judged("}{\n");
+        assert_eq!((errors.len(), names.len()), (1, 0), "{errors:?}");
+    }
+}
