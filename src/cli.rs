@@ -12,10 +12,12 @@ mod doctor;
 mod explain;
 mod files;
 pub mod guard;
+mod help;
 mod import;
 mod init;
 mod ledger;
 mod listed_tools;
+mod man;
 mod operator;
 mod pins;
 mod report;
@@ -28,24 +30,27 @@ mod suggest;
 mod table;
 mod tasks;
 mod templates;
+mod terminal;
 mod test;
 mod timeouts;
 mod unfitted;
 mod unnamed;
 mod yaml;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
+use terminal::{GLOBAL_HEADING, TerminalArgs};
 
 /// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and
 /// recorded.
 #[derive(Debug, Parser)]
 #[command(name = "toolgate", version, about, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 usage.")]
 pub struct Cli {
     /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in
     /// `RUST_LOG`.
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = GLOBAL_HEADING)]
     log: Option<String>,
+    #[command(flatten)]
+    terminal: TerminalArgs,
     /// What to do.
     #[command(subcommand)]
     verb: CliVerb,
@@ -54,68 +59,82 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 enum CliVerb {
-    /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
+    /// Serve agents over HTTP, by default at 127.0.0.1:7777/mcp.
     Serve(serve::Args),
-    /// Wrap one stdio tool server, for an agent that launches its servers itself.
+    /// Wrap one stdio tool server, for an agent that starts its own.
     ///
     /// Without a configuration every call is recorded and none refused; the ledger is in
     /// ~/.local/state/toolgate/stdio/NAME, where NAME is the server's, or NAME-2 and so on while that is in use.
     /// `toolgate ledger --stdio list` reads them all.
     Stdio(stdio::Args),
-    /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration
-    /// of them.
+    /// Write a configuration and a draft of a policy for tool servers.
+    ///
+    /// They are named on the command line, or in an agent's configuration of them.
     Init(init::Args),
-    /// Take over the tool servers of an agent, and point the agent at toolgate: `init --from FILE
-    /// --rewrite-client`, where FILE is found.
+    /// Take over an agent's tool servers, and point it at toolgate.
+    ///
+    /// As `init --from FILE --rewrite-client`, where FILE is found.
     Adopt(adopt::Args),
-    /// Judge the configuration and the policies; all problems at once.
+    /// Judge the configuration and the policies: all problems at once.
     Check(check::Args),
-    /// Make the layers of a policy file of a tool policy that was written for OpenClaw.
+    /// Translate an OpenClaw tool policy into the layers of a policy file.
     Import(import::Args),
-    /// Draft contracts, bounds of arguments and a test pack from recorded calls.
+    /// Draft contracts, bounds and a test pack from recorded calls.
     ///
     /// Calls teach that the ledger has with their arguments: those of contracts with `audit: full`, and
     /// in observe mode all where the configuration says `ledger: { content: { observed: full } }`.
     Suggest(Box<suggest::Args>),
-    /// Run test packs: calls that nobody makes, and what the policies are to say of them.
+    /// Run test packs: calls, and what the policies are to say of them.
     Test(Box<test::Args>),
-    /// Show how a running toolgate does: servers, sessions, what waits, what is disabled, the disk, the
-    /// last errors.
+    /// Show how a running toolgate does, and what needs its operators.
     ///
-    /// Exit codes: 0 when one runs, is ready and needs nothing of its operators, else 1.
+    /// Servers, sessions, what waits, what is disabled, the disk, the last errors. Exit codes: 0 when one
+    /// runs, is ready and needs nothing of its operators, else 1.
     Status(status::Args),
-    /// Say which step decides a call, by which layer and rule; nothing is executed.
+    /// Say which step, layer and rule decides a call; nothing is sent.
     Explain(explain::Args),
-    /// List the calls whose outcome is not known, and say what became of them.
+    /// List calls whose outcome is not known; say what became of them.
     Calls(calls::Args),
-    /// List tasks and what they have used; stop one, or give it its budget back.
+    /// List tasks and what they used; stop one, or reset its budget.
     Tasks(tasks::Args),
-    /// List the calls that are held until an operator decides, show them, and allow or deny them.
+    /// List, show, allow and deny calls that are held for operators.
     Approvals(approvals::Args),
-    /// Take a tool away from every agent, at once and until it is enabled again; without a tool:
-    /// list what is away.
+    /// Take a tool away from every agent, or list those that are.
+    ///
+    /// It holds at once, and until the tool is enabled again. Without a tool, what is away is listed.
     Disable(disable::Disable),
-    /// Give a tool back that was taken away.
+    /// Give a tool back that was disabled.
     Enable(disable::Enable),
     /// Read and check the record of calls.
     Ledger(ledger::Args),
-    /// Say how calls went under each version of the policy, and whether a new one is worse than an
-    /// old one.
+    /// Say how calls went under each version of the policy.
+    ///
+    /// With --compare, whether a new version is worse than an old one.
     Report(report::Args),
-    /// Compare, show and approve what the tool servers say of their tools.
+    /// Compare, show and approve what servers say of their tools.
     Pins(pins::Args),
-    /// Print the JSON Schema of the configuration, of a policy file or of a test pack, for editors.
+    /// Print the JSON Schema of a file that toolgate reads, for editors.
     Schema(schema::Args),
-    /// Look at everything a running toolgate needs, and say what is missing.
+    /// Look at everything that toolgate needs; say what is missing.
     ///
     /// Tool servers start and stop; the ledger is only read.
     Doctor(doctor::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
+    /// Write manual pages.
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+/// What was typed; help, and wrong usage, end the process with exit code 0 or 2.
+pub fn typed() -> Cli {
+    let mut matches = help::command().get_matches();
+    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
 }
 
 /// Runs a verb; the number is the exit code.
 pub fn run(cli: Cli) -> anyhow::Result<u8> {
+    cli.terminal.hold();
     match dispatch(cli) {
         Err(error) if error.is::<configured::PlaceUnknown>() => {
             Ok(operator::misused(&format!("{error:#}")))
@@ -147,6 +166,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Schema(args) => schema::run(&args),
         CliVerb::Doctor(args) => doctor::run(&args),
         CliVerb::Completions(args) => Ok(completions::run(&args)),
+        CliVerb::Man(args) => man::run(&args),
     }
 }
 

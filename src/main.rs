@@ -1,7 +1,6 @@
 //! The program: the guard of a tool server first, because it must stay small; then the command
 //! line.
 
-use clap::Parser as _;
 use std::process::ExitCode;
 use toolgate::cli::{self, guard};
 use toolgate::owners;
@@ -14,7 +13,7 @@ pub(crate) fn main() -> ExitCode {
         Some(_) | None => {}
     }
     owners::seal_memory();
-    match cli::run(cli::Cli::parse()) {
+    match cli::run(cli::typed()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             cli::configured::say(&format!("toolgate: {error:#}"));

@@ -12,13 +12,16 @@ mod watching;
 use super::configured;
 use super::ledger::text::json;
 use super::operator::door::DoorRequest;
-use super::operator::{self, DoorArgs};
+use super::operator::{self, DoorArgs, ReplyArgs};
 use super::table::{Column, Table};
+use super::terminal::ids::TypedId;
+use super::terminal::{Terminal, Tone};
 use crate::admin::approvals::{ApprovalList, DecisionReply, word_of};
 use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
 use crate::model::ids::ActionId;
 use crate::store::approvals::OpenHold;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -70,8 +73,8 @@ struct ApprovalsListArgs {
 
 #[derive(Debug, clap::Args)]
 struct ApprovalShowArgs {
-    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
-    id: ActionId,
+    /// The approval's id, as `toolgate approvals` and the agent's answer have it, or its beginning or end
+    id: TypedId,
     /// One JSON object on a line
     #[arg(long)]
     json: bool,
@@ -79,23 +82,27 @@ struct ApprovalShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct DecisionArgs {
-    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
-    id: ActionId,
+    /// The approval's id, as `toolgate approvals` and the agent's answer have it, or its beginning or end
+    id: TypedId,
     /// Why; stands in the ledger for good, with your name. The agent reads why it was denied
     #[arg(long, value_name = "TEXT")]
     why: String,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct DenyArgs {
-    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
-    id: ActionId,
+    /// The approval's id, as `toolgate approvals` and the agent's answer have it, or its beginning or end
+    id: TypedId,
     /// Why; stands in the ledger for good, with your name. The agent reads it
     #[arg(long, value_name = "TEXT", required_unless_present = "preset")]
     why: Option<String>,
     /// The reason of that number among those that the call's contract has, from 1
     #[arg(long, value_name = "N", conflicts_with = "why", value_parser = clap::value_parser!(u8).range(1..=3))]
     preset: Option<u8>,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,7 +137,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             })
         }
         ApprovalsVerb::Show(show) => {
-            operator::show(ask(args, DoorRequest::get(path(show.id)))?, |told| {
+            let told = match meant(args, &show.id)? {
+                Ok(id) => ask(args, DoorRequest::get(path(id)))?,
+                Err(why) => Err(why),
+            };
+            operator::show(told, |told| {
                 Ok(if show.json {
                     json(&serde_json::to_string(&told.value())?) + "\n"
                 } else {
@@ -151,6 +162,26 @@ fn path(id: ActionId) -> String {
     format!("/api/approvals/{id}")
 }
 
+/// Which call is meant, of those that are listed unless its id was typed whole.
+fn meant(args: &Args, id: &TypedId) -> anyhow::Result<Result<ActionId, String>> {
+    if let Some(whole) = id.whole() {
+        return Ok(Ok(whole));
+    }
+    let told = parsed::<ApprovalList>(ask(args, DoorRequest::get("/api/approvals"))?)?;
+    Ok(told.and_then(|told| {
+        let ids = told.approvals.iter().map(|hold| hold.id.as_str());
+        id.choose(ids, "held call")
+    }))
+}
+
+/// What the door has said, read; or why it refuses.
+fn parsed<T: DeserializeOwned>(told: Result<Text, String>) -> anyhow::Result<Result<T, String>> {
+    Ok(match told {
+        Ok(told) => Ok(told.parse()?),
+        Err(why) => Err(why),
+    })
+}
+
 fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
     let terms = match allow.terms.terms() {
         Ok(_) if !allow.always && !allow.terms.is_empty() => {
@@ -161,6 +192,10 @@ fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
     match terms {
         Err(wrong) => Ok(operator::misused(&wrong)),
         Ok(terms) => {
+            let id = match meant(args, &allow.word.id)? {
+                Ok(id) => id,
+                Err(why) => return Ok(operator::refused(&why)),
+            };
             let mut body = json!({ "decision": "allow", "why": allow.word.why });
             if allow.always {
                 body["decision"] = json!("allow-always");
@@ -169,19 +204,26 @@ fn allow(args: &Args, allow: &AllowArgs) -> anyhow::Result<u8> {
             if let Some(shown) = &allow.shown {
                 body["shown"] = json!(shown);
             }
-            decide(args, allow.word.id, &body)
+            decide(args, id, allow.word.reply, &body)
         }
     }
 }
 
 fn deny(args: &Args, deny: &DenyArgs) -> anyhow::Result<u8> {
+    let id = match meant(args, &deny.id)? {
+        Ok(id) => id,
+        Err(why) => return Ok(operator::refused(&why)),
+    };
     let why = match (&deny.why, deny.preset) {
         (Some(why), _) => Ok(why.clone()),
-        (None, preset) => preset_reason(args, deny.id, preset.unwrap_or(1))?,
+        (None, preset) => preset_reason(args, id, preset.unwrap_or(1))?,
     };
     match why {
-        Ok(why) => decide(args, deny.id, &json!({ "decision": "deny", "why": why })),
-        Err(why) => operator::show(Err(why), |()| Ok(String::new())),
+        Ok(why) => {
+            let body = json!({ "decision": "deny", "why": why });
+            decide(args, id, deny.reply, &body)
+        }
+        Err(why) => Ok(operator::refused(&why)),
     }
 }
 
@@ -201,9 +243,10 @@ fn preset_reason(args: &Args, id: ActionId, number: u8) -> anyhow::Result<Result
     }))
 }
 
-fn decide(args: &Args, id: ActionId, body: &Value) -> anyhow::Result<u8> {
+fn decide(args: &Args, id: ActionId, reply: ReplyArgs, body: &Value) -> anyhow::Result<u8> {
     let request = DoorRequest::post(path(id), Text::of(body));
-    operator::show(ask(args, request)?, |told| Ok(taken(&told.parse()?)))
+    let decided = parsed::<DecisionReply>(ask(args, request)?)?;
+    reply.show(decided, |decided| Ok(taken(&decided)))
 }
 
 fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
@@ -217,15 +260,25 @@ fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>
 }
 
 /// How held calls are listed.
-const OPEN_HOLDS: Table<7> = Table([
-    Column::text("ID", 36),
-    Column::text("STATE", 8),
-    Column::text("UNTIL", 24),
-    Column::text("AGENT", 12),
-    Column::text("TOOL", 28),
-    Column::text("ALLOWED", 7),
-    Column::text("ROLES", 0),
+static OPEN_HOLDS: Table<7> = Table([
+    Column::id("ID"),
+    Column::text("STATE").least(7).tone(state_tone),
+    Column::time("UNTIL"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("ALLOWED").rank(2),
+    Column::text("ROLES").rank(3).least(8),
 ]);
+
+/// How the state of a held call or of a grant is to be taken.
+fn state_tone(state: &str) -> Option<Tone> {
+    match state {
+        "pending" => Some(Tone::Warn),
+        "allowed" | "active" => Some(Tone::Good),
+        "denied" | "revoked" | "dead" => Some(Tone::Bad),
+        _ => None,
+    }
+}
 
 fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String> {
     let mut out = String::new();
@@ -235,16 +288,15 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
         }
         return Ok(out);
     }
-    Ok(listed_rows(holds))
+    Ok(listed_rows(Terminal::stdout(), holds))
 }
 
 /// A line for each of them, below a head.
-fn listed_rows(holds: &[OpenHold]) -> String {
+fn listed_rows(terminal: Terminal, holds: &[OpenHold]) -> String {
     if holds.is_empty() {
         return "no call waits for an operator\n".to_owned();
     }
-    let mut out = OPEN_HOLDS.head() + "\n";
-    for hold in holds {
+    let row = |hold: &OpenHold| {
         let asking = match &hold.user {
             Some(user) => format!("{} for {user}", hold.agent),
             None => hold.agent.clone(),
@@ -258,10 +310,9 @@ fn listed_rows(holds: &[OpenHold]) -> String {
             &format!("{} of {}", hold.allowed_by.len(), hold.needed),
             &hold.roles.join(", "),
         ];
-        let cells = cells.map(|text| plain(text));
-        let _ = writeln!(out, "{}", OPEN_HOLDS.row(&cells));
-    }
-    out
+        cells.map(|text| plain(text))
+    };
+    OPEN_HOLDS.lines(terminal, holds.iter().map(row).collect())
 }
 
 /// Everything of a held call; nothing is cut, and what does not print is written out
@@ -404,5 +455,33 @@ fn taken(taken: &DecisionReply) -> String {
         (true, _) => {
             format!("{state} by {who}: the call is refused, and for a while the same call again\n")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: held calls at 80 columns and at 160.
+    #[test]
+    fn held_calls_have_room_on_a_terminal() {
+        let hold = |id: &str, state: &str, user: Option<&str>| {
+            let hold = json!({
+                "id": format!("019abc00-0000-7001-8000-0000{id}"), "state": state, "asked": "2026-11-28T11:59:00Z",
+                "approve_by": "2026-11-28T12:09:00Z", "agent": "billing-agent", "user": user, "caller_roles": [],
+                "tool": "bank__transfer_between_accounts", "actions": [], "irreversible": true, "purpose": "Pay a bill.",
+                "policy": "", "schema_hash": "", "needed": 2, "allowed_by": ["ann"], "roles": ["approver", "treasurer"],
+                "self_approval": false, "decisions": [],
+            });
+            serde_json::from_value::<OpenHold>(hold).unwrap()
+        };
+        let holds = [
+            hold("aaaa1111", "pending", None),
+            hold("bbbb2222", "allowed", Some("ada")),
+        ];
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            listed_rows(Terminal::stdout(), &holds)
+        });
+        insta::assert_snapshot!("held_calls", shown);
     }
 }

@@ -6,8 +6,10 @@ use super::configured::{self, DataArgs};
 use super::ledger::ended::{ENDED_STATES, EndedCalls, EndedList};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
-use super::operator::{self, DoorArgs, direct};
+use super::operator::{self, DoorArgs, ReplyArgs, direct};
 use super::table::{Column, Table};
+use super::terminal::Terminal;
+use super::terminal::ids::TypedId;
 use crate::admin::calls::{OpenCallList, ResolveReply};
 use crate::config::DataPlace;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
@@ -66,8 +68,8 @@ struct CallsListArgs {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true).args(["applied", "not_applied", "abandon"]))]
 struct ResolveArgs {
-    /// The call's action id, whole, as `toolgate calls list` has it
-    action_id: ActionId,
+    /// The call's action id, as `toolgate calls list` has it, or its beginning or end
+    action_id: TypedId,
     /// It was carried out: an agent that sends it again gets the result, and nothing runs
     #[arg(long)]
     applied: bool,
@@ -85,6 +87,8 @@ struct ResolveArgs {
     /// a tool with an output schema should have one
     #[arg(long, value_name = "JSON", conflicts_with_all = ["not_applied", "abandon"])]
     result: Option<String>,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 /// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
@@ -92,9 +96,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         CallsVerb::List(list) => {
             let calls = open(args, list)?;
-            operator::show(calls, |OpenCallList { calls }| table(list, &calls))
+            operator::show(calls, |OpenCallList { calls }| {
+                table(Terminal::stdout(), list, &calls)
+            })
         }
-        CallsVerb::Resolve(resolve) => operator::show(settle(args, resolve)?, |settled| {
+        CallsVerb::Resolve(resolve) => resolve.reply.show(settle(args, resolve)?, |settled| {
             let ResolveReply { state, who, .. } = settled;
             let next = match state.as_str() {
                 "not_sent" => "the same call may be sent again, and then runs",
@@ -125,17 +131,7 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     let has_ended = asked_for.is_some_and(|state| ENDED_STATES.contains(&state));
     // What has ended may have been open a moment ago: all that are open are known then.
     let state = asked_for.filter(|_| !has_ended);
-    let query = state.map(|state| format!("?state={state}"));
-    let path = format!("/api/calls{}", query.unwrap_or_default());
-    let request = DoorRequest::get(path);
-    let open = args.door.ask_anyone(&place, request, async |journal| {
-        direct::with_store(&place, journal, async |store| {
-            let calls = open_calls(store, state, |_| true).await?;
-            Ok(Ok(OpenCallList { calls }))
-        })
-        .await
-    })?;
-    let open = match open {
+    let open = match all_open(args, &place, state)? {
         Ok(OpenCallList { calls }) => calls,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -164,6 +160,36 @@ fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList
     Ok(Ok(OpenCallList { calls }))
 }
 
+/// The call that is meant, of those that are open unless its id was typed whole.
+fn meant(args: &Args, place: &DataPlace, id: &TypedId) -> anyhow::Result<Result<ActionId, String>> {
+    if let Some(whole) = id.whole() {
+        return Ok(Ok(whole));
+    }
+    let open = all_open(args, place, None)?;
+    Ok(open.and_then(|open| {
+        let ids = open.calls.iter().map(|call| call.action_id.as_str());
+        id.choose(ids, "open call")
+    }))
+}
+
+/// What has not come to an end, or what of it is in `state`.
+fn all_open(
+    args: &Args,
+    place: &DataPlace,
+    state: Option<&str>,
+) -> anyhow::Result<Result<OpenCallList, String>> {
+    let query = state.map(|state| format!("?state={state}"));
+    let path = format!("/api/calls{}", query.unwrap_or_default());
+    let request = DoorRequest::get(path);
+    args.door.ask_anyone(place, request, async |journal| {
+        direct::with_store(place, journal, async |store| {
+            let calls = open_calls(store, state, |_| true).await?;
+            Ok(Ok(OpenCallList { calls }))
+        })
+        .await
+    })
+}
+
 fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveReply, String>> {
     let result = match &given.result {
         Some(result) => Some(
@@ -183,7 +209,10 @@ fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveRepl
         Some(result) => body.with_new_member("result", result),
         None => body,
     };
-    let action = given.action_id;
+    let action = match meant(args, &place, &given.action_id)? {
+        Ok(action) => action,
+        Err(why) => return Ok(Err(why)),
+    };
     let request = DoorRequest::post(format!("/api/calls/{action}/resolve"), body);
     args.door.ask_anyone(&place, request, async |journal| {
         let (who, why) = (direct::system_user(), given.why.clone());
@@ -208,16 +237,16 @@ fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveRepl
 }
 
 /// How calls are listed.
-const OPEN_CALLS: Table<6> = Table([
-    Column::text("ACTION ID", 36),
-    Column::text("STATE", 14),
-    Column::text("SINCE", 24),
-    Column::text("AGENT", 12),
-    Column::text("TOOL", 28),
-    Column::text("WHY", 0),
+static OPEN_CALLS: Table<6> = Table([
+    Column::id("ACTION ID"),
+    Column::text("STATE").least(8),
+    Column::time("SINCE"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("WHY").rank(2),
 ]);
 
-fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
+fn table(terminal: Terminal, list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
     let mut out = String::new();
     if list.json {
         for call in calls {
@@ -232,8 +261,7 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
             (None, false) => "nothing is open: no call is in flight, unknown or held\n".to_owned(),
         });
     }
-    writeln!(out, "{}", OPEN_CALLS.head())?;
-    for call in calls {
+    let row = |call: &OpenCall| {
         let why = match (&call.why, &call.until, &call.needs) {
             (Some(why), _, _) => why.clone(),
             (None, Some(until), Some(needs)) => format!("until {until}, needs {needs}"),
@@ -253,8 +281,48 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
             None => agent.clone(),
         };
         let agent = &asking;
-        let row = [action_id, state, since, agent, tool, &why].map(|cell| plain(cell));
-        writeln!(out, "{}", OPEN_CALLS.row(&row))?;
+        [action_id, state, since, agent, tool, &why].map(|cell| plain(cell))
+    };
+    let rows = calls.iter().map(row).collect();
+    Ok(OPEN_CALLS.lines(terminal, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: open calls at 80 columns and at 160.
+    #[test]
+    fn open_calls_have_room_on_a_terminal() {
+        let call = |id: &str, state: &str, why: Option<&str>| OpenCall {
+            action_id: format!("019abc00-0000-7001-8000-0000{id}"),
+            state: state.to_owned(),
+            since: "2026-11-28T09:30:00.123456Z".to_owned(),
+            agent: "billing-agent".to_owned(),
+            user: Some("ada".to_owned()),
+            tool: "bank__transfer_between_accounts".to_owned(),
+            attempt: 1,
+            why: why.map(str::to_owned),
+            until: Some("2026-11-28T12:09:00Z".to_owned()),
+            needs: Some("2 of approver".to_owned()),
+        };
+        let calls = [
+            call(
+                "aaaa1111",
+                "unknown",
+                Some("the tool server closed the connection before it answered"),
+            ),
+            call("bbbb2222", "held", None),
+        ];
+        let list = CallsListArgs {
+            state: None,
+            all: false,
+            limit: None,
+            json: false,
+        };
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            table(Terminal::stdout(), &list, &calls).unwrap()
+        });
+        insta::assert_snapshot!("open_calls", shown);
     }
-    Ok(out)
 }

@@ -1,6 +1,6 @@
 //! `toolgate completions SHELL`.
 
-use clap::CommandFactory as _;
+use super::help;
 
 /// Which shell.
 #[derive(Debug, clap::Args)]
@@ -11,7 +11,7 @@ pub(super) struct Args {
 
 /// Prints the completions.
 pub(super) fn run(args: &Args) -> u8 {
-    let mut command = super::Cli::command();
+    let mut command = help::command();
     clap_complete::generate(args.shell, &mut command, "toolgate", &mut std::io::stdout());
     0
 }

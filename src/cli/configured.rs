@@ -1,6 +1,7 @@
 //! What several verbs need of the configuration: where it is, what it says, and its problems in
 //! words.
 
+use super::terminal::Terminal;
 use crate::config::{self, Config, DataPlace, Ledger, Loaded};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -276,5 +277,5 @@ fn say_all(diagnostics: &[Diagnostic]) {
 /// One line on standard error.
 pub fn say(line: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", Terminal::stderr().tinted(line));
 }

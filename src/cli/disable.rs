@@ -5,13 +5,14 @@
 use super::configured::{self, DataArgs};
 use super::ledger::text::plain;
 use super::operator::door::DoorRequest;
-use super::operator::{self, DoorArgs, direct};
+use super::operator::{DoorArgs, ReplyArgs, direct};
 use super::table::{Column, Table};
+use super::terminal::Terminal;
 use crate::admin::tools::{DisabledList, SwitchReply};
 use crate::config::{self, DataPlace};
 use crate::guards::Mode;
 use crate::mcp::json::Text;
-use crate::model::disabled::Reason;
+use crate::model::disabled::{Disabled, Reason};
 use crate::model::ids::{self, ToolName};
 use crate::policy::shape::suggest;
 use crate::store::claims::Store as _;
@@ -27,6 +28,8 @@ pub(super) struct SwitchArgs {
     place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 /// A tool to take away.
@@ -94,7 +97,7 @@ fn change(given: &SwitchArgs, wish: SwitchWish<'_>) -> anyhow::Result<u8> {
             None => on_disk(&place, journal, wish).await,
         }
     })?;
-    operator::show(changed, |SwitchReply { tool, who, .. }| {
+    given.reply.show(changed, |SwitchReply { tool, who, .. }| {
         let (tool, who) = (plain(tool.as_str()), plain(&who));
         Ok(format!("{tool} is {became} by {who}\n"))
     })
@@ -166,11 +169,11 @@ async fn on_disk(
 }
 
 /// How tools that are away are listed.
-const DISABLED_TOOLS: Table<4> = Table([
-    Column::text("TOOL", 40),
-    Column::text("SINCE", 24),
-    Column::text("WHO", 16),
-    Column::text("WHY", 0),
+static DISABLED_TOOLS: Table<4> = Table([
+    Column::text("TOOL").least(16),
+    Column::time("SINCE"),
+    Column::text("WHO").rank(1).least(8),
+    Column::text("WHY"),
 ]);
 
 fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
@@ -182,15 +185,43 @@ fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
         let request = DoorRequest::get("/api/tools/disabled");
         given.door.ask_holder(&place, request)?
     };
-    operator::show(disabled, |DisabledList { disabled }| {
+    given.reply.show(disabled, |DisabledList { disabled }| {
         if disabled.is_empty() {
             return Ok("no tool is disabled\n".to_owned());
         }
-        let mut out = DISABLED_TOOLS.head() + "\n";
-        for (tool, Reason { who, why, since }) in &disabled {
-            let cells = [tool.as_str(), since, who, why].map(plain);
-            out += &(DISABLED_TOOLS.row(&cells) + "\n");
-        }
-        Ok(out)
+        Ok(table(&disabled))
     })
+}
+
+fn table(disabled: &Disabled) -> String {
+    let row = |(tool, reason): (&ToolName, &Reason)| {
+        let Reason { who, why, since } = reason;
+        [tool.as_str(), since, who, why].map(plain)
+    };
+    let rows = disabled.iter().map(row).collect();
+    DISABLED_TOOLS.lines(Terminal::stdout(), rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: disabled tools at 80 columns and at 160.
+    #[test]
+    fn disabled_tools_have_room_on_a_terminal() {
+        let reason = |why: &str| Reason {
+            who: "ann".to_owned(),
+            why: why.to_owned(),
+            since: "2026-11-28T11:00:00Z".to_owned(),
+        };
+        let mut disabled = Disabled::new();
+        let long = "it pays twice where the bank is slow, and nobody knows yet why that is so, or when it will end";
+        disabled.insert(
+            ToolName::new("bank__transfer_between_accounts"),
+            reason(long),
+        );
+        disabled.insert(ToolName::new("files__rm"), reason("gone for good"));
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || table(&disabled));
+        insta::assert_snapshot!("disabled_tools", shown);
+    }
 }

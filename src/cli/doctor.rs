@@ -4,9 +4,11 @@
 //! own, which is removed.
 
 use super::configured::{self, DataArgs};
-use super::operator::DoorArgs;
+use super::ledger::text::json as escaped;
+use super::operator::{DoorArgs, print};
 use super::running::{self, Running};
 use super::serve::runtime;
+use super::terminal::Terminal;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;
 use crate::app::{App, ledger};
@@ -27,8 +29,8 @@ use crate::policy::live::LivePolicy;
 use crate::upstream::child::sandbox;
 use crate::upstream::server::{ServerState, Up};
 use anyhow::Context as _;
+use serde_json::json;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +45,9 @@ pub(super) struct Args {
     place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
+    /// One JSON object: what was found, and how many problems
+    #[arg(long)]
+    json: bool,
 }
 
 /// Looks; 0 if nothing is missing.
@@ -105,9 +110,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         drop(own);
         anyhow::Ok(())
     })?;
-    let DoctorFindings { report, wrong } = found;
-    let _ = std::io::stdout().write_all(report.as_bytes());
-    Ok(u8::from(wrong > 0))
+    print(&found.shown(args.json))?;
+    Ok(u8::from(found.wrong > 0))
 }
 
 async fn secrets(app: &App, found: &mut DoctorFindings) {
@@ -241,21 +245,38 @@ fn confined(name: &ServerName, transport: &TransportConfig, found: &mut DoctorFi
 
 #[derive(Default)]
 struct DoctorFindings {
-    report: String,
+    /// How each is to be taken, and what it is.
+    report: Vec<(&'static str, String)>,
     wrong: usize,
 }
 
 impl DoctorFindings {
+    /// All that was found, for people or as JSON.
+    fn shown(&self, as_json: bool) -> String {
+        if as_json {
+            let found = self.report.iter();
+            let found = found.map(|(mark, what)| json!({ "mark": mark, "what": what }));
+            let found: Vec<_> = found.collect();
+            let said = json!({ "found": found, "problems": self.wrong });
+            return escaped(&said.to_string()) + "\n";
+        }
+        let mut lines = String::new();
+        for (mark, what) in &self.report {
+            let _ = writeln!(lines, "{mark:<8} {what}");
+        }
+        Terminal::stdout().tinted(&lines)
+    }
+
     fn fine(&mut self, what: &str) {
-        let _ = writeln!(self.report, "ok       {what}");
+        self.report.push(("ok", what.to_owned()));
     }
 
     fn note(&mut self, what: &str) {
-        let _ = writeln!(self.report, "note     {what}");
+        self.report.push(("note", what.to_owned()));
     }
 
     fn wrong(&mut self, what: &str) {
         self.wrong += 1;
-        let _ = writeln!(self.report, "problem  {what}");
+        self.report.push(("problem", what.to_owned()));
     }
 }

@@ -2,8 +2,9 @@
 //! side door. Nothing is executed.
 
 use super::configured::{self, DataArgs};
-use super::ledger::text::plain;
+use super::ledger::text::{json as escaped, plain};
 use super::operator::print;
+use super::terminal::Terminal;
 use crate::gate::pipeline::Stage;
 use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::steps::is_unpinned;
@@ -22,14 +23,15 @@ use crate::policy::pack::TaskBefore;
 use crate::policy::shape::suggest;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use steps::ExplainedSteps;
 
 mod shown;
 mod side;
+pub(super) mod steps;
 
 /// The call to explain.
 #[derive(Debug, clap::Args)]
@@ -55,6 +57,9 @@ pub(super) struct Args {
     input_schema: Option<PathBuf>,
     #[command(flatten)]
     side: side::SideMessageArgs,
+    /// One JSON object: the steps, and what becomes of the call
+    #[arg(long)]
+    json: bool,
 }
 
 /// One of these is explained.
@@ -78,28 +83,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let named = named.context("--user: write 1 to 256 bytes that can be seen")?;
         caller = Arc::new(caller.for_user(named));
     }
-    if let Some((out, code)) = args.side.explain(&policy, &caller)? {
-        print(&out)?;
-        return Ok(code);
+    if let Some((steps, end)) = args.side.explain(&policy, &caller)? {
+        return args.say(&steps, &end);
     }
     let arguments = read("--arguments", args.arguments.clone().into())?;
     let schema = schema(args.input_schema.as_deref())?;
     let tool = ToolName::new(args.tool.as_deref().unwrap_or_default());
-    let out = format!(
+    let head = format!(
         "agent {} · tool {tool} · policy {}\n",
         caller.agent, policy.version
     );
     let mut screen = Screen {
         policy: &policy,
-        out,
+        out: ExplainedSteps::under(head),
     };
     screen.purpose(&tool);
     screen.layers(&caller, &tool);
     for line in policy.tasks.explain(&caller) {
-        let _ = writeln!(screen.out, "  budgets     limited  {line}");
+        screen.out.add("budgets", "limited", line);
     }
     for (guard, line) in policy.identity.rules.explain(&caller) {
-        let _ = writeln!(screen.out, "  {guard:<11} limited  {line}");
+        screen.out.add(guard, "limited", line);
     }
     // The task of a call that is only explained has no calls yet.
     let (caller, before) = (&*caller, &TaskBefore::default());
@@ -115,10 +119,34 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         };
         screen.judge(&question)
     });
-    let mut out = screen.out;
-    let code = conclude(&verdict, policy.mode, &mut out);
-    print(&out)?;
-    Ok(code)
+    args.say(&screen.out, &conclude(&verdict, policy.mode))
+}
+
+/// What becomes of a call or a message.
+struct ExplainedEnd {
+    /// A word for programs: `sent`, `held`, `refused`, or `observed` for what enforce mode would refuse.
+    word: &'static str,
+    /// The code, where the call would be refused or held.
+    code: Option<String>,
+    /// A sentence for people.
+    words: String,
+    exit: u8,
+}
+
+impl Args {
+    /// Prints the steps and their end; gives the exit code.
+    fn say(&self, steps: &ExplainedSteps, end: &ExplainedEnd) -> anyhow::Result<u8> {
+        if self.json {
+            let said = json!({
+                "of": steps.head.trim_end(), "steps": steps.json(), "end": end.word, "code": end.code, "words": end.words,
+            });
+            print(&(escaped(&said.to_string()) + "\n"))?;
+        } else {
+            let text = format!("{steps}=> {}\n", end.words);
+            print(&Terminal::stdout().tinted(&text))?;
+        }
+        Ok(end.exit)
+    }
 }
 
 fn configured_caller(policy: &Policy, agent: &str) -> anyhow::Result<Arc<Caller>> {
@@ -138,21 +166,33 @@ fn configured_caller(policy: &Policy, agent: &str) -> anyhow::Result<Arc<Caller>
     );
 }
 
-/// Writes what becomes of the call; 0 if it would pass.
-fn conclude(verdict: &Result<(), Refusal>, mode: Mode, out: &mut String) -> u8 {
-    let (words, refusal) = match (verdict, mode) {
+/// What becomes of the call; 0 if it would pass.
+fn conclude(verdict: &Result<(), Refusal>, mode: Mode) -> ExplainedEnd {
+    let (word, words, refusal) = match (verdict, mode) {
         (Ok(()), _) => {
-            out.push_str("=> the call would be sent\n");
-            return 0;
+            return ExplainedEnd {
+                word: "sent",
+                code: None,
+                words: "the call would be sent".to_owned(),
+                exit: 0,
+            };
         }
-        (Err(refusal @ Refusal::ApprovalPending { .. }), Mode::Enforce) => ("held", refusal),
-        (Err(refusal), Mode::Enforce) => ("refused", refusal),
-        (Err(refusal), Mode::Observe) => {
-            ("the call would be sent; enforce mode would refuse", refusal)
+        (Err(refusal @ Refusal::ApprovalPending { .. }), Mode::Enforce) => {
+            ("held", "held", refusal)
         }
+        (Err(refusal), Mode::Enforce) => ("refused", "refused", refusal),
+        (Err(refusal), Mode::Observe) => (
+            "observed",
+            "the call would be sent; enforce mode would refuse",
+            refusal,
+        ),
     };
-    let _ = writeln!(out, "=> {words}: {}", refusal.words());
-    1
+    ExplainedEnd {
+        word,
+        code: Some(refusal.code().to_owned()),
+        words: format!("{words}: {}", refusal.words()),
+        exit: 1,
+    }
 }
 
 /// The code, and what only operators are told of it.
@@ -166,7 +206,7 @@ fn code_of(refusal: &Refusal) -> String {
 /// The steps as they are printed.
 pub(super) struct Screen<'a> {
     pub(super) policy: &'a Policy,
-    pub(super) out: String,
+    pub(super) out: ExplainedSteps,
 }
 
 impl Notes for Screen<'_> {
@@ -184,16 +224,15 @@ impl Notes for Screen<'_> {
                 (Err(_), Stage::Approval) => "held",
                 (Err(_), _) => "refused",
             };
-            let line = format!("  {:11} {mark:8} {words}", stage.as_str());
-            let _ = writeln!(self.out, "{}", line.trim_end());
+            self.out.add(stage.as_str(), mark, words);
         }
         verdict
     }
 
     fn changed(&mut self, before: &Value, changed: &ChangedArguments) {
-        let _ = writeln!(self.out, "  rewrite     changed  {}", changed.by.join(", "));
+        self.out.add("rewrite", "changed", changed.by.join(", "));
         for line in changed.describe(before) {
-            let _ = writeln!(self.out, "              {line}");
+            self.out.more(line);
         }
     }
 }
@@ -234,7 +273,7 @@ impl Screen<'_> {
             .into_iter()
             .filter_map(|(mark, words)| Some((mark, words?)))
         {
-            let _ = writeln!(self.out, "  contract    {mark:8} {}", plain(words));
+            self.out.add("contract", mark, plain(words));
         }
     }
 
@@ -246,14 +285,11 @@ impl Screen<'_> {
             } else {
                 "passed"
             };
-            let _ = writeln!(self.out, "  visible     {mark:8} {step}");
+            self.out.add("visible", mark, step);
         }
         if is_unpinned(self.policy, tool) {
-            let _ = writeln!(
-                self.out,
-                "  visible     refused  {}",
-                Unapproved::Unpinned.words()
-            );
+            let words = Unapproved::Unpinned.words();
+            self.out.add("visible", "refused", words);
         }
         if self.policy.allowlist.contract_of(tool).is_none() {
             let known: Vec<String> = self
@@ -264,7 +300,9 @@ impl Screen<'_> {
                 .collect();
             let near = Some(suggest(tool.as_str(), &known))
                 .filter(|near| near.starts_with("did you mean"));
-            let _ = near.map(|near| writeln!(self.out, "              {near}"));
+            if let Some(near) = near {
+                self.out.more(near);
+            }
         }
     }
 
@@ -275,27 +313,24 @@ impl Screen<'_> {
             secrets,
         } = judge(self.policy, question, self)?;
         for hook in self.policy.hooks.of(HookPhase::Before, question.tool) {
-            let _ = writeln!(
-                self.out,
-                "  rewrite     unasked  hook {} could change or block it",
-                hook.name
-            );
+            let words = format!("hook {} could change or block it", hook.name);
+            self.out.add("rewrite", "unasked", words);
         }
         if let (Some(keyed), Some(rule)) = (keyed, &rules.idempotency) {
-            let _ = writeln!(self.out, "              {}", keyed.describe(rule));
+            self.out.more(keyed.describe(rule));
         }
         if let Some(words) = rules.budget.describe() {
-            let _ = writeln!(self.out, "  budget      limited  {words}");
+            self.out.add("budget", "limited", words);
         }
         let names: Vec<&str> = secrets
             .bindings()
             .map(|binding| binding.name.as_str())
             .collect();
         if !names.is_empty() {
-            let _ = writeln!(self.out, "  secrets     needed   {}", names.join(", "));
+            self.out.add("secrets", "needed", names.join(", "));
         }
         if let Some(words) = rules.audit.describe() {
-            let _ = writeln!(self.out, "  ledger      keeps    {words}");
+            self.out.add("ledger", "keeps", words);
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 
 use super::configured::{self, DataArgs};
 use super::stdio::places;
+use super::terminal::Terminal;
+use super::terminal::progress::{Progress, ProgressUnit};
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
@@ -17,6 +19,7 @@ mod events;
 mod export;
 mod history;
 mod list;
+mod met_names;
 mod noted;
 pub(super) mod recorded;
 pub(super) mod recorded_as;
@@ -94,7 +97,7 @@ struct LedgerListArgs {
 
 #[derive(Debug, clap::Args)]
 struct LedgerShowArgs {
-    /// The call's action id, or as much of its beginning as no other call has
+    /// The call's action id, or as much of its beginning or its end as no other call has
     action_id: String,
     /// One JSON object
     #[arg(long)]
@@ -140,6 +143,9 @@ struct VerifyArgs {
     /// in the configuration]
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Which ledger is meant.
@@ -150,6 +156,13 @@ struct LedgerLocation<'a> {
     named: &'a DataArgs,
     /// What is known of it.
     place: &'a DataPlace,
+    /// What reads standard output.
+    terminal: Terminal,
+}
+
+/// How far the ledger is read, for verbs that read all of it; `step` counts records or calls.
+pub(super) fn reading() -> Progress {
+    Progress::of("reading the ledger", None, ProgressUnit::Steps)
 }
 
 impl LedgerLocation<'_> {
@@ -175,6 +188,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         archive: args.archive.as_deref(),
         named: &args.place,
         place: &found,
+        terminal: Terminal::stdout(),
     };
     let done = run_on(args, &place, &mut out, &mut err);
     flushed(done, &mut out)

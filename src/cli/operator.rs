@@ -2,13 +2,14 @@
 //! that runs, or on its data directory when none does (the lock tells).
 
 use super::configured;
-use super::ledger::text::plain;
+use super::ledger::text::{json, plain};
 use super::serve::runtime;
 use crate::config::DataPlace;
 use crate::mcp::json::Text;
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
 use door::{DoorRefusal, DoorRequest};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ pub(super) mod door;
 mod token;
 
 /// The exit code where a command line cannot be used, as clap has it.
-const MISUSE_EXIT_CODE: u8 = 2;
+pub(super) const MISUSE_EXIT_CODE: u8 = 2;
 
 /// Where a running toolgate is, and who asks.
 #[derive(Debug, clap::Args)]
@@ -149,11 +150,38 @@ pub(super) fn show<T>(
 ) -> anyhow::Result<u8> {
     match answer {
         Ok(answer) => print(&words(answer)?).map(|()| 0),
-        Err(why) => {
-            configured::say(&format!("toolgate: {}", plain(&why)));
-            Ok(1)
-        }
+        Err(why) => Ok(refused(&why)),
     }
+}
+
+/// How an answer is printed that is a sentence else.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct ReplyArgs {
+    /// The answer as one JSON object on a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl ReplyArgs {
+    /// As [`show`], or the answer as JSON where that is asked for.
+    pub(super) fn show<T: Serialize>(
+        self,
+        answer: Result<T, String>,
+        words: impl FnOnce(T) -> anyhow::Result<String>,
+    ) -> anyhow::Result<u8> {
+        show(answer, |answer| {
+            if self.json {
+                return Ok(json(&serde_json::to_string(&answer)?) + "\n");
+            }
+            words(answer)
+        })
+    }
+}
+
+/// Says why nothing was done; the exit code for that.
+pub(super) fn refused(why: &str) -> u8 {
+    configured::say(&format!("toolgate: {}", plain(why)));
+    1
 }
 
 /// Says why what was typed cannot be used; the exit code for that.

@@ -3,8 +3,11 @@
 //! D8).
 
 use super::configured;
+use super::ledger::text::json as escaped;
 use super::listed_tools::{ListedTools, listed_but};
+use super::operator::print;
 use super::serve::runtime;
+use super::terminal::{Terminal, Tone};
 use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;
 use crate::mcp::pretty::readable;
@@ -14,6 +17,7 @@ use crate::policy::live::LivePolicy;
 use crate::policy::pins::{self, Pins};
 use anyhow::{Context as _, bail};
 use compared::{ComparedTool, PinStatus};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +37,9 @@ pub(super) struct Args {
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
+    /// One JSON object: each tool, how it stands to what is approved, and what changed
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -69,12 +76,22 @@ struct PinsState {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let is_written = matches!(args.verb, PinsVerb::Approve(_));
     let ground = PinsState::prepare(args.config.as_deref(), is_written)?;
-    let mut out = std::io::stdout().lock();
-    match &args.verb {
-        PinsVerb::Verify => ground.verify(&mut out),
-        PinsVerb::Diff { tools } => ground.diff(tools, &mut out),
-        PinsVerb::Approve(approve) => approve.run(&ground, &mut out),
-    }
+    let mut text = Vec::new();
+    let done = match &args.verb {
+        PinsVerb::Verify if args.json => ground.json(&[], true, &mut text),
+        PinsVerb::Verify => ground.verify(&mut text),
+        PinsVerb::Diff { tools } if args.json => ground.json(tools, false, &mut text),
+        PinsVerb::Diff { tools } => ground.diff(tools, &mut text),
+        PinsVerb::Approve(approve) => approve.run(&ground, args.json, &mut text),
+    };
+    let text = String::from_utf8_lossy(&text);
+    let is_diff = is_written || matches!(args.verb, PinsVerb::Diff { .. });
+    print(&match (args.json, is_diff) {
+        (true, _) => text.into_owned(),
+        (false, true) => colored(&text),
+        (false, false) => Terminal::stdout().tinted(&text),
+    })?;
+    done
 }
 
 impl PinsState {
@@ -164,6 +181,32 @@ impl PinsState {
         Ok(u8::from(differs))
     }
 
+    /// How each tool stands that `tools` names, for programs; `of_all` judges as `verify` does.
+    fn json(
+        &self,
+        tools: &[String],
+        of_all: bool,
+        out: &mut impl std::io::Write,
+    ) -> anyhow::Result<u8> {
+        let found = compared::compare(&self.pins, &self.listed);
+        let chosen = compared::choose(&found, tools)?;
+        let mut problems = self.listed.down.len();
+        for one in &chosen {
+            problems += usize::from(match one.stands {
+                PinStatus::AsPinned => false,
+                PinStatus::New(_) => self.require || !of_all,
+                PinStatus::Drifted(..) | PinStatus::Quarantined | PinStatus::Absent => true,
+            });
+        }
+        let tools: Vec<Value> = chosen.iter().map(|one| one.json()).collect();
+        let down = self.listed.down.iter();
+        let down = down.map(|(server, why)| json!({ "server": server.as_str(), "why": why }));
+        let said =
+            json!({ "tools": tools, "silent": down.collect::<Vec<_>>(), "problems": problems });
+        writeln!(out, "{}", escaped(&said.to_string()))?;
+        Ok(u8::from(problems > 0))
+    }
+
     /// Servers that do not answer, and tools that are not offered whatever is pinned.
     fn notes(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         for (server, why) in &self.listed.down {
@@ -174,6 +217,19 @@ impl PinsState {
         }
         Ok(())
     }
+}
+
+/// A unified diff in the colours that it has everywhere.
+fn colored(text: &str) -> String {
+    let terminal = Terminal::stdout();
+    let line = |line: &str| match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => terminal.paint(Tone::Head, line),
+        [b'+', ..] => terminal.paint(Tone::Good, line),
+        [b'-', ..] => terminal.paint(Tone::Bad, line),
+        [b'@', ..] => terminal.paint(Tone::Hint, line),
+        _ => terminal.tinted(line),
+    };
+    text.lines().map(|text| line(text) + "\n").collect()
 }
 
 /// What was approved against what is listed, as a unified diff.

@@ -46,9 +46,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let versions = Versions::read(&args.place.place()?.data, &args.wanted)?;
+    let config = args.place.config.as_deref();
+    let unmet = args.wanted.say_unmet(config, &mut std::io::stderr())?;
     let Some(named) = &args.compare else {
         words::list(&versions, args.json, out)?;
-        return Ok(0);
+        return Ok(unmet);
     };
     let (old, new) = versions.pair(named)?;
     let comparison = Comparison::of(
@@ -59,7 +61,7 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         },
     );
     words::comparison(&comparison, versions.unreadable, args.json, out)?;
-    Ok(u8::from(comparison.is_worse()))
+    Ok(u8::from(comparison.is_worse()).max(unmet))
 }
 
 #[cfg(test)]

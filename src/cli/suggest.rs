@@ -24,6 +24,7 @@ mod written;
 use super::configured::{self, DataArgs};
 use super::ledger::call_filter::CallFilter;
 use super::ledger::calls::{LedgerCall, LedgerCalls};
+use super::ledger::reading;
 use super::ledger::recorded::audited;
 use crate::config::DataPlace;
 use crate::mcp::pretty::plain;
@@ -90,7 +91,9 @@ fn each_call(
     place: &DataPlace,
     mut take: impl FnMut(&LedgerCall),
 ) -> anyhow::Result<()> {
+    let progress = reading();
     for call in LedgerCalls::open(&place.data)?.with_keys(configured::kept(place)?) {
+        progress.step();
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => take(&call),
             Ok(_) | Err(JournalError::Unreadable { .. }) => {}
@@ -109,6 +112,8 @@ fn observed(
     each_call(args, place, |call| {
         observed.take(call.seq, &call.entry, definitions);
     })?;
+    args.wanted
+        .say_unmet(args.place.config.as_deref(), &mut std::io::stderr())?;
     Ok(observed)
 }
 

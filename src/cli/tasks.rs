@@ -5,8 +5,9 @@
 use super::configured::DataArgs;
 use super::ledger::text::{json, name, plain};
 use super::operator::door::DoorRequest;
-use super::operator::{self, DoorArgs, direct};
+use super::operator::{self, DoorArgs, ReplyArgs, direct};
 use super::table::{Column, Table};
+use super::terminal::{Terminal, Tone};
 use crate::admin::tasks::{SteerReply, TaskList};
 use crate::config::DataPlace;
 use crate::mcp::json::Text;
@@ -66,6 +67,8 @@ struct SteerArgs {
     /// name
     #[arg(long, value_name = "TEXT")]
     why: String,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 /// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
@@ -73,7 +76,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         TasksVerb::List(list) => {
             let listed = listed(args, list)?;
-            operator::show(listed, |TaskList { tasks }| table(list, &tasks))
+            operator::show(listed, |TaskList { tasks }| {
+                table(Terminal::stdout(), list, &tasks)
+            })
         }
         TasksVerb::Show(show) => operator::show(shown(args, show)?, |task| details(show, &task)),
         TasksVerb::Stop(stop) => steered(args, stop, TaskAct::Stop),
@@ -141,7 +146,7 @@ fn steered(args: &Args, given: &SteerArgs, act: TaskAct) -> anyhow::Result<u8> {
         })
         .await
     })?;
-    operator::show(reply, |SteerReply { task, who }| {
+    given.reply.show(reply, |SteerReply { task, who }| {
         Ok(format!(
             "{verb} of {} by {}: {next}\n",
             plain(&task.id),
@@ -159,18 +164,18 @@ fn said<T>(done: Result<T, Unsteered>) -> anyhow::Result<Result<T, String>> {
 }
 
 /// How tasks are listed.
-const TASKS: Table<8> = Table([
-    Column::text("TASK", 16),
-    Column::text("AGENT", 12),
-    Column::text("NAME", 24),
-    Column::text("STATE", 9),
-    Column::text("STEPS", 6),
-    Column::text("COST", 8),
-    Column::text("LAST", 24),
-    Column::text("STOPPED", 0),
+static TASKS: Table<8> = Table([
+    Column::id("TASK"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("NAME"),
+    Column::text("STATE").rank(2).least(7),
+    Column::number("STEPS").rank(3),
+    Column::number("COST").rank(4),
+    Column::time("LAST"),
+    Column::text("STOPPED").tone(|stopped| (!stopped.is_empty()).then_some(Tone::Bad)),
 ]);
 
-fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
+fn table(terminal: Terminal, list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
     let mut out = String::new();
     if list.json {
         for task in tasks {
@@ -188,8 +193,7 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
             of.unwrap_or_default()
         ));
     }
-    writeln!(out, "{}", TASKS.head())?;
-    for task in tasks {
+    let row = |task: &TaskView| {
         let stopped = task.stopped.as_ref();
         let stopped = stopped.map(|stopped| format!("by {}: {}", stopped.who, stopped.why));
         let agent = task.agent.as_deref().unwrap_or("-");
@@ -197,7 +201,7 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
             Some(named) => format!("{agent} for {named}"),
             None => agent.to_owned(),
         };
-        let row = [
+        let cells = [
             &task.id,
             &asking,
             task.name.as_deref().unwrap_or("-"),
@@ -207,9 +211,9 @@ fn table(list: &TasksListArgs, tasks: &[TaskView]) -> anyhow::Result<String> {
             &task.last,
             stopped.as_deref().unwrap_or_default(),
         ];
-        writeln!(out, "{}", TASKS.row(&row.map(name)))?;
-    }
-    Ok(out)
+        cells.map(name)
+    };
+    Ok(TASKS.lines(terminal, tasks.iter().map(row).collect()))
 }
 
 fn details(show: &TaskShowArgs, task: &TaskView) -> anyhow::Result<String> {
@@ -226,4 +230,45 @@ fn details(show: &TaskShowArgs, task: &TaskView) -> anyhow::Result<String> {
         writeln!(out, "{key:<10} {shown}")?;
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: tasks at 80 columns and at 160.
+    #[test]
+    fn tasks_have_room_on_a_terminal() {
+        let task = |id: &str, name: &str, stopped: serde_json::Value| {
+            let task = serde_json::json!({
+                "id": id, "agent": "billing-agent", "user": "ada", "name": name, "state": "execute",
+                "began": "2026-11-28T09:00:00Z", "last": "2026-11-28T11:57:00Z", "steps": 12, "tool_calls": 11, "cost": 3.5,
+                "failures": 0, "done": [], "stopped": stopped,
+            });
+            serde_json::from_value::<TaskView>(task).unwrap()
+        };
+        let stopped = serde_json::json!({
+            "who": "ann", "why": "it goes round in circles", "at": "2026-11-28T11:58:00Z", "since": "2026-11-28T11:58:00Z",
+        });
+        let tasks = [
+            task(
+                "5e884898da280471",
+                "refund of order 4711",
+                serde_json::Value::Null,
+            ),
+            task(
+                "0f1e2d3c4b5a6978",
+                "the report of the whole last quarter",
+                stopped,
+            ),
+        ];
+        let list = TasksListArgs {
+            agent: None,
+            json: false,
+        };
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            table(Terminal::stdout(), &list, &tasks).unwrap()
+        });
+        insta::assert_snapshot!("tasks", shown);
+    }
 }

@@ -1,7 +1,5 @@
 //! What the command line says of itself.
 
-use super::Cli;
-use clap::CommandFactory as _;
 use std::fmt::Write as _;
 
 /// The help of `command` and of everything below it; `before` stands in front of its name.
@@ -19,7 +17,7 @@ fn help(command: &mut clap::Command, before: &str, text: &mut String) {
 /// Issue 4 "snapshots of every CLI screen": the help of every verb, as one text.
 #[test]
 fn every_verb_says_what_it_does() {
-    let (mut command, mut text) = (Cli::command().term_width(100), String::new());
+    let (mut command, mut text) = (super::help::command().term_width(100), String::new());
     command.build();
     help(&mut command, "", &mut text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

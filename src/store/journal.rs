@@ -45,7 +45,7 @@ pub use health::{JournalHealth, JournalState, SYNC_BOUNDS_MICROS};
 pub use item::{Item, MAX_EVENT_BYTES, MAX_GROUP_BYTES};
 pub use reader::{JournalReader, JournalRecord};
 pub use seal::{KeyId, MIN_KEY_BYTES, SealedStretch, SealingKey, SealingKeyTooShort, SealingKeys};
-pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, verify};
+pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, check_telling, verify};
 pub use waiting::Ticket;
 pub use witness::{HeadProof, Witness};
 

@@ -184,6 +184,8 @@ mod start;
 mod adopt;
 // `toolgate approvals`: deciding on calls that are held.
 mod approvals;
+// What every verb has in common: exit codes, JSON, colours, width.
+mod command_line;
 // Which ledger a verb reads.
 mod data_places;
 // `toolgate disable`: a tool is taken away and given back.

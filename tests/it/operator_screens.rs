@@ -32,6 +32,7 @@ fn masked(text: &str, setup: &Setup) -> String {
         ("policy [0-9a-f]{12}", "policy VERSION"),
         (r"(?m) +[0-9]+\.[0-9]$", "  MS"),
         (r"[a-z][a-z0-9_-]* \(uid [0-9]+\) *", "USER "),
+        ("WHO +", "WHO  "),
         ("[0-9]+ batches, ", "N batches, "),
         ("[0-9]+ bytes", "N bytes"),
     ];

@@ -1,11 +1,11 @@
 //! `toolgate approvals edit`: arguments of a held call are changed before it is allowed, where its
 //! contract lets operators do that.
 
-use super::{Args, ask, path, whole};
+use super::{Args, ask, meant, parsed, path, whole};
 use crate::cli::operator::door::DoorRequest;
-use crate::cli::operator::{self};
+use crate::cli::operator::{self, ReplyArgs};
+use crate::cli::terminal::ids::TypedId;
 use crate::mcp::json::Text;
-use crate::model::ids::ActionId;
 use crate::store::approvals::OpenHold;
 use crate::store::approvals::editing::value_of;
 use serde_json::{Map, Value, json};
@@ -16,8 +16,8 @@ const MAX_CHANGES: usize = 8;
 /// What is changed.
 #[derive(Debug, clap::Args)]
 pub(super) struct ApprovalEditArgs {
-    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
-    id: ActionId,
+    /// The approval's id, as `toolgate approvals` and the agent's answer have it, or its beginning or end
+    id: TypedId,
     /// The argument as a JSON pointer, and its new value, such as /amount=900: a text as it is where there is
     /// one, else JSON
     #[arg(required = true, value_name = "POINTER=VALUE", value_parser = written)]
@@ -28,6 +28,8 @@ pub(super) struct ApprovalEditArgs {
     /// `shown` of the call as you looked at it: another is refused [default: as it is now]
     #[arg(long, value_name = "DIGEST")]
     shown: Option<String>,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 fn written(change: &str) -> Result<(String, String), String> {
@@ -39,13 +41,17 @@ fn written(change: &str) -> Result<(String, String), String> {
 
 /// Changes it, and shows it as it is then.
 pub(super) fn run(args: &Args, edit: &ApprovalEditArgs) -> anyhow::Result<u8> {
-    let refused = |why: String| operator::show(Err(why), |()| Ok(String::new()));
+    let refused = |why: String| Ok(operator::refused(&why));
+    let id = match meant(args, &edit.id)? {
+        Ok(id) => id,
+        Err(why) => return refused(why),
+    };
     if edit.changes.len() > MAX_CHANGES {
         return refused(format!(
             "at most {MAX_CHANGES} arguments are changed at once"
         ));
     }
-    let hold: OpenHold = match ask(args, DoorRequest::get(path(edit.id)))? {
+    let hold: OpenHold = match ask(args, DoorRequest::get(path(id)))? {
         Ok(told) => told.parse()?,
         Err(why) => return refused(why),
     };
@@ -60,9 +66,9 @@ pub(super) fn run(args: &Args, edit: &ApprovalEditArgs) -> anyhow::Result<u8> {
     }
     let shown = edit.shown.as_ref().unwrap_or(&hold.shown);
     let body = json!({ "changes": Value::Object(changes), "why": edit.why, "shown": shown });
-    let request = DoorRequest::post(format!("{}/edit", path(edit.id)), Text::of(&body));
-    operator::show(ask(args, request)?, |told| {
-        let hold: OpenHold = told.parse()?;
+    let request = DoorRequest::post(format!("{}/edit", path(id)), Text::of(&body));
+    let edited = parsed::<OpenHold>(ask(args, request)?)?;
+    edit.reply.show(edited, |hold| {
         let next = format!(
             "\nIt does not run yet. If this is what may run:\ntoolgate approvals allow {} --shown {} --why …\n",
             hold.id, hold.shown

@@ -2,13 +2,15 @@
 //! said so.
 
 use super::grant_args::GrantTermArgs;
-use super::{Args, ask};
+use super::{Args, ask, parsed};
 use crate::admin::grants::{GrantList, GrantsExplained, RevocationReply};
 use crate::cli::configured;
 use crate::cli::ledger::text::json;
-use crate::cli::operator;
 use crate::cli::operator::door::DoorRequest;
+use crate::cli::operator::{self, ReplyArgs};
 use crate::cli::table::{Column, Table};
+use crate::cli::terminal::Terminal;
+use crate::cli::terminal::ids::TypedId;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
 use crate::model::ids::ActionId;
@@ -46,8 +48,8 @@ struct GrantsListArgs {
 
 #[derive(Debug, clap::Args)]
 struct GrantShowArgs {
-    /// The grant's id, whole
-    id: ActionId,
+    /// The grant's id, or its beginning or end
+    id: TypedId,
     /// One JSON object on a line
     #[arg(long)]
     json: bool,
@@ -55,18 +57,20 @@ struct GrantShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct GrantRevokeArgs {
-    /// The grant's id, whole
-    id: ActionId,
+    /// The grant's id, or its beginning or end
+    id: TypedId,
     /// Why; stands in the ledger for good, with your name
     #[arg(long, value_name = "TEXT")]
     why: String,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct GrantExplainArgs {
-    /// The grant's id; without it, a call is explained
+    /// The grant's id, or its beginning or end; without it, a call is explained
     #[arg(required_unless_present = "tool", conflicts_with = "tool")]
-    id: Option<ActionId>,
+    id: Option<TypedId>,
     /// The tool of the call, such as `bank__pay`
     #[arg(long, value_name = "TOOL", requires = "agent")]
     tool: Option<String>,
@@ -105,6 +109,8 @@ struct GrantAddArgs {
     why: String,
     #[command(flatten)]
     terms: GrantTermArgs,
+    #[command(flatten)]
+    reply: ReplyArgs,
 }
 
 /// Runs the verb; 0 when it was done, 1 when it was refused.
@@ -121,21 +127,21 @@ pub(super) fn run(args: &Args, grants: &GrantsArgs) -> anyhow::Result<u8> {
                 listed(list, &grants)
             })
         }
-        GrantsVerb::Show(show) => {
-            let told = ask(args, DoorRequest::get(path(show.id)))?;
-            operator::show(told, |told| {
-                if show.json {
-                    return line(&told);
-                }
-                Ok(whole(&told.parse()?))
-            })
-        }
+        GrantsVerb::Show(show) => operator::show(one(args, &show.id)?, |told| {
+            if show.json {
+                return line(&told);
+            }
+            Ok(whole(&told.parse()?))
+        }),
         GrantsVerb::Revoke(revoke) => {
+            let id = match meant(args, &revoke.id)? {
+                Ok(id) => id,
+                Err(why) => return Ok(operator::refused(&why)),
+            };
             let body = Text::of(&json!({ "why": revoke.why }));
-            let path = format!("{}/revoke", path(revoke.id));
-            operator::show(ask(args, DoorRequest::post(path, body))?, |told| {
-                Ok(revoked(&told.parse()?))
-            })
+            let path = format!("{}/revoke", path(id));
+            let told = parsed(ask(args, DoorRequest::post(path, body))?)?;
+            revoke.reply.show(told, |told| Ok(revoked(&told)))
         }
         GrantsVerb::Explain(explain) => explained(args, explain),
         GrantsVerb::Add(add) => added(args, add),
@@ -144,6 +150,26 @@ pub(super) fn run(args: &Args, grants: &GrantsArgs) -> anyhow::Result<u8> {
 
 fn path(id: ActionId) -> String {
     format!("/api/grants/{id}")
+}
+
+/// What the door says of the grant that is meant.
+fn one(args: &Args, id: &TypedId) -> anyhow::Result<Result<Text, String>> {
+    match meant(args, id)? {
+        Ok(id) => ask(args, DoorRequest::get(path(id))),
+        Err(why) => Ok(Err(why)),
+    }
+}
+
+/// Which grant is meant, of those that are listed unless its id was typed whole.
+fn meant(args: &Args, id: &TypedId) -> anyhow::Result<Result<ActionId, String>> {
+    if let Some(whole) = id.whole() {
+        return Ok(Ok(whole));
+    }
+    let told = parsed::<GrantList>(ask(args, DoorRequest::get("/api/grants"))?)?;
+    Ok(told.and_then(|told| {
+        let ids = told.grants.iter().map(|grant| grant.id.as_str());
+        id.choose(ids, "grant")
+    }))
 }
 
 fn line(told: &Text) -> anyhow::Result<String> {
@@ -166,8 +192,8 @@ fn added(args: &Args, add: &GrantAddArgs) -> anyhow::Result<u8> {
     put(&mut body, "tenant", tenant.as_ref());
     put(&mut body, "user", user.as_ref());
     let request = DoorRequest::post("/api/grants", Text::of(&body));
-    operator::show(ask(args, request)?, |told| {
-        let view: GrantView = told.parse()?;
+    let view = parsed::<GrantView>(ask(args, request)?)?;
+    add.reply.show(view, |view| {
         Ok(format!("granted: {}\n{}", plain(&view.id), whole(&view)))
     })
 }
@@ -179,8 +205,8 @@ fn put(body: &mut Value, key: &str, said: Option<&String>) {
 }
 
 fn explained(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8> {
-    if let Some(id) = explain.id {
-        return operator::show(ask(args, DoorRequest::get(path(id)))?, |told| {
+    if let Some(id) = &explain.id {
+        return operator::show(one(args, id)?, |told| {
             if explain.json {
                 return line(&told);
             }
@@ -248,14 +274,14 @@ fn revoked(told: &RevocationReply) -> String {
 }
 
 /// How grants are listed.
-const GRANTS: Table<7> = Table([
-    Column::text("ID", 36),
-    Column::text("STATE", 8),
-    Column::text("UNTIL", 24),
-    Column::text("AGENT", 12),
-    Column::text("TOOL", 28),
-    Column::text("USED", 9),
-    Column::text("BY", 0),
+static GRANTS: Table<7> = Table([
+    Column::id("ID"),
+    Column::text("STATE").least(8).tone(super::state_tone),
+    Column::time("UNTIL"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("USED").rank(2),
+    Column::text("BY").rank(3).least(8),
 ]);
 
 fn listed(list: &GrantsListArgs, grants: &[GrantView]) -> anyhow::Result<String> {
@@ -269,8 +295,7 @@ fn listed(list: &GrantsListArgs, grants: &[GrantView]) -> anyhow::Result<String>
     if grants.is_empty() {
         return Ok("there are no standing grants\n".to_owned());
     }
-    writeln!(out, "{}", GRANTS.head())?;
-    for grant in grants {
+    let row = |grant: &GrantView| {
         let asking = match &grant.user {
             Some(user) => format!("{} for {user}", grant.agent),
             None => grant.agent.clone(),
@@ -284,9 +309,9 @@ fn listed(list: &GrantsListArgs, grants: &[GrantView]) -> anyhow::Result<String>
             &format!("{} of {}", grant.uses, grant.max_uses),
             &grant.who,
         ];
-        writeln!(out, "{}", GRANTS.row(&cells.map(|text| plain(text))))?;
-    }
-    Ok(out)
+        cells.map(|text| plain(text))
+    };
+    Ok(GRANTS.lines(Terminal::stdout(), grants.iter().map(row).collect()))
 }
 
 /// All of a grant, each constraint on a line of its own.
@@ -346,5 +371,30 @@ fn rule(one: &Value) -> String {
         Some((key, value)) if key == "any" && value == &json!(true) => format!("{name} anything"),
         Some((key, value)) => format!("{name} {} {value}", key.replace('_', " ")),
         None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: grants at 80 columns and at 160.
+    #[test]
+    fn grants_have_room_on_a_terminal() {
+        let grant = |id: &str, state: &str, until: &str| {
+            let grant = json!({
+                "id": format!("019abc00-0000-7001-8000-0000{id}"), "state": state, "agent": "billing-agent",
+                "tool": "bank__transfer_between_accounts", "constraints": [], "uses": 3, "max_uses": 100,
+                "minted": "2026-11-20T12:00:00Z", "until": until, "who": "ann", "why": "rent", "roles": [], "schema_hash": "",
+            });
+            serde_json::from_value::<GrantView>(grant).unwrap()
+        };
+        let grants = [
+            grant("aaaa1111", "active", "2026-12-01T12:00:00Z"),
+            grant("bbbb2222", "revoked", "2027-11-28T12:00:00Z"),
+        ];
+        let list = GrantsListArgs::default();
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || listed(&list, &grants).unwrap());
+        insta::assert_snapshot!("grants", shown);
     }
 }

@@ -2,6 +2,7 @@
 //! so that a narrow window hides nothing of what would run.
 
 use super::{listed_rows, whole};
+use crate::cli::terminal::Terminal;
 use crate::mcp::pretty::plain;
 use crate::store::approvals::OpenHold;
 use std::fmt::Write as _;
@@ -74,7 +75,7 @@ pub(super) fn screen(
     said: &str,
     prompt: &ScreenPrompt,
 ) -> String {
-    let mut out = listed_rows(holds);
+    let mut out = listed_rows(Terminal::stdout(), holds);
     if let Some(hold) = holds.iter().find(|hold| Some(hold.id.as_str()) == chosen) {
         let _ = write!(out, "\n{}", whole(hold));
     }

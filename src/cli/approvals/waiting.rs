@@ -1,12 +1,13 @@
 //! `toolgate approvals wait`: for scripts that go on once a person has decided.
 
-use super::{Args, path};
+use super::{Args, meant, path};
 use crate::admin::approvals::waiting::{ApprovalDecision, CANCELLED, DECISION_WAIT_SECONDS_MAX};
 use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor};
 use crate::cli::serve::runtime;
+use crate::cli::terminal::ids::TypedId;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
@@ -26,8 +27,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// What is waited for, and how long.
 #[derive(Debug, clap::Args)]
 pub(super) struct ApprovalWaitArgs {
-    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
-    id: ActionId,
+    /// The approval's id, as `toolgate approvals` and the agent's answer have it, or its beginning or end
+    id: TypedId,
     /// How long to wait, such as 90s or 10m [default: until nobody can decide any more]
     #[arg(long, value_name = "TIME")]
     timeout: Option<SignedDuration>,
@@ -39,11 +40,16 @@ pub(super) struct ApprovalWaitArgs {
 /// Waits; the code of [`exit_code`], or 2 where nothing can be found out: no such call, no right to ask, or
 /// no toolgate that answers until the time is over.
 pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
+    let id = match meant(args, &wait.id) {
+        Ok(Ok(id)) => id,
+        Ok(Err(why)) => return Ok(unasked(&anyhow::anyhow!(why))),
+        Err(why) => return Ok(unasked(&why)),
+    };
     let door = match args.door.of_config(args.config.as_deref()) {
         Ok(door) => door,
         Err(why) => return Ok(unasked(&why)),
     };
-    match runtime()?.block_on(told(&door, wait)) {
+    match runtime()?.block_on(told(&door, wait, id)) {
         Ok(told) => {
             let text = if wait.json {
                 json(&serde_json::to_string(&told)?) + "\n"
@@ -63,7 +69,11 @@ fn unasked(why: &anyhow::Error) -> u8 {
 }
 
 /// What there is to tell once it is decided, or the time is over.
-async fn told(door: &AskedDoor<'_>, wait: &ApprovalWaitArgs) -> anyhow::Result<ApprovalDecision> {
+async fn told(
+    door: &AskedDoor<'_>,
+    wait: &ApprovalWaitArgs,
+    id: ActionId,
+) -> anyhow::Result<ApprovalDecision> {
     let began = Clock.steady();
     let most = match wait.timeout {
         Some(time) => Duration::try_from(time).context("--timeout is a time, such as 90s")?,
@@ -75,7 +85,7 @@ async fn told(door: &AskedDoor<'_>, wait: &ApprovalWaitArgs) -> anyhow::Result<A
         let rest = u64::from(left.subsec_nanos() > 0);
         let seconds = left.as_secs().saturating_add(rest);
         let seconds = seconds.min(DECISION_WAIT_SECONDS_MAX);
-        let path = format!("{}/wait?timeout={seconds}", path(wait.id));
+        let path = format!("{}/wait?timeout={seconds}", path(id));
         let nobody = format!("no operators' door answers at {}", door.address);
         match door.asks(DoorRequest::get(path), &nobody).await {
             Ok(Ok(told)) => {

@@ -1,5 +1,6 @@
 //! How the caller's profile shows the tool, and what its schema no longer says.
 
+use super::steps::ExplainedSteps;
 use crate::gate::catalogue::view::variant_of;
 use crate::guards::ToolRules;
 use crate::mcp::json::Text;
@@ -11,7 +12,6 @@ use crate::schema::limits;
 use crate::schema::validate::Schema;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// A tool that the caller may see.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub(super) fn read_back<'a>(
     caller: &Caller,
     tool: AdmittedTool<'_>,
     arguments: &'a Value,
-    out: &mut String,
+    out: &mut ExplainedSteps,
 ) -> Result<Cow<'a, Value>, Refusal> {
     let AdmittedTool {
         name: tool,
@@ -36,11 +36,7 @@ pub(super) fn read_back<'a>(
     let profile = caller.reads.profile;
     let alphabet = limits::of(profile).tool_name.within(&caller.reads.caps);
     if !alphabet.takes(tool.as_str()) {
-        let _ = writeln!(
-            out,
-            "  shown       renamed  {}",
-            alphabet.fit(tool.as_str())
-        );
+        out.add("shown", "renamed", alphabet.fit(tool.as_str()));
     }
     if profile == Profile::None {
         return Ok(Cow::Borrowed(arguments));
@@ -53,30 +49,21 @@ pub(super) fn read_back<'a>(
     let variant = match variant_of(&written, key, profile) {
         Ok(variant) => variant,
         Err(unfit) => {
-            let _ = writeln!(
-                out,
-                "  shown       refused  profile {profile} cannot show the tool: {unfit}"
-            );
+            let words = format!("profile {profile} cannot show the tool: {unfit}");
+            out.add("shown", "refused", words);
             return Err(Refusal::ToolNotAllowlisted);
         }
     };
-    let _ = writeln!(
-        out,
-        "  shown       passed   in profile {profile}, by limits of {}",
-        limits::as_of()
-    );
+    let words = format!("in profile {profile}, by limits of {}", limits::as_of());
+    out.add("shown", "passed", words);
     for loss in &variant.losses.named {
-        let _ = writeln!(out, "              {loss}");
+        out.more(loss);
     }
     if variant.losses.more > 0 {
-        let _ = writeln!(out, "              and {} more", variant.losses.more);
+        out.more(format!("and {} more", variant.losses.more));
     }
     for (name, shown) in variant.back.renamed() {
-        let _ = writeln!(
-            out,
-            "              `{}` is shown as `{shown}`",
-            name.escape_debug()
-        );
+        out.more(format!("`{}` is shown as `{shown}`", name.escape_debug()));
     }
     Ok(variant
         .back

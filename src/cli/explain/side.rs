@@ -1,5 +1,7 @@
 //! The same for what goes through a side door: which layer lets a resource or a prompt pass.
 
+use super::ExplainedEnd;
+use super::steps::ExplainedSteps;
 use crate::guards::Mode;
 use crate::guards::allowlist::side::SideTarget;
 use crate::model::caller::Caller;
@@ -7,7 +9,6 @@ use crate::model::ids::{ServerName, parts};
 use crate::model::side::SideDoor;
 use crate::policy::Policy;
 use anyhow::Context as _;
-use std::fmt::Write as _;
 
 /// What to explain instead of a tool.
 #[derive(Debug, clap::Args)]
@@ -70,36 +71,40 @@ impl SideMessageArgs {
         }))
     }
 
-    /// The steps and their end, with the exit code; none if a tool is meant.
+    /// The steps and their end; none if a tool is meant.
     pub(super) fn explain(
         &self,
         policy: &Policy,
         caller: &Caller,
-    ) -> anyhow::Result<Option<(String, u8)>> {
+    ) -> anyhow::Result<Option<(ExplainedSteps, ExplainedEnd)>> {
         let Some((wanted, named)) = self.wanted()? else {
             return Ok(None);
         };
-        let (door, mut out) = (wanted.door.word(), String::new());
-        let shown = named.escape_debug();
-        writeln!(
-            out,
-            "agent {} · {door} {shown} · policy {}",
+        let (door, shown) = (wanted.door.word(), named.escape_debug());
+        let mut out = ExplainedSteps::under(format!(
+            "agent {} · {door} {shown} · policy {}\n",
             caller.agent, policy.version
-        )?;
+        ));
         for step in policy.allowlist.explain_side(caller, &wanted) {
             let mark = if step.verdict.refuses() {
                 "refused"
             } else {
                 "passed"
             };
-            writeln!(out, "  visible     {mark:8} {step}")?;
+            out.add("visible", mark, step);
         }
         let refused = policy.allowlist.side(caller, &wanted).refuses();
-        out.push_str(match (refused, policy.mode) {
-            (false, _) => "=> it would pass\n",
-            (true, Mode::Enforce) => "=> refused: to the agent it is not there\n",
-            (true, Mode::Observe) => "=> it would pass; enforce mode would refuse it\n",
-        });
-        Ok(Some((out, u8::from(refused))))
+        let (word, words) = match (refused, policy.mode) {
+            (false, _) => ("sent", "it would pass"),
+            (true, Mode::Enforce) => ("refused", "refused: to the agent it is not there"),
+            (true, Mode::Observe) => ("observed", "it would pass; enforce mode would refuse it"),
+        };
+        let end = ExplainedEnd {
+            word,
+            code: None,
+            words: words.to_owned(),
+            exit: u8::from(refused),
+        };
+        Ok(Some((out, end)))
     }
 }

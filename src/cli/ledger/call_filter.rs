@@ -1,9 +1,14 @@
 //! Which calls are asked for.
 
+use super::met_names::{CODE, MetNames};
+use crate::cli::operator::MISUSE_EXIT_CODE;
+use crate::cli::terminal::ids::is_meant;
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::ids::NAME_SEPARATOR;
 use jiff::{SignedDuration, Timestamp};
+use std::io::{self, Write};
+use std::path::Path;
 
 /// The method of a call.
 const CALL_METHOD: &str = "tools/call";
@@ -46,7 +51,7 @@ pub(in crate::cli) struct CallFilter {
     /// it: its URI
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
-    /// Only the call with this action id, or with one that begins so
+    /// Only the call with this action id, or with one that begins or ends so
     #[arg(long, value_name = "ACTION_ID")]
     action: Option<String>,
     /// Only calls since then: a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s,
@@ -56,6 +61,9 @@ pub(in crate::cli) struct CallFilter {
     /// Only calls before then; as --since
     #[arg(long, value_name = "TIME", value_parser = since)]
     until: Option<Timestamp>,
+    /// Which of these names were met.
+    #[arg(skip)]
+    met: MetNames,
 }
 
 impl CallFilter {
@@ -68,8 +76,43 @@ impl CallFilter {
         }
     }
 
+    /// Notes which names that are asked for `entry` has; none of a ledger without one.
+    fn meet(&self, entry: Option<&Entry>) {
+        let agent = entry.map(Entry::agent);
+        let user = entry.and_then(Entry::named_user);
+        let tool = entry.map(|entry| entry.tool.as_str());
+        let task = entry.and_then(|entry| entry.task.as_deref());
+        let session = entry.and_then(|entry| entry.session.as_deref());
+        let codes = entry.map(|entry| [&entry.aborted_reason, &entry.would_refuse]);
+        let codes = codes.into_iter().flatten().flatten().map(String::as_str);
+        let met = &self.met;
+        met.meet("is by the agent", self.agent.as_deref(), agent);
+        met.meet("is for the user", self.user.as_deref(), user);
+        met.meet("is of the tool", self.tool.as_deref(), tool);
+        met.meet(CODE, self.code.as_deref(), codes);
+        met.meet("is of the task", self.task.as_deref(), task);
+        met.meet("is in the session", self.session.as_deref(), session);
+    }
+
+    /// Says which names that are asked for no call has, once all were looked at. The exit code: 0, or 2
+    /// where a code cannot be, by the policy of `config`.
+    pub(in crate::cli) fn say_unmet(
+        &self,
+        config: Option<&Path>,
+        err: &mut dyn Write,
+    ) -> io::Result<u8> {
+        self.meet(None);
+        let unmet = self.met.unmet();
+        for one in &unmet {
+            writeln!(err, "toolgate: {}", one.words())?;
+        }
+        let is_wrong = unmet.iter().any(|one| one.is_impossible(config));
+        Ok(if is_wrong { MISUSE_EXIT_CODE } else { 0 })
+    }
+
     /// Whether `entry` is asked for.
     pub(in crate::cli) fn fits(&self, entry: &Entry) -> bool {
+        self.meet(Some(entry));
         let code = [&entry.aborted_reason, &entry.would_refuse];
         self.agent.as_ref().is_none_or(|agent| *agent == entry.agent())
             && self.user.as_ref().is_none_or(|user| Some(user.as_str()) == entry.named_user())
@@ -91,7 +134,7 @@ impl CallFilter {
     pub(super) fn names(&self, action: &str) -> bool {
         self.action
             .as_ref()
-            .is_none_or(|wanted| begins(action, wanted))
+            .is_none_or(|wanted| is_meant(action, wanted))
     }
 
     /// Whether `time` is asked for.
@@ -129,7 +172,7 @@ fn is_about(entry: &Entry, resource: &str) -> bool {
 }
 
 /// Whether `id` is `beginning`, or begins so.
-pub(super) fn begins(id: &str, beginning: &str) -> bool {
+fn begins(id: &str, beginning: &str) -> bool {
     id.get(..beginning.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }

@@ -4,12 +4,12 @@ use super::ExportArgs;
 use super::LedgerLocation;
 use super::calls::event;
 use super::contents::{LedgerContent, keys};
-use super::text;
+use super::{reading, text};
 use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};
 use crate::store::state::event::StoreEvent;
 use jiff::Timestamp;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 
 impl ExportArgs {
     pub(super) fn run(
@@ -24,7 +24,9 @@ impl ExportArgs {
         } else {
             ContentKeys::default()
         };
+        let progress = reading().unless(std::io::stdout().is_terminal());
         for record in JournalReader::after_in(place.data, place.archive, self.after)? {
+            progress.step();
             match self.line(&record?, &keys) {
                 Ok(Some(line)) => writeln!(out, "{line}")?,
                 Ok(None) => {}
@@ -35,7 +37,8 @@ impl ExportArgs {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(code)
+        let unmet = self.wanted.say_unmet(place.named.config.as_deref(), err)?;
+        Ok(code.max(unmet))
     }
 
     /// The line for `record`; none when it is not asked for, or of a kind that only the journal

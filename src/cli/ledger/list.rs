@@ -3,29 +3,47 @@
 use super::LedgerListArgs;
 use super::LedgerLocation;
 use super::calls::{LedgerCall, LedgerCalls};
+use super::reading;
 use super::resolved::{Resolved, ResolvedCalls};
 use super::text::{plain, short};
-use crate::cli::table::{Column, Table};
+use crate::cli::table::{Column, Table, TableWriter};
+use crate::cli::terminal::Tone;
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
 use crate::store::journal::JournalError;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Rows of a table, unless told otherwise.
 const DEFAULT_TABLE_ROWS: u32 = 50;
 
 /// How calls are listed.
-const CALLS: Table<7> = Table([
-    Column::text("TIME", 30),
-    Column::text("ACTION ID", 36),
-    Column::text("AGENT", 12),
-    Column::text("TOOL", 28),
-    Column::text("OUTCOME", 11),
-    Column::text("CODE", 24),
-    Column::number("MS", 8),
+static CALLS: Table<7> = Table([
+    Column::time("TIME"),
+    Column::id("ACTION ID"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("OUTCOME").least(7).tone(outcome_tone),
+    Column::text("CODE").least(16),
+    Column::number("MS").rank(2),
 ]);
+
+/// How an outcome is to be taken.
+fn outcome_tone(outcome: &str) -> Option<Tone> {
+    match outcome.split(' ').next()? {
+        "refused" => Some(Tone::Warn),
+        "failed" | "unknown" => Some(Tone::Bad),
+        "dispatching" => Some(Tone::Hint),
+        _ => None,
+    }
+}
+
+/// What is written of a call.
+enum CallLine {
+    Json(String),
+    Row([String; 7]),
+}
 
 impl LedgerListArgs {
     pub(super) fn run(
@@ -39,15 +57,23 @@ impl LedgerListArgs {
             .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS }) as usize;
         let known = ResolvedCalls::read(place.data, place.archive)?;
         let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
-        if !self.json {
-            writeln!(out, "{}", CALLS.head())?;
-        }
-        let mut newest: VecDeque<String> = VecDeque::new();
+        let mut screen = CallScreen {
+            table: (!self.json).then(|| CALLS.on(place.terminal)),
+            out,
+        };
+        let mut newest: VecDeque<CallLine> = VecDeque::new();
         let (mut fitting, mut code, mut end) = (0_usize, 0, Ok(()));
+        let is_among_lines = limit == 0 && place.terminal.columns.is_some();
+        let progress = reading().unless(is_among_lines);
+        let mut is_supposed = false;
         for call in calls {
+            progress.step();
             let line = match call {
                 Ok(call) if !self.asks_for(&call, &known) => continue,
-                Ok(call) => self.line(&call, &known),
+                Ok(call) => {
+                    is_supposed |= call.entry.would_refuse.is_some();
+                    self.line(&call, &known)
+                }
                 Err(error @ JournalError::Unreadable { .. }) => {
                     writeln!(err, "{error}")?;
                     code = 1;
@@ -60,7 +86,7 @@ impl LedgerListArgs {
             };
             fitting += 1;
             if limit == 0 {
-                writeln!(out, "{line}")?;
+                screen.write(line)?;
                 continue;
             }
             if newest.len() == limit {
@@ -68,20 +94,16 @@ impl LedgerListArgs {
             }
             newest.push_back(line);
         }
-        for line in &newest {
-            writeln!(out, "{line}")?;
-        }
-        if limit > 0 && fitting > newest.len() && !self.json {
-            out.flush()?;
-            writeln!(
-                err,
-                "{} of {}; --limit 0 lists all",
-                newest.len(),
-                counted(fitting, "call")
-            )?;
+        drop(progress);
+        let shown = if limit == 0 { fitting } else { newest.len() };
+        newest.into_iter().try_for_each(|line| screen.write(line))?;
+        screen.end()?;
+        if !self.json {
+            notes(shown, fitting, is_supposed, err)?;
         }
         end?;
-        Ok(code)
+        let unmet = self.wanted.say_unmet(place.named.config.as_deref(), err)?;
+        Ok(code.max(unmet))
     }
 
     fn asks_for(&self, call: &LedgerCall, known: &ResolvedCalls) -> bool {
@@ -89,11 +111,11 @@ impl LedgerListArgs {
     }
 
     /// The line for `call`.
-    fn line(&self, call: &LedgerCall, known: &ResolvedCalls) -> String {
+    fn line(&self, call: &LedgerCall, known: &ResolvedCalls) -> CallLine {
         let entry = &call.entry;
         let resolved = known.of(entry);
         if self.json {
-            return call.line(resolved.map(Resolved::field).as_ref());
+            return CallLine::Json(call.line(resolved.map(Resolved::field).as_ref()));
         }
         let code = match (&entry.aborted_reason, &entry.would_refuse) {
             (Some(code), _) => plain(code),
@@ -110,16 +132,55 @@ impl LedgerListArgs {
             Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),
             Some(_) | None => plain(&entry.outcome),
         };
-        CALLS.row(&[
-            &plain(&entry.time),
-            &plain(&entry.action_id),
-            &short(&caller(entry)),
-            &short(&named(entry)),
-            &outcome,
-            &code,
-            &format!("{:.1}", entry.latency_ms),
+        CallLine::Row([
+            plain(&entry.time),
+            plain(&entry.action_id),
+            short(&caller(entry)),
+            short(&named(entry)),
+            outcome,
+            code,
+            format!("{:.1}", entry.latency_ms),
         ])
     }
+}
+
+/// Where the lines of calls go.
+struct CallScreen<'o> {
+    /// Unless lines are JSON.
+    table: Option<TableWriter<7>>,
+    out: &'o mut dyn Write,
+}
+
+impl CallScreen<'_> {
+    fn write(&mut self, line: CallLine) -> io::Result<()> {
+        match (line, &mut self.table) {
+            (CallLine::Json(line), _) => writeln!(self.out, "{line}"),
+            (CallLine::Row(row), Some(table)) => self.out.write_all(table.add(row).as_bytes()),
+            (CallLine::Row(_), None) => Ok(()),
+        }
+    }
+
+    /// Writes what is left, so that what is said of it on standard error comes after it.
+    fn end(self) -> io::Result<()> {
+        let rest = self.table.map(TableWriter::end).unwrap_or_default();
+        self.out.write_all(rest.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+/// What is said below the table.
+fn notes(shown: usize, fitting: usize, is_supposed: bool, err: &mut dyn Write) -> io::Result<()> {
+    if is_supposed {
+        writeln!(
+            err,
+            "a code in brackets is what enforce mode would have refused the call with"
+        )?;
+    }
+    if fitting > shown {
+        let all = counted(fitting, "call");
+        writeln!(err, "{shown} of {all}; --limit 0 lists all")?;
+    }
+    Ok(())
 }
 
 /// The agent, and the user that it acted for.

@@ -1,10 +1,10 @@
 //! A recorded call, as it is judged again: which it is, what the policy said of it then, and which
 //! arguments it had.
 
-use super::call_filter::begins;
 use super::calls::{LedgerCall, LedgerCalls};
 use super::text::plain;
 use crate::cli::explain;
+use crate::cli::terminal::ids::{ambiguous, is_meant};
 use crate::config::Ledger;
 use crate::gate::pipeline::Stage;
 use crate::gate::prepare::STRIPPED;
@@ -35,7 +35,7 @@ pub(in crate::cli) const APPROVAL_CODES: [&str; 6] = [
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
-/// The call whose action id begins with `id`, with the arguments that `kept` has the keys for.
+/// The call whose action id begins or ends with `id`, with the arguments that `kept` has the keys for.
 pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Result<Entry> {
     found(LedgerCalls::open(data)?.with_keys(kept), id)
 }
@@ -49,20 +49,20 @@ fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
     let mut found: Option<LedgerCall> = None;
     for call in calls {
         let call = call?;
-        if !begins(&call.entry.action_id, id) {
+        if !is_meant(&call.entry.action_id, id) {
             continue;
         }
-        if found
-            .as_ref()
-            .is_some_and(|found| found.entry.action_id != call.entry.action_id)
+        if let Some(found) = &found
+            && found.entry.action_id != call.entry.action_id
         {
-            bail!("several calls fit, give more of the id");
+            let several = [&found.entry.action_id, &call.entry.action_id];
+            bail!("{}", ambiguous(&several));
         }
         found = Some(call);
     }
     let wanted = plain(id);
     let call = found.with_context(|| {
-        format!("no call's action id begins with {wanted}; see `toolgate ledger list`")
+        format!("no call's action id begins or ends with {wanted}; see `toolgate ledger list`")
     })?;
     Ok(call.entry)
 }

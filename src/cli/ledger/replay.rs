@@ -32,7 +32,7 @@ mod verdict;
                          back differs, 2 the call could not be replayed."
 )]
 pub(super) struct ReplayArgs {
-    /// The call's action id, or as much of its beginning as no other call has
+    /// The call's action id, or as much of its beginning or its end as no other call has
     action_id: String,
     /// Judge the call again, and say what a sandbox would be sent; nothing is sent. So it is also
     /// without --dry-run, as long as no sandbox is named

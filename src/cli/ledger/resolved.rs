@@ -3,6 +3,7 @@
 
 use super::calls::event;
 use super::history::how;
+use crate::cli::terminal::ids;
 use crate::mcp::json::Text;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
@@ -18,8 +19,6 @@ use std::path::Path;
 
 /// Resolved calls that are known at once, the newest ones.
 const MAX_RESOLVED_KNOWN: usize = 1 << 16;
-/// The beginning of an id in a line that has others beside it.
-const ID_BEGINNING_CHARS: usize = 13;
 
 /// How one call came to an end after its agent had been answered.
 #[derive(Debug, Clone)]
@@ -115,13 +114,13 @@ impl ResolvedCalls {
             .filter(|resolved| resolved.is_news(entry))
     }
 
-    /// The beginning of the id of the resolved call that answered `entry`, which asked again while
+    /// The short id of the resolved call that answered `entry`, which asked again while
     /// it was unknown.
     pub(super) fn asked_again(&self, entry: &Entry) -> Option<String> {
         let holder = entry.claimed_by.as_deref()?;
         let is_resolved = self.0.contains_key(&holder.parse().ok()?);
         (entry.outcome == "unknown" && is_resolved)
-            .then(|| holder.chars().take(ID_BEGINNING_CHARS).collect())
+            .then(|| ids::short(holder, ids::SHORT_ID_DIGITS))
     }
 
     /// Whether it is not known yet what became of the call of `entry`.

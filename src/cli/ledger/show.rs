@@ -1,12 +1,12 @@
 //! `toolgate ledger show`.
 
 use super::LedgerLocation;
-use super::call_filter::begins;
 use super::calls::{event, unfinished};
 use super::contents::{LedgerContent, keys};
 use super::history::History;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
+use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::store::content_key::ContentKeys;
@@ -16,10 +16,7 @@ use crate::store::state::event::StoreEvent;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// How many ids are named when the beginning of one fits several.
-const MAX_IDS_NAMED: usize = 5;
-
-/// What was found of the calls whose ids begin as asked for.
+/// What was found of the calls whose ids begin or end as asked for.
 #[derive(Default)]
 struct Story {
     ids: Vec<String>,
@@ -67,26 +64,12 @@ impl LedgerShowArgs {
                 let wanted = text::plain(&self.action_id.to_ascii_lowercase());
                 writeln!(
                     err,
-                    "no call's action id begins with {wanted}; see `toolgate ledger list`"
+                    "no call's action id begins or ends with {wanted}; see `toolgate ledger list`"
                 )?;
                 Ok(1)
             }
             (several, _) => {
-                let more = if several.len() > MAX_IDS_NAMED {
-                    ", and more"
-                } else {
-                    ""
-                };
-                let named: Vec<String> = several
-                    .iter()
-                    .take(MAX_IDS_NAMED)
-                    .map(|id| text::plain(id))
-                    .collect();
-                writeln!(
-                    err,
-                    "several calls fit, give more of the id: {}{more}",
-                    named.join(", ")
-                )?;
+                writeln!(err, "{}", ambiguous(several))?;
                 Ok(1)
             }
         }
@@ -109,7 +92,7 @@ impl LedgerShowArgs {
             if word("probe_of").is_some_and(|of| story.ids.first() == Some(&of)) {
                 story.history.probe(record.seq, &entry);
             }
-            if begins(&id, &self.action_id) && story.is_about(&id) {
+            if is_meant(&id, &self.action_id) && story.is_about(&id) {
                 (story.entry, story.has_ended) = (Some((record.seq, entry)), true);
             }
             return Ok(());
@@ -125,7 +108,7 @@ impl LedgerShowArgs {
             return Ok(());
         };
         let action = action.to_string();
-        if !begins(&action, &self.action_id) {
+        if !is_meant(&action, &self.action_id) {
             if let StoreEvent::Intended(next) = &event {
                 story.history.follow(record.seq, next);
             }
@@ -143,7 +126,7 @@ impl LedgerShowArgs {
 
     fn take_content(&self, content: LedgerContent, story: &mut Story) {
         let id = content.head.action_id.clone();
-        if begins(&id, &self.action_id) && story.is_about(&id) {
+        if is_meant(&id, &self.action_id) && story.is_about(&id) {
             story.has_contents = true;
             story.contents.extend(self.contents.then_some(content));
         }

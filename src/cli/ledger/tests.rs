@@ -19,6 +19,11 @@ struct LedgerCli {
 
 /// What `toolgate ledger` with `words` does: exit code, standard output, standard error.
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
+    ledger_on(Terminal::of(None, "2026-07-28T09:10:00Z"), data, words)
+}
+
+/// The same, read on `terminal`.
+fn ledger_on(terminal: Terminal, data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = LedgerCli::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let found = DataPlace::default();
@@ -27,6 +32,7 @@ fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
         archive: line.args.archive.as_deref(),
         named: &line.args.place,
         place: &found,
+        terminal,
     };
     let code = match run_on(&line.args, &place, &mut out, &mut err) {
         Ok(code) => code,
@@ -86,7 +92,8 @@ async fn three() -> tempfile::TempDir {
 /// The numbers of the records that `list` with `words` gives.
 fn listed(data: &Path, words: &[&str]) -> Vec<u64> {
     let (code, out, err) = ledger(data, &[&["list", "--json"], words].concat());
-    assert_eq!((code, err.as_str()), (0, ""));
+    let is_unmet = out.is_empty() && err.starts_with("toolgate: no recorded call is ");
+    assert!(code == 0 && (err.is_empty() || is_unmet), "{err}");
     out.lines()
         .map(|line| line.parse::<Value>().unwrap()["seq"].as_u64().unwrap())
         .collect()
@@ -122,7 +129,66 @@ async fn list_gives_the_calls_that_fit() {
         out.contains("forbidden_by_rule") && out.contains("(budget_exceeded)"),
         "{out}"
     );
-    assert_eq!(err, "2 of 3 calls; --limit 0 lists all\n");
+    let note = "a code in brackets is what enforce mode would have refused the call with\n";
+    assert_eq!(err, format!("{note}2 of 3 calls; --limit 0 lists all\n"));
+}
+
+/// D23: a code that cannot be is no empty table, and a name that no call has is said.
+#[tokio::test]
+async fn a_name_that_no_call_has_is_said() {
+    let data = three().await;
+    let near = "no recorded call was refused with the code `budget_exceded`; did you mean `budget_exceeded`?\n";
+    for verb in ["list", "export"] {
+        let (code, _, err) = ledger(data.path(), &[verb, "--code", "budget_exceded"]);
+        assert_eq!((code, err), (2, format!("toolgate: {near}")), "{verb}");
+    }
+    // One that can be, and was not yet.
+    let (code, _, err) = ledger(data.path(), &["list", "--code", "rate_exceeded"]);
+    assert!(code == 0 && err.contains("`rate_exceeded`"), "{code} {err}");
+    let (code, _, err) = ledger(data.path(), &["list", "--tool", "mail__sned"]);
+    assert!(
+        code == 0 && err.contains("did you mean `mail__send`?"),
+        "{code} {err}"
+    );
+}
+
+/// D24: at 80 columns and at 160, with colours, and whole for what reads a pipe.
+#[tokio::test]
+async fn a_table_has_room_on_a_terminal() {
+    let id = |n: u64| format!("0198f1a2-{n:04x}-7000-8000-00{n:02x}c0ffee{n:02x}");
+    let late = json!({"action_id": id(77), "tool": "warehouse__reserve_items_for_shipment", "outcome": "unknown", "user_id": "billing-agent", "latency_ms": 20_000.4});
+    let refused = json!({"action_id": id(5), "user_id": "ada", "agent_id": "support", "outcome": "refused", "aborted_reason": "idempotency_key_required"});
+    let (temp, _) = journal(vec![
+        entry(
+            1,
+            &json!({"action_id": id(161), "time": "2026-07-28T09:01:00.1846972Z"}),
+        ),
+        entry(2, &late),
+        entry(3, &refused),
+        entry(
+            4,
+            &json!({"action_id": id(9), "would_refuse": "budget_exceeded", "count": 12}),
+        ),
+    ])
+    .await;
+    let mut text = String::new();
+    for columns in [Some(80), Some(160), None] {
+        let terminal = Terminal::of(columns, "2026-07-28T09:10:00Z");
+        let name = columns.map_or("a pipe".to_owned(), |columns| columns.to_string());
+        let (_, out, _) = ledger_on(terminal, temp.path(), &["list"]);
+        text += &format!("{name}:\n{out}\n");
+    }
+    let colored = Terminal::of(Some(80), "2026-07-28T09:10:00Z").colored();
+    text += &format!("colours:\n{}", ledger_on(colored, temp.path(), &["list"]).1);
+    insta::assert_snapshot!("widths", text);
+    // The short id is taken by every verb that takes one.
+    let (code, out, _) = ledger(temp.path(), &["show", "C0FFEE05"]);
+    assert!(
+        code == 0 && out.contains("idempotency_key_required"),
+        "{out}"
+    );
+    let listed = ledger(temp.path(), &["list", "--json", "--action", "c0ffee4d"]).1;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
 }
 
 // Agents choose names of tools; a line has others beside them, `show` and programs have all of it.
@@ -197,7 +263,7 @@ async fn show_takes_the_beginning_of_an_id() {
         (code, err.as_str()),
         (
             1,
-            "no call's action id begins with ffff\\u{1b}; see `toolgate ledger list`\n"
+            "no call's action id begins or ends with ffff\\u{1b}; see `toolgate ledger list`\n"
         )
     );
 }
@@ -217,6 +283,13 @@ async fn verify_says_what_is_wrong() {
         ledger(data, &["verify", "--expect-head", &head.to_string()]).0,
         0
     );
+    let (code, out, _) = ledger(data, &["verify", "--json"]);
+    let said: Value = out.parse().unwrap();
+    assert_eq!(
+        (code, &said["state"], &said["records"]),
+        (0, &json!("ok"), &json!(5))
+    );
+    assert_eq!(said["head"], head.to_string());
     let later = Head { seq: 7, ..head };
     let (code, out, _) = ledger(data, &["verify", "--expect-head", &later.to_string()]);
     assert!(
@@ -227,6 +300,9 @@ async fn verify_says_what_is_wrong() {
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[300] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
+    let (code, out, _) = ledger(data, &["verify", "--json"]);
+    let said: Value = out.parse().unwrap();
+    assert_eq!((code, &said["state"]), (1, &json!("damaged")));
     let (code, out, _) = ledger(data, &["verify"]);
     assert_eq!(code, 1);
     assert!(

@@ -1,13 +1,17 @@
 //! `toolgate ledger verify`.
 
-use super::{LedgerLocation, VerifyArgs};
+use super::{LedgerLocation, VerifyArgs, text};
 use crate::app::ledger;
 use crate::cli::serve::runtime;
+use crate::cli::terminal::progress::{Progress, ProgressUnit};
 use crate::config::{Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;
 use crate::model::counted::counted;
-use crate::store::journal::{HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check};
+use crate::store::journal::{
+    HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check_telling,
+};
 use anyhow::{Context as _, bail};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
@@ -54,7 +58,12 @@ impl VerifyArgs {
                 None => place.kept()?.archive.clone(),
             },
         };
-        let report = check(place.data, &against)?;
+        let progress = Progress::of("verifying", size(place.data), ProgressUnit::Bytes);
+        let report = check_telling(place.data, &against, &|bytes| progress.reach(bytes))?;
+        drop(progress);
+        if self.json {
+            return self.json(&report, kept.as_ref(), out);
+        }
         let read = read_words(&report);
         if let Some(problem) = &report.problem {
             writeln!(out, "DAMAGED: {problem}")?;
@@ -85,6 +94,36 @@ impl VerifyArgs {
             )?;
         }
         Ok(0)
+    }
+
+    /// The same as one JSON object: `state` is `ok`, `damaged` or `forged`, or `nothing_proved` where no
+    /// head that is named is of a record that is still here.
+    fn json(
+        &self,
+        report: &VerifyReport,
+        kept: Option<&HeadsFile>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
+        let forged = kept.and_then(|kept| kept.forged.as_ref());
+        let met_none = kept.is_some() && report.met == u64::from(self.expect_head.is_some());
+        let state = match (&report.problem, forged) {
+            (Some(_), _) => "damaged",
+            (None, Some(_)) => "forged",
+            (None, None) if met_none => "nothing_proved",
+            (None, None) => "ok",
+        };
+        let stretches = report.stretches.iter().map(|stretch| {
+            let key = stretch.key.map(|key| key.to_string());
+            json!({ "first": stretch.first, "last": stretch.last, "key": key, "checked": stretch.checked })
+        });
+        let said = json!({
+            "state": state, "problem": report.problem.as_ref().map(ToString::to_string).or(forged.cloned()),
+            "records": report.records, "batches": report.batches, "segments": report.segments, "bytes": report.bytes,
+            "dropped": report.dropped, "unfinished": report.unfinished.is_some(),
+            "head": report.head.to_string(), "heads_met": report.met, "sealed": stretches.collect::<Vec<_>>(),
+        });
+        writeln!(out, "{}", text::json(&said.to_string()))?;
+        Ok(u8::from(state != "ok"))
     }
 
     fn keys(&self, place: &LedgerLocation<'_>) -> anyhow::Result<SealingKeys> {
@@ -123,6 +162,13 @@ fn configured_keys(kept: &Ledger) -> anyhow::Result<SealingKeys> {
         });
     }
     runtime()?.block_on(ledger::keys(kept))
+}
+
+/// Bytes of the journal in `data`.
+fn size(data: &Path) -> Option<u64> {
+    let files = std::fs::read_dir(data.join("journal")).ok()?;
+    let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+    Some(sizes.sum())
 }
 
 fn read_words(report: &VerifyReport) -> String {

@@ -3,10 +3,12 @@
 use super::compared::{PinStatus, choose, compare};
 use super::{PinsState, shown};
 use crate::cli::files;
+use crate::cli::ledger::text::json as escaped;
 use crate::mcp::pretty::plain;
 use crate::model::ids::NAME_SEPARATOR;
 use crate::policy::pins::written;
 use anyhow::{Context as _, bail};
+use serde_json::json;
 use std::io::Write;
 
 /// Rights of a new pin file. It holds what servers say of their tools, and is meant to be read.
@@ -28,24 +30,45 @@ pub(super) struct Approve {
 
 impl Approve {
     /// Writes the pins, all of them or none.
-    pub(super) fn run(&self, ground: &PinsState, out: &mut impl Write) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        &self,
+        ground: &PinsState,
+        as_json: bool,
+        out: &mut impl Write,
+    ) -> anyhow::Result<u8> {
+        if !as_json {
+            return self.approve(ground, &mut Vec::new(), out);
+        }
+        let mut changed = Vec::new();
+        let code = self.approve(ground, &mut changed, &mut std::io::sink())?;
+        let said = json!({ "file": ground.file.display().to_string(), "changed": changed });
+        writeln!(out, "{}", escaped(&said.to_string()))?;
+        Ok(code)
+    }
+
+    /// The same; `changed` gets the names of the tools whose pins are others now.
+    fn approve(
+        &self,
+        ground: &PinsState,
+        changed: &mut Vec<String>,
+        out: &mut impl Write,
+    ) -> anyhow::Result<u8> {
         self.judge_servers(ground)?;
         let found = compare(&ground.pins, &ground.listed);
         let chosen = choose(&found, &self.tools)?;
         let mut pins = ground.pins.clone();
-        let mut changes = 0;
         for one in chosen {
             match &one.stands {
                 PinStatus::AsPinned => {}
                 PinStatus::Drifted(_, now) | PinStatus::New(now) => {
                     pins.insert(one.key.clone(), now.clone());
-                    changes += 1;
+                    changed.push(one.name.to_string());
                     out.write_all(shown(one).as_bytes())?;
                     writeln!(out, "approved {} sha256:{}", one.name, now.digest)?;
                 }
                 PinStatus::Absent if self.prune => {
                     pins.remove(&one.key);
-                    changes += 1;
+                    changed.push(one.name.to_string());
                     writeln!(out, "removed  {}: its server does not list it", one.name)?;
                 }
                 PinStatus::Absent if self.all => {
@@ -58,7 +81,8 @@ impl Approve {
         ground.notes(out)?;
         let file = ground.file.display();
         let complete = ground.listed.complete(&pins, &ground.complete);
-        if changes == 0 && complete == ground.complete && ground.text.is_some() {
+        let count = changed.len();
+        if count == 0 && complete == ground.complete && ground.text.is_some() {
             writeln!(out, "nothing to approve: {file} is as it was")?;
             return Ok(0);
         }
@@ -75,7 +99,7 @@ impl Approve {
         .context("nothing was approved")?;
         writeln!(
             out,
-            "wrote    {file}: {} pins, {changes} of them changed",
+            "wrote    {file}: {} pins, {count} of them changed",
             pins.len()
         )?;
         Ok(0)

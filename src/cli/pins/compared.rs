@@ -7,6 +7,7 @@ use crate::model::ids::{ServerName, ToolName};
 use crate::policy::pins::Pins;
 use crate::policy::shape::suggest;
 use anyhow::bail;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -90,6 +91,27 @@ pub(super) fn fits(wanted: &str, name: &ToolName) -> bool {
     match wanted.strip_suffix('*') {
         Some(begin) => name.as_str().starts_with(begin),
         None => name.as_str() == wanted,
+    }
+}
+
+impl ComparedTool<'_> {
+    /// For programs: the tool, how it stands, and the members of its definition that changed.
+    pub(super) fn json(&self) -> Value {
+        let changes = match &self.stands {
+            PinStatus::Drifted(pin, now) => changed(pin, &now.definition),
+            PinStatus::AsPinned
+            | PinStatus::New(_)
+            | PinStatus::Quarantined
+            | PinStatus::Absent => Vec::new(),
+        };
+        let stands = match &self.stands {
+            PinStatus::AsPinned => "approved",
+            PinStatus::Drifted(..) => "drifted",
+            PinStatus::New(_) => "new",
+            PinStatus::Quarantined => "quarantined",
+            PinStatus::Absent => "absent",
+        };
+        json!({ "tool": self.name.as_str(), "state": stands, "changed": changes })
     }
 }
 

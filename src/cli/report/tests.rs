@@ -2,6 +2,7 @@
 //! screens say.
 
 use super::{Args, run_into};
+use crate::cli::terminal::Terminal;
 use crate::model::entry::Entry;
 use crate::store::journal::{Journal, JournalOptions};
 use clap::Parser as _;
@@ -224,6 +225,21 @@ async fn versions_and_the_threshold_are_chosen() {
             "{words:?}"
         );
     }
+}
+
+/// D24: both screens at 80 columns and at 160.
+#[tokio::test]
+async fn reports_have_room_on_a_terminal() {
+    let data = ledger(&[
+        (40, OLD_VERSION, json!({})),
+        (20, NEW_VERSION, refused("too_much")),
+        (20, NEW_VERSION, json!({})),
+    ])
+    .await;
+    let shown = Terminal::at_widths("2026-07-28T01:00:00Z", || {
+        report(data.path(), &[]).0 + "\n" + &report(data.path(), &["--compare"]).0
+    });
+    insta::assert_snapshot!("widths", shown);
 }
 
 /// 003-117: what compares nothing is a mistake of the command line.

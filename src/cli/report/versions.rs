@@ -3,6 +3,7 @@
 use super::spread::Spread;
 use crate::cli::ledger::call_filter::CallFilter;
 use crate::cli::ledger::calls::LedgerCalls;
+use crate::cli::ledger::reading;
 use crate::cli::ledger::text::plain;
 use crate::guards::kind_of;
 use crate::model::entry::Entry;
@@ -62,7 +63,9 @@ impl Versions {
     /// Reads the ledger in `data` once, from its beginning to its end, and keeps no call.
     pub(super) fn read(data: &Path, wanted: &CallFilter) -> anyhow::Result<Self> {
         let mut versions = Self::default();
+        let progress = reading();
         for call in LedgerCalls::open(data)? {
+            progress.step();
             match call {
                 // What is on its way has no end to compare.
                 Ok(call) if call.entry.outcome == "dispatching" || !wanted.fits(&call.entry) => {}

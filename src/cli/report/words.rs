@@ -5,6 +5,7 @@ use super::measure::{MIN_CALLS, Measure};
 use super::versions::{Version, Versions};
 use crate::cli::ledger::text::{self, plain, short};
 use crate::cli::table::{Column, Table};
+use crate::cli::terminal::{Terminal, Tone};
 use crate::model::counted::counted;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -17,28 +18,30 @@ type VersionText = fn(&Version) -> String;
 const MAX_TOOLS_NAMED: usize = 8;
 
 /// How versions are listed.
-const VERSIONS: Table<12> = Table([
-    Column::text("POLICY", 12),
-    Column::text("FIRST CALL", 20),
-    Column::text("LAST CALL", 20),
-    Column::number("CALLS", 7),
-    Column::number("VIOLATIONS", 10),
-    Column::number("OVERRUNS", 8),
-    Column::number("SENT", 7),
-    Column::number("SUCCESS", 7),
-    Column::number("COST", 10),
-    Column::number("PER CALL", 8),
-    Column::number("GATE P50/P95 MS", 15),
-    Column::number("UPSTREAM P50/P95 MS", 19),
+static VERSIONS: Table<12> = Table([
+    Column::text("POLICY"),
+    Column::time("FIRST CALL").rank(3),
+    Column::time("LAST CALL"),
+    Column::number("CALLS"),
+    Column::number("VIOLATIONS"),
+    Column::number("OVERRUNS").rank(4),
+    Column::number("SENT").rank(5),
+    Column::number("SUCCESS"),
+    Column::number("COST").rank(6),
+    Column::number("PER CALL").rank(7),
+    Column::number("GATE P50/P95 MS").rank(1),
+    Column::number("UPSTREAM P50/P95 MS").rank(2),
 ]);
 /// How two of them stand beside each other.
-const COMPARED: Table<5> = Table([
-    Column::text("", 16),
-    Column::number("OLD", 20),
-    Column::number("NEW", 20),
-    Column::number("CHANGE", 10),
-    Column::text("", 0),
+static COMPARED: Table<5> = Table([
+    Column::text("").least(16),
+    Column::number("OLD"),
+    Column::number("NEW"),
+    Column::number("CHANGE"),
+    Column::text("").tone(|verdict| (verdict == WORSE).then_some(Tone::Bad)),
 ]);
+/// What is said of a measure that is worse.
+const WORSE: &str = "WORSE";
 
 /// All versions, a line each.
 pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyhow::Result<()> {
@@ -47,14 +50,13 @@ pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyh
         let report = json!({ "versions": all, "left_out": versions.left_out, "unreadable": versions.unreadable });
         return pretty(&report, out);
     }
-    writeln!(out, "{}", VERSIONS.head())?;
-    for version in &versions.all {
+    let row = |version: &Version| {
         let value = |measure: Measure| shown(measure, measure.of(version));
         let both = |one: Measure, other: Measure| format!("{}/{}", value(one), value(other));
-        let cells = [
+        [
             plain(&version.name),
-            second(&version.first),
-            second(&version.last),
+            plain(&version.first),
+            plain(&version.last),
             version.calls.to_string(),
             version.violations.to_string(),
             version.overruns.to_string(),
@@ -64,9 +66,10 @@ pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyh
             value(Measure::Cost),
             both(Measure::GateP50, Measure::GateP95),
             both(Measure::UpstreamP50, Measure::UpstreamP95),
-        ];
-        writeln!(out, "{}", VERSIONS.row(&cells))?;
-    }
+        ]
+    };
+    let rows = versions.all.iter().map(row).collect();
+    out.push_str(&VERSIONS.lines(Terminal::stdout(), rows));
     if versions.left_out > 0 {
         writeln!(
             out,
@@ -88,7 +91,6 @@ pub(super) fn comparison(
         return pretty(&compared(comparison, unreadable), out);
     }
     let Comparison { old, new, .. } = comparison;
-    let line = |cells: [&str; 5]| COMPARED.row(&cells).trim_end().to_owned();
     let head: [(&str, VersionText); 5] = [
         ("policy", |version| plain(&version.name)),
         ("first call", |version| second(&version.first)),
@@ -96,25 +98,22 @@ pub(super) fn comparison(
         ("calls", |version| version.calls.to_string()),
         ("calls sent", |version| version.sent.to_string()),
     ];
-    writeln!(out, "{}", COMPARED.head().trim_end())?;
-    for (what, of) in head {
-        writeln!(out, "{}", line([what, &of(old), &of(new), "", ""]))?;
-    }
+    let mut rows: Vec<_> = head
+        .map(|(what, of)| [what, &of(old), &of(new), "", ""].map(str::to_owned))
+        .into();
     for row in &comparison.rows {
         let verdict = match row.verdict {
-            MeasureVerdict::Worse if !comparison.is_thin() => "WORSE",
+            MeasureVerdict::Worse if !comparison.is_thin() => WORSE,
             MeasureVerdict::Unclear if !comparison.is_thin() => {
                 "may be chance, or too little to matter"
             }
             MeasureVerdict::Fine | MeasureVerdict::Unclear | MeasureVerdict::Worse => "",
         };
         let (before, after) = (shown(row.measure, row.old), shown(row.measure, row.new));
-        writeln!(
-            out,
-            "{}",
-            line([row.measure.words(), &before, &after, &change(row), verdict])
-        )?;
+        let cells = [row.measure.words(), &before, &after, &change(row), verdict];
+        rows.push(cells.map(str::to_owned));
     }
+    out.push_str(&COMPARED.lines(Terminal::stdout(), rows));
     out.push('\n');
     unlike(&comparison.unlike(), out)?;
     unread(unreadable, out)?;

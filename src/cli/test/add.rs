@@ -30,7 +30,7 @@ const RATE_CODE: &str = "rate_exceeded";
 /// The call to make a sample of.
 #[derive(Debug, clap::Args)]
 pub(super) struct Add {
-    /// The call's action id, or as much of its beginning as no other call has
+    /// The call's action id, or as much of its beginning or its end as no other call has
     action_id: String,
     /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the
     /// contract's `audit` names all

@@ -4,10 +4,12 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
+use crate::cli::ledger::reading;
 use crate::cli::ledger::recorded::{UNJUDGED_NOTE, audited, is_unjudged, passed, recorded};
 use crate::cli::ledger::recorded_as::{RecordedAs, UNKNOWN_AGENT_NOTE, advice};
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
+use crate::cli::terminal::Terminal;
 use crate::cli::{configured, explain};
 use crate::gate::record::hashes::params_hash;
 use crate::gate::steps::judge::Arguments;
@@ -108,7 +110,9 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
     let path = configured::path(args.place.config.as_deref())?;
     let place = args.place.place_of(&path)?;
     let (mut unreadable, mut met) = (0, HashSet::new());
+    let progress = reading();
     for call in LedgerCalls::open(&place.data)?.with_keys(configured::kept(&place)?) {
+        progress.step();
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => {
                 if args.judged_as.agent_for(&call.entry.user_id).is_some() {
@@ -121,6 +125,9 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
             Err(error) => return Err(error.into()),
         }
     }
+    drop(progress);
+    args.wanted
+        .say_unmet(args.place.config.as_deref(), &mut std::io::stderr())?;
     args.judged_as.met(|recorded| met.contains(recorded))?;
     Ok(unreadable)
 }
@@ -294,19 +301,19 @@ impl ReplayRow {
 type ReplayRows = BTreeMap<ReplayRow, ReplayCount>;
 
 /// How changes are listed.
-const CHANGES: Table<6> = Table([
-    Column::number("CHANGED", 7),
-    Column::text("AGENT", 16).close(),
-    Column::text("TOOL", 32).close(),
-    Column::text("THEN", 24).close(),
-    Column::text("NOW", 24).close(),
-    Column::text("SUCH AS", 0),
+static CHANGES: Table<6> = Table([
+    Column::number("CHANGED"),
+    Column::text("AGENT").rank(1).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("THEN"),
+    Column::text("NOW"),
+    Column::id("SUCH AS"),
 ]);
 /// How many calls have which verdict.
-const VERDICTS: Table<3> = Table([
-    Column::text("VERDICT", 24).close(),
-    Column::number("THEN", 9).close(),
-    Column::number("NOW", 9),
+static VERDICTS: Table<3> = Table([
+    Column::text("VERDICT"),
+    Column::number("THEN"),
+    Column::number("NOW"),
 ]);
 
 /// What is said of all of them.
@@ -370,23 +377,22 @@ impl<'a> ReplayReport<'a> {
             self.version
         )?;
         if !self.changed.is_empty() {
-            writeln!(out, "{}", CHANGES.head())?;
-            for (row, ReplayCount { count, action_id }) in &self.changed {
+            let rows = self.changed.iter().filter_map(|(row, many)| {
                 let PresentVerdict::Verdict(now) = &row.now else {
-                    continue;
+                    return None;
                 };
+                let ReplayCount { count, action_id } = many;
                 let count = count.to_string();
                 let cells = [&count, &row.agent, &row.tool, &row.then, now, action_id];
-                writeln!(out, "{}", CHANGES.row(&cells.map(|text| plain(text))))?;
-            }
-            out.push('\n');
+                Some(cells.map(|text| plain(text)))
+            });
+            let rows = rows.collect();
+            writeln!(out, "{}", CHANGES.lines(Terminal::stdout(), rows))?;
         }
-        writeln!(out, "{}", VERDICTS.head())?;
-        for (code, (then, now)) in &self.verdicts {
-            let cells = [plain(code), then.to_string(), now.to_string()];
-            writeln!(out, "{}", VERDICTS.row(&cells))?;
-        }
-        out.push('\n');
+        let rows = self.verdicts.iter();
+        let rows = rows.map(|(code, (then, now))| [plain(code), then.to_string(), now.to_string()]);
+        let rows = rows.collect();
+        writeln!(out, "{}", VERDICTS.lines(Terminal::stdout(), rows))?;
         for (why, count) in &self.undecided {
             writeln!(out, "{count} undecided: {why}")?;
         }
@@ -451,4 +457,42 @@ fn verdicts(rows: &ReplayRows) -> BTreeMap<&str, (u64, u64)> {
         }
     }
     verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: what would change, at 80 columns and at 160.
+    #[test]
+    fn changes_have_room_on_a_terminal() {
+        let row = |agent: &str, now: &str| ReplayRow {
+            agent: agent.to_owned(),
+            tool: "bank__transfer_between_accounts".to_owned(),
+            then: "passed".to_owned(),
+            now: PresentVerdict::Verdict(now.to_owned()),
+        };
+        let count = |count: u64, id: &str| ReplayCount {
+            count,
+            action_id: format!("019abc00-0000-7001-8000-0000{id}"),
+        };
+        let rows = ReplayRows::from([
+            (
+                row("billing-agent", "idempotency_key_required"),
+                count(1200, "aaaa1111"),
+            ),
+            (
+                row("support-agent", "budget_exceeded"),
+                count(7, "bbbb2222"),
+            ),
+            (row("support-agent", "passed"), count(3, "cccc3333")),
+        ]);
+        let report = ReplayReport::of("3f9a1c000000", &rows, 0);
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            let mut out = String::new();
+            report.words(&mut out).unwrap();
+            out
+        });
+        insta::assert_snapshot!("changes", shown);
+    }
 }

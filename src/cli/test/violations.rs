@@ -6,6 +6,7 @@ use crate::cli::configured;
 use crate::cli::ledger::recorded::{PASSED_VERDICT, recorded};
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
+use crate::cli::terminal::{Terminal, Tone};
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
@@ -289,28 +290,29 @@ fn words(
 }
 
 /// How violations are listed.
-const VIOLATIONS: Table<7> = Table([
-    Column::text("TIME", 30).close(),
-    Column::text("AGENT", 16).close(),
-    Column::text("TOOL", 32).close(),
-    Column::text("CODE", 24).close(),
-    Column::text("FORBIDDEN", 9).close(),
-    Column::text("ACTION", 36).close(),
-    Column::text("EXPLAINED", 0),
+static VIOLATIONS: Table<7> = Table([
+    Column::time("TIME"),
+    Column::text("AGENT").rank(2).least(8),
+    Column::text("TOOL").least(16),
+    Column::text("CODE"),
+    Column::text("FORBIDDEN").rank(1),
+    Column::id("ACTION"),
+    Column::text("EXPLAINED").least(9),
 ]);
 /// How exemptions are listed.
-const EXEMPTIONS: Table<6> = Table([
-    Column::number("CALLS", 7),
-    Column::text("OWNER", 16).close(),
-    Column::text("UNTIL", 10).close(),
-    Column::text("", 9).close(),
-    Column::text("EXEMPTION OF", 57).close(),
-    Column::text("BECAUSE", 0),
+static EXEMPTIONS: Table<6> = Table([
+    Column::number("CALLS"),
+    Column::text("OWNER").least(8),
+    Column::text("UNTIL"),
+    Column::text("").tone(|state| (state == EXPIRED).then_some(Tone::Bad)),
+    Column::text("EXEMPTION OF").least(16),
+    Column::text("BECAUSE").rank(1),
 ]);
+/// What is said of an exemption that does not hold any more.
+const EXPIRED: &str = "EXPIRED";
 
 fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> fmt::Result {
-    writeln!(out, "{}", VIOLATIONS.head())?;
-    for violation in found.all() {
+    let row = |violation: &ForbiddenCall| {
         let ForbiddenCall {
             time,
             action_id,
@@ -327,7 +329,7 @@ fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> f
             plain(code)
         };
         let since = if *was_forbidden { "then" } else { "now" };
-        let cells = [
+        [
             plain(time),
             plain(agent),
             plain(tool),
@@ -335,9 +337,10 @@ fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> f
             since.to_owned(),
             plain(action_id),
             explained(violation, all),
-        ];
-        writeln!(out, "{}", VIOLATIONS.row(&cells))?;
-    }
+        ]
+    };
+    let rows = found.all().map(row).collect();
+    out.push_str(&VIOLATIONS.lines(Terminal::stdout(), rows));
     if found.unlisted() > 0 {
         writeln!(
             out,
@@ -354,8 +357,7 @@ fn exemptions(
     standing: StandingExemptions<'_>,
     out: &mut String,
 ) -> fmt::Result {
-    writeln!(out, "{}", EXEMPTIONS.head())?;
-    for (exemption, calls) in standing.all.iter().zip(&found.of) {
+    let row = |exemption: &Exemption, calls: u64| {
         let Exemption {
             owner,
             until,
@@ -363,21 +365,23 @@ fn exemptions(
             ..
         } = exemption;
         let state = if exemption.has_expired(standing.today) {
-            "EXPIRED"
+            EXPIRED
         } else {
             "holds"
         };
-        let cells = [
+        [
             calls.to_string(),
             plain(owner),
             until.to_string(),
             state.to_owned(),
             plain(&named(&exemption.of)),
             plain(because),
-        ];
-        writeln!(out, "{}", EXEMPTIONS.row(&cells))?;
-    }
-    out.push('\n');
+        ]
+    };
+    let rows = standing.all.iter().zip(&found.of);
+    let rows = rows.map(|(exemption, calls)| row(exemption, *calls));
+    let rows = rows.collect();
+    writeln!(out, "{}", EXEMPTIONS.lines(Terminal::stdout(), rows))?;
     Ok(())
 }
 
@@ -431,4 +435,62 @@ fn json(version: &str, found: &ViolationReport, standing: StandingExemptions<'_>
         "violations": violations.collect::<Vec<_>>(), "unlisted": found.unlisted(),
         "exemptions": exemptions.collect::<Vec<_>>(), "undecided": found.undecided, "unreadable": found.unreadable,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ids::ToolName;
+
+    /// D24: forbidden calls and who answers for them, at 80 columns and at 160.
+    #[test]
+    fn violations_have_room_on_a_terminal() {
+        let call = |id: &str, explained: Option<usize>, expired: Option<usize>| ForbiddenCall {
+            time: "2026-11-27T11:59:00.123456Z".to_owned(),
+            action_id: format!("019abc00-0000-7001-8000-0000{id}"),
+            calls: 3,
+            agent: "billing-agent".to_owned(),
+            tool: "bank__transfer_between_accounts".to_owned(),
+            code: "idempotency_key_required".to_owned(),
+            was_forbidden: false,
+            explained,
+            expired,
+        };
+        let exemption = |owner: &str, until: &str| Exemption {
+            of: ExemptedCalls::Like(
+                ToolName::new("bank__transfer_between_accounts"),
+                "rbac_denied".to_owned(),
+            ),
+            owner: owner.to_owned(),
+            until: until.parse().unwrap(),
+            because: "the old front end calls without a key until it is replaced".to_owned(),
+        };
+        let all = [
+            exemption("ann", "2026-12-31"),
+            exemption("bob", "2026-10-31"),
+        ];
+        let found = ViolationReport {
+            seen: 9,
+            executed: 9,
+            unexplained: (
+                vec![
+                    call("aaaa1111", None, None),
+                    call("bbbb2222", None, Some(1)),
+                ],
+                6,
+            ),
+            explained: (vec![call("cccc3333", Some(0), None)], 3),
+            of: vec![3, 0],
+            ..ViolationReport::default()
+        };
+        let today = "2026-11-28".parse().unwrap();
+        let standing = StandingExemptions { all: &all, today };
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            let mut out = String::new();
+            violations(&found, &all, &mut out).unwrap();
+            exemptions(&found, standing, &mut out).unwrap();
+            out
+        });
+        insta::assert_snapshot!("violations", shown);
+    }
 }

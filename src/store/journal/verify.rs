@@ -78,6 +78,15 @@ pub fn verify(data: &Path, expected: Option<Head>) -> Result<VerifyReport, Journ
 /// Reads all of the journal of the data directory `data`, and what was archived of it. An error
 /// means that it could not be read, not that something is wrong with what was read.
 pub fn check(data: &Path, against: &VerifyOptions) -> Result<VerifyReport, JournalError> {
+    check_telling(data, against, &|_| ())
+}
+
+/// As [`check`]; `told` is told again and again how many bytes have been read.
+pub fn check_telling(
+    data: &Path,
+    against: &VerifyOptions,
+    told: &dyn Fn(u64),
+) -> Result<VerifyReport, JournalError> {
     let mut report = VerifyReport {
         records: 0,
         batches: 0,
@@ -95,7 +104,7 @@ pub fn check(data: &Path, against: &VerifyOptions) -> Result<VerifyReport, Journ
         problem: None,
     };
     let mut watch = SealWatch::new(&against.keys);
-    let looked = verify_records(data, against, &mut watch, &mut report);
+    let looked = verify_records(data, against, &mut watch, &mut report, told);
     report.stretches = watch.stretches;
     match looked {
         Err(JournalError::Damaged(problem)) => report.problem = Some(problem),
@@ -110,6 +119,7 @@ fn verify_records(
     against: &VerifyOptions,
     watch: &mut SealWatch<'_>,
     report: &mut VerifyReport,
+    told: &dyn Fn(u64),
 ) -> Result<(), JournalError> {
     let mut walk = JournalWalk::begin_before(data, against.archive.as_deref(), 0)?;
     let mut seal = match Summary::open(&data_dir::journal_dir(data))? {
@@ -155,6 +165,7 @@ fn verify_records(
             }
         }
         wanted.pass(walk.head);
+        told(report.bytes);
     }
     watch
         .end()

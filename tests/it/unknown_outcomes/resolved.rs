@@ -49,7 +49,7 @@ async fn a_resolved_call_says_so_everywhere() {
         rows[0].contains("unknown") && rows[0].contains("resolved: not_sent by ann"),
         "{table}"
     );
-    let again = format!("(of {}, resolved)", &first[..13]);
+    let again = format!("(of {}, resolved)", &first[first.len() - 8..]);
     assert!(rows[1].contains(&again), "{table}");
     assert!(
         !rows[2].contains("resolved") && !rows[3].contains("resolved"),

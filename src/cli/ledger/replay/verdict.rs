@@ -5,9 +5,11 @@ use super::parcel::{SandboxParcel, parcel};
 use super::{ReplayArgs, ReplayCase, line};
 use crate::cli::explain;
 use crate::cli::explain::Screen;
+use crate::cli::explain::steps::ExplainedSteps;
 use crate::cli::ledger::recorded::{self, arguments, passed, recorded};
 use crate::cli::ledger::recorded_as::{UNKNOWN_AGENT_NOTE, advice};
 use crate::cli::ledger::text::{plain, short};
+use crate::cli::terminal::Terminal;
 use crate::gate::steps::judge::Arguments;
 use crate::gate::supposing::made;
 use crate::gate::supposing::steps::visible;
@@ -108,7 +110,7 @@ impl ReplayArgs {
         }
         let mut screen = Screen {
             policy: &case.policy,
-            out: text,
+            out: ExplainedSteps::under(text),
         };
         let judged = self.judged(&mut screen, case)?;
         let report = VerdictReport {
@@ -119,7 +121,8 @@ impl ReplayArgs {
         if self.json {
             line(&report.fields(), out)?;
         } else {
-            out.write_all((screen.out + &report.words()).as_bytes())?;
+            let text = screen.out.to_string() + &report.words();
+            out.write_all(Terminal::stdout().tinted(&text).as_bytes())?;
         }
         Ok(u8::from(!report.is_same()))
     }
@@ -139,7 +142,7 @@ impl ReplayArgs {
             || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id
         {
             let note = "note: the agent's roles or tenant are others than they were; the present ones count\n";
-            screen.out.push_str(note);
+            screen.out.head.push_str(note);
         }
         let tool = ToolName::new(&entry.tool);
         screen.layers(&caller, &tool);
