@@ -12,6 +12,7 @@ mod desk;
 pub(crate) mod grants;
 mod health;
 mod identity;
+pub(crate) mod open_counts;
 pub(crate) mod openapi;
 pub(crate) mod operators;
 pub(crate) mod overview;

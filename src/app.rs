@@ -1,11 +1,11 @@
 //! Floor 6: builds all parts from the configuration, starts them in order, and stops them in the
 //! reverse one.
 
-use crate::admin::operators::{OperatorIdentity, Operators};
+use crate::admin::operators::Operators;
 use crate::admin::tools::Switches;
 use crate::admin::{self, DoorReach};
 use crate::app::ledger::OpenLedger;
-use crate::config::{self, Config, ServerConfig};
+use crate::config::{Config, ServerConfig};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
 use crate::gate::effects::Effects;
@@ -19,7 +19,6 @@ use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::disabling::Disabling;
-use crate::store::disk_space::DiskSpace;
 use crate::store::embedded::SegmentRetention;
 use crate::store::journal::{self, Journal};
 use crate::store::round_key;
@@ -32,10 +31,10 @@ use crate::upstream::links::Links;
 use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
+use attended::SeenDisk;
 use head_export::Exporter;
 use jiff::Timestamp;
 use operator_view::OperatorView;
-use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,12 +44,14 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+mod attended;
 mod background;
 mod head_export;
 pub(crate) mod ledger;
 mod milestones;
 mod notices;
 mod operator_view;
+mod operators_door;
 mod reach;
 mod unattended;
 
@@ -73,7 +74,7 @@ pub(crate) struct App {
     recount: Arc<Notify>,
     exporter: Option<Arc<Exporter>>,
     children: Leftovers,
-    disk: Arc<Mutex<Option<DiskSpace>>>,
+    disk: SeenDisk,
     started: Timestamp,
     /// Whether agents are served; else it only looks, and leaves no record of itself.
     is_serving: bool,
@@ -149,21 +150,14 @@ impl App {
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
         });
-        let disk = Arc::<Mutex<Option<DiskSpace>>>::default();
-        if is_serving {
-            notices::start(config, &gate, &stop)?;
-            milestones::started(&gate);
-            let watched = (data.clone(), disk.clone(), gate.metrics.clone());
-            let looks = background::watch_disk(watched.0, watched.1, watched.2, stop.clone());
-            tasks::spawn("disk", looks);
-        }
+        let disk = attended::begin(config, &gate, is_serving, &stop)?;
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {
             door: Arc::new(door(config, gate, relay, servers)),
             journal,
             disabling: Arc::new(disabling),
-            operators: operators(&config.admin),
+            operators: operators_door::operators(&config.admin),
             public_url: config.admin.public_url.clone(),
             recount: Arc::default(),
             exporter,
@@ -254,7 +248,7 @@ impl App {
         let router = admin::router(view, self.switches(), known.clone(), reach);
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
             let holder = admin::holder(&known, &hosts, &request);
-            operated(router.clone(), request, holder, guest)
+            operators_door::answer(router.clone(), request, holder, guest)
         };
         tasks::spawn(
             "operators",
@@ -385,35 +379,6 @@ fn door(config: &Config, gate: Arc<Gate>, relay: Arc<Relay>, servers: Arc<Server
         patience: Arc::default(),
         hosts: admin::hosts(config.listen, &config.allowed_hosts),
         origins: config.allowed_origins.clone(),
-    }
-}
-
-fn operators(admin: &config::Admin) -> Operators {
-    let operators = admin.tokens.iter().map(|operator| {
-        let known = OperatorIdentity {
-            name: operator.name.clone(),
-            roles: operator.roles.clone(),
-            stands_in: admin.stands_in(&operator.name),
-        };
-        (known, &operator.token)
-    });
-    Operators::new(operators, admin.verbs.clone())
-}
-
-/// Answers one request at the operators' door, of `guest`, who is `holder` if it proves that.
-async fn operated(
-    router: axum::Router,
-    request: http::Request<hyper::body::Incoming>,
-    holder: Option<String>,
-    guest: Arc<Guest>,
-) -> axum::response::Response {
-    if let Some(Err(crowded)) = holder.map(|holder| guest.prove(&holder)) {
-        return admin::overloaded(&crowded.to_string());
-    }
-    let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
-    match (answer.status() == http::StatusCode::UNAUTHORIZED).then(|| guest.fail()) {
-        Some(Err(wait)) => admin::too_many(wait),
-        Some(Ok(())) | None => answer,
     }
 }
 

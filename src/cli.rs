@@ -77,7 +77,7 @@ enum CliVerb {
     Adopt(adopt::Args),
     /// Judge the configuration and the policies: all problems at once.
     Check(check::Args),
-    /// Translate an OpenClaw tool policy into the layers of a policy file.
+    /// Translate an OpenClaw tool policy into layers of a policy file.
     Import(import::Args),
     /// Draft contracts, bounds and a test pack from recorded calls.
     ///

@@ -264,22 +264,13 @@ fn read(
     terms: ReadTerms,
 ) -> (Loaded, Draft) {
     let directory = path.parent().unwrap_or(Path::new(""));
-    let mut inputs = InputPaths {
-        watched: BTreeSet::from([(watchable(directory), false)]),
-        files: BTreeSet::from([path.to_path_buf()]),
-    };
+    let mut inputs = InputPaths::of(path, directory);
     let (document, unreadable) = YamlDocument::read_through(path);
     let Some(document) = document else {
         return (inputs.unusable(unreadable, [0; 32]), Draft::default());
     };
-    let (judged, mut diagnostics) = build::judge(&document, directory, variable, terms);
+    let (judged, mut diagnostics) = judge_document(path, &document, variable, terms);
     diagnostics.extend(unreadable);
-    // What policies name may stand where nothing could be read.
-    let judged = judged.filter(|_| !NAMED_BY_POLICIES.iter().any(|key| document.has_lost(key)));
-    diagnostics.extend(exposed::tokens(path, &document));
-    if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
-        diagnostics.extend(exposed::kept(&config.ledger, &document));
-    }
     let open = locate::too_open(path);
     let opened = [u8::from(!open.is_empty())];
     diagnostics.extend(open);
@@ -298,6 +289,9 @@ fn read(
         basis.pins = None;
     }
     inputs.add(&basis);
+    let is_sound = diagnostics
+        .iter()
+        .all(|found| found.severity != Severity::Error);
     let CompileResult {
         policy,
         draft,
@@ -311,7 +305,8 @@ fn read(
     let (config, draft_config) = if policy.is_some() {
         (config, None)
     } else {
-        (None, config)
+        // With a stand-in among its settings, a server would not be run as its operator wants it.
+        (None, config.filter(|_| is_sound))
     };
     let draft = Draft {
         config: draft_config,
@@ -331,6 +326,24 @@ fn read(
     (loaded, draft)
 }
 
+/// What the document of the file at `path` says, and what is wrong with it.
+fn judge_document(
+    path: &Path,
+    document: &YamlDocument,
+    variable: &dyn Fn(&str) -> Option<String>,
+    terms: ReadTerms,
+) -> (Option<CheckedConfig>, Vec<Diagnostic>) {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let (judged, mut diagnostics) = build::judge(document, directory, variable, terms);
+    // What policies name may stand where nothing could be read.
+    let judged = judged.filter(|_| !NAMED_BY_POLICIES.iter().any(|key| document.has_lost(key)));
+    diagnostics.extend(exposed::tokens(path, document));
+    if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
+        diagnostics.extend(exposed::kept(&config.ledger, document));
+    }
+    (judged, diagnostics)
+}
+
 /// What was read, and where a change of it can be seen: in a directory, or also below it.
 struct InputPaths {
     watched: BTreeSet<(PathBuf, bool)>,
@@ -338,6 +351,14 @@ struct InputPaths {
 }
 
 impl InputPaths {
+    /// The configuration at `path`, in `directory`.
+    fn of(path: &Path, directory: &Path) -> Self {
+        Self {
+            watched: BTreeSet::from([(watchable(directory), false)]),
+            files: BTreeSet::from([path.to_path_buf()]),
+        }
+    }
+
     /// The files that the configuration names.
     fn add(&mut self, basis: &CompileInput) {
         let pins = basis.pins.as_ref().map(|pins| &pins.file);

@@ -24,7 +24,6 @@ pub(crate) mod grants;
 pub mod hold_news;
 pub mod journal;
 pub mod memory;
-pub(crate) mod open_counts;
 pub(crate) mod operator;
 pub(crate) mod outbox_file;
 pub(crate) mod read_counts;

@@ -40,7 +40,7 @@ use toolgate::upstream::http::connections;
 use toolgate::upstream::leftovers::Leftovers;
 use toolgate::upstream::links::Links;
 use toolgate::upstream::server_settings::{
-    EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
+    ChildSharing, EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
 };
 use toolgate::upstream::servers::Servers;
 
@@ -222,6 +222,9 @@ fn servers() -> Arc<Servers> {
         era: EraChoice::Auto,
         not_executed,
         fence_header: None,
+        sharing: ChildSharing::Caller,
+        max_children: 1,
+        idle_timeout: timeout,
         limits: toolgate::mcp::json::AGENT_JSON_LIMITS,
     };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());

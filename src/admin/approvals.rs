@@ -13,6 +13,7 @@ use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
+use crate::policy::shape::AsWritten;
 use crate::store::approvals::{
     DecisionError, DecisionOutcome, DecisionView, OpenHold, open_holds, show,
 };
@@ -23,7 +24,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use words::{Said, as_shown, say};
@@ -233,7 +233,7 @@ async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, R
 }
 
 /// The approval with this id, and what an operator says of it in the body; `form` says what to send.
-async fn said_of<T: DeserializeOwned>(
+async fn said_of<T: AsWritten>(
     id: &str,
     headers: &HeaderMap,
     body: Body,

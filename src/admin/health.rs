@@ -2,8 +2,8 @@
 //! consists of, only for operators with a token once there are any: the words name files, servers
 //! and tools.
 
+use super::open_counts;
 use super::{OperatorsDoor, json_answer};
-use crate::store::open_counts;
 use crate::telemetry::metrics::MetricsFormat;
 use axum::Router;
 use axum::extract::State;

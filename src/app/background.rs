@@ -1,12 +1,12 @@
 //! What goes on beside the calls: notes, counts, sweeps.
 
 use super::unattended::UnattendedHolds;
+use crate::admin::open_counts;
 use crate::downstream::Door;
 use crate::gate::Gate;
 use crate::gate::catalogue::toolbox::Toolbox;
 use crate::policy::live::LivePolicy;
 use crate::store::disk_space::DiskSpace;
-use crate::store::open_counts;
 use crate::store::read_counts::WRITE_INTERVAL;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;

@@ -1,5 +1,6 @@
 //! What operators see of a running toolgate.
 
+use super::attended::SeenDisk;
 use crate::admin::status::{
     DiskStatus, LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness,
     ServerStatus,
@@ -16,7 +17,6 @@ use crate::telemetry::recent_problems::RECENT_PROBLEMS;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct OperatorView {
     /// Records of the children that run.
     pub(super) children: Leftovers,
     /// The disk, as it was looked at last.
-    pub(super) disk: Arc<Mutex<Option<DiskSpace>>>,
+    pub(super) disk: SeenDisk,
     pub(super) started: Timestamp,
     /// Where agents come in.
     pub(super) listen: Option<SocketAddr>,

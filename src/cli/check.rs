@@ -7,6 +7,7 @@ mod shown;
 mod unkeyed;
 mod untested;
 
+use crate::cli::terminal::Terminal;
 use crate::cli::{unfitted, unnamed};
 use crate::config::{self, Config, FILE_NAME, Loaded, ServerConfig};
 use crate::model::counted::counted;
@@ -31,8 +32,8 @@ pub(super) struct Args {
     /// compare the contracts with the tools' own schemas
     #[arg(long)]
     connect: bool,
-    /// Print one JSON object: `diagnostics`, each with severity, rule, file, line, column,
-    /// end_column, message and help; `notes`, `servers` and the counts
+    /// Print one JSON object: `diagnostics`, each with its severity, rule,
+    /// place, message and help; `notes`, `servers` and the counts
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
     /// Print SARIF 2.1.0, as code hosts show it beside the lines of a change
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     } else if args.sarif {
         machine::sarif(&report)
     } else {
-        report.text()
+        Terminal::stdout().tinted(&report.text())
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(report.code())
@@ -99,15 +100,16 @@ impl Report {
     /// The last line.
     fn sum(&self) -> String {
         let errors = self.errors();
-        let mut sum = format!(
-            "{}, {}",
+        let silent = if self.silent > 0 {
+            format!(", no answer from {}", counted(self.silent, "server"))
+        } else {
+            String::new()
+        };
+        format!(
+            "{}, {}{silent}",
             counted(errors, "error"),
             counted(self.found.len() - errors, "warning")
-        );
-        if self.silent > 0 {
-            sum += &format!(", no answer from {}", counted(self.silent, "server"));
-        }
-        sum
+        )
     }
 }
 

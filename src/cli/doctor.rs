@@ -11,6 +11,7 @@ use super::serve::runtime;
 use super::terminal::Terminal;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;
+use crate::admin::overview::StatusReport;
 use crate::app::{App, ledger};
 use crate::config::{Config, Loaded, TransportConfig};
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
@@ -25,6 +26,7 @@ use crate::model::counted::counted;
 use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
+use crate::policy::Policy;
 use crate::policy::live::LivePolicy;
 use crate::upstream::child::sandbox;
 use crate::upstream::server::{ServerState, Up};
@@ -80,20 +82,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
         around::disk(&config, &mut found);
-        if let Running::Seen(report) = &running {
-            around::seen(report, &policy.current(), &mut found);
-            let secrets = policy.current().secrets.clone();
-            let failures = Vault::default().learn(&secrets, Clock).await;
-            had(secrets.0.len(), failures, &mut found);
-            return anyhow::Ok(());
-        }
-        around::disabled(&config.data, &mut found);
         for note in unnamed::seen(&named, &policy.current(), &config.data) {
             found.note(&note);
         }
         for note in unpinned::notes(&config, &policy.current()) {
             found.note(&note);
         }
+        if let Running::Seen(report) = &running {
+            through(report, &policy.current(), &mut found).await;
+            return anyhow::Ok(());
+        }
+        around::disabled(&config.data, &mut found);
         let own = record::Scratch::of(&mut config)?;
         let started = ledger::open(&config).await;
         match started.and_then(|journal| App::look(&config, &policy, journal)) {
@@ -112,6 +111,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     })?;
     print(&found.shown(args.json))?;
     Ok(u8::from(found.wrong > 0))
+}
+
+/// What is seen of a toolgate that runs: nothing is started beside it.
+async fn through(report: &StatusReport, policy: &Policy, found: &mut DoctorFindings) {
+    around::seen(report, policy, found);
+    let secrets = &policy.secrets;
+    let failures = Vault::default().learn(secrets, Clock).await;
+    had(secrets.0.len(), failures, found);
 }
 
 async fn secrets(app: &App, found: &mut DoctorFindings) {

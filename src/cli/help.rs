@@ -11,6 +11,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Start",
         &[
+            "adopt",
             "init",
             "check",
             "import",
@@ -43,7 +44,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 40] = [
+const EXAMPLES: [(&str, &[&str]); 44] = [
     (
         "serve",
         &[
@@ -158,6 +159,10 @@ const EXAMPLES: [(&str, &[&str]); 40] = [
     ("pins", &["toolgate pins verify"]),
     ("pins diff", &["toolgate pins diff 'bank__*'"]),
     ("pins approve", &["toolgate pins approve bank__pay"]),
+    ("adopt", &["toolgate adopt", "toolgate adopt .mcp.json"]),
+    ("status", &["toolgate status", "toolgate status --watch"]),
+    ("ledger tail", &["toolgate ledger tail -f"]),
+    ("ledger events", &["toolgate ledger events"]),
     ("doctor", &["toolgate doctor"]),
     (
         "completions",

@@ -18,12 +18,11 @@ mod undo;
 
 use super::configured;
 use super::listed_tools::ListedTools;
-use super::serve::runtime;
 use super::timeouts::timeout;
 use crate::config::{FILE_NAME, Loaded};
 use crate::guards::pins::PIN_FILE_NAME as PINS;
 use anyhow::{Context as _, bail};
-use connect::{CONNECT_TIMEOUT, Interrupts};
+use connect::{CONNECT_TIMEOUT, InterruptibleRuntime};
 use draft_files::{DraftFiles, GoodFiles, pack_file, policy_file};
 use record::{InitRecord, NewFile, RECORD_FILE};
 pub(super) use rewrite::AgentRoute;
@@ -107,11 +106,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         writeln!(out, "note     {note}")?;
     }
     judge(args, &found)?;
-    let runtime = runtime()?;
-    let mut interrupts = Interrupts::caught(&runtime)?;
-    let draft = DraftFiles::new(place, agents.as_ref())?;
+    let mut runtime = InterruptibleRuntime::new()?;
     let bound = args.writing.timeout.unwrap_or(CONNECT_TIMEOUT);
-    let listed = draft.connect((&runtime, &mut interrupts), &found, bound, &mut out)?;
+    let draft = DraftFiles::new(place, agents.as_ref(), bound)?;
+    let listed = draft.connect(&mut runtime, &found, &mut out)?;
     let left_out = found.keep(|name| {
         listed
             .offers

@@ -4,7 +4,7 @@
 use super::configured::{self, DataArgs};
 use super::stdio::places;
 use super::terminal::Terminal;
-use super::terminal::progress::{Progress, ProgressUnit};
+use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
@@ -161,8 +161,8 @@ struct LedgerLocation<'a> {
 }
 
 /// How far the ledger is read, for verbs that read all of it; `step` counts records or calls.
-pub(super) fn reading() -> Progress {
-    Progress::of("reading the ledger", None, ProgressUnit::Steps)
+pub(super) fn reading() -> WorkProgress {
+    WorkProgress::of("reading the ledger", None, ProgressUnit::Steps)
 }
 
 impl LedgerLocation<'_> {
@@ -229,6 +229,7 @@ fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
             archive: None,
             named: &args.place,
             place: &found,
+            terminal: Terminal::stdout(),
         };
         if is_show {
             let mut shown = Vec::new();

@@ -160,7 +160,7 @@ fn instructions_of(server: &UpstreamServer) -> Option<Pin> {
 }
 
 impl ListedTools {
-    /// In the order of `names`, whoever answered first.
+    /// In the order of `names`, not of their answers.
     fn of<'s>(
         names: impl Iterator<Item = &'s ServerName>,
         mut answers: HashMap<ServerName, Result<ServerAnswer, String>>,

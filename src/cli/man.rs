@@ -51,7 +51,7 @@ mod tests {
         for page in std::fs::read_dir(&dir).unwrap() {
             let page = page.unwrap().path();
             let read = Command::new("groff")
-                .args(["-man", "-ww", "-z"])
+                .args(["-Kutf8", "-man", "-ww", "-z"])
                 .arg(&page)
                 .output();
             // Where there is no groff, nothing can be said.

@@ -100,14 +100,11 @@ impl DoorArgs {
     /// The door at `address`, and the token to show there; none when there is none, so that the door
     /// says whether one is needed.
     fn at(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
-        let token = match self.token.get() {
-            Some(known) => known,
-            None => {
-                let read = OperatorToken::read(self.token_file.as_deref())?;
-                self.token.get_or_init(|| read)
-            }
-        };
-        let token = token.as_ref();
+        if self.token.get().is_none() {
+            let read = OperatorToken::read(self.token_file.as_deref())?;
+            self.token.get_or_init(|| read);
+        }
+        let token = self.token.get().and_then(Option::as_ref);
         Ok(AskedDoor { address, token })
     }
 
@@ -192,7 +189,9 @@ pub(super) fn misused(why: &str) -> u8 {
 
 /// Prints `text`. The process that reads may have seen enough before its end, as `head` does.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
+    let mut out = io::stdout();
+    // A question ends within a line, and a person has to see it.
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = serve(config, policy).await;
+        let served = Box::pin(serve(config, policy)).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })

@@ -45,19 +45,19 @@ pub(super) struct Args {
 /// Looks; 0 if one runs, is ready, and needs nothing of its operators.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let place = args.place.place()?;
-    let seen = (&place, args.door.address_of(&place)?);
+    let address = args.door.address_of(&place)?;
     runtime()?.block_on(async {
         if args.watch {
-            watch(args, seen).await
+            watch(args, &place, address).await
         } else {
-            let (text, code) = look(args, seen).await?;
+            let (text, code) = look(args, &place, address).await?;
             print(&text).map(|()| code)
         }
     })
 }
 
 /// Looks again and again; 0 when it is left.
-async fn watch(args: &Args, seen: (&DataPlace, SocketAddr)) -> anyhow::Result<u8> {
+async fn watch(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Result<u8> {
     let is_drawn = stdout().is_terminal() && !args.json;
     let terminal = is_drawn.then(KeyTerminal::open).flatten();
     let mut keys = terminal.is_some().then(typed);
@@ -65,7 +65,7 @@ async fn watch(args: &Args, seen: (&DataPlace, SocketAddr)) -> anyhow::Result<u8
     tokio::pin!(leave);
     let mut is_first = true;
     loop {
-        let (text, _) = look(args, seen).await?;
+        let (text, _) = look(args, place, address).await?;
         if is_drawn {
             let lines = format!("{text}\nq leave\n").replace('\n', CLEAR_LINE);
             let start = if is_first { CLEAR } else { "" };
@@ -94,10 +94,7 @@ async fn watch(args: &Args, seen: (&DataPlace, SocketAddr)) -> anyhow::Result<u8
 }
 
 /// What is seen, and the exit code that says how it is.
-async fn look(
-    args: &Args,
-    (place, address): (&DataPlace, SocketAddr),
-) -> anyhow::Result<(String, u8)> {
+async fn look(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Result<(String, u8)> {
     let found = running::find(&place.data, address, &args.door).await?;
     let page = Page::here(Clock.wall());
     let (text, value, is_well) = match found {

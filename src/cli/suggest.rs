@@ -26,16 +26,18 @@ use super::ledger::call_filter::CallFilter;
 use super::ledger::calls::{LedgerCall, LedgerCalls};
 use super::ledger::reading;
 use super::ledger::recorded::audited;
+use super::ledger::recorded_as::RecordedAs;
 use crate::config::DataPlace;
 use crate::mcp::pretty::plain;
+use crate::policy::Policy;
 use crate::store::journal::JournalError;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use definitions::Definitions;
 use drafted::DraftedTool;
 use judged::{DraftTrials, write};
 use observed::{LearnedCalls, LeftOut};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use written::ServerDraft;
@@ -53,6 +55,8 @@ pub(super) struct Args {
     force: bool,
     #[command(flatten)]
     wanted: CallFilter,
+    #[command(flatten)]
+    judged_as: RecordedAs,
 }
 
 /// Drafts what recorded calls have in common.
@@ -108,13 +112,32 @@ fn observed(
     place: &DataPlace,
     definitions: &Definitions,
 ) -> anyhow::Result<LearnedCalls> {
-    let mut observed = LearnedCalls::default();
-    each_call(args, place, |call| {
-        observed.take(call.seq, &call.entry, definitions);
+    let (mut observed, mut met) = (LearnedCalls::default(), HashSet::new());
+    let policy = agents(args)?;
+    each_call(args, place, |call| match &policy {
+        Some(policy) => {
+            met.insert(call.entry.user_id.clone());
+            let entry = args.judged_as.renamed(policy, call.entry.clone());
+            observed.take(call.seq, &entry, definitions);
+        }
+        None => observed.take(call.seq, &call.entry, definitions),
     })?;
+    args.judged_as.met(|recorded| met.contains(recorded))?;
     args.wanted
         .say_unmet(args.place.config.as_deref(), &mut std::io::stderr())?;
     Ok(observed)
+}
+
+/// The policy that says what the agents are as whose calls recorded ones count; none if all count as
+/// they were recorded.
+fn agents(args: &Args) -> anyhow::Result<Option<Policy>> {
+    if !args.judged_as.is_said() {
+        return Ok(None);
+    }
+    let (_, loaded) = configured::supposed(args.place.config.as_deref())?;
+    let policy = loaded.reading.policy.context("the policy cannot be used")?;
+    args.judged_as.check(&policy)?;
+    Ok(Some(policy))
 }
 
 /// Tries every call that was learned from on what was drafted. What has been recorded since is not.

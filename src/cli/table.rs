@@ -311,6 +311,7 @@ fn cut(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write as _;
 
     const CALLS: Table<5> = Table([
         Column::time("TIME"),
@@ -356,9 +357,10 @@ mod tests {
                 );
             }
             let name = columns.map_or("a pipe".to_owned(), |columns| columns.to_string());
-            text += &format!("{name}:\n{shown}\n");
+            writeln!(text, "{name}:\n{shown}").unwrap();
         }
-        text += &format!("colours:\n{}", TABLE.lines(on(Some(60)).colored(), rows()));
+        let colored = TABLE.lines(on(Some(60)).colored(), rows());
+        write!(text, "colours:\n{colored}").unwrap();
         insta::assert_snapshot!("widths", text);
     }
 

@@ -118,7 +118,7 @@ impl Template {
             .filter(|line| {
                 !line.starts_with("# yaml-language-server") && !line.starts_with(KNOWN_BY)
             });
-        let text: String = comments.map(|line| format!("{line}\n")).collect();
+        let text = comments.fold(String::new(), |text, line| text + line + "\n");
         self.renamed(&text, server)
     }
 
@@ -224,7 +224,7 @@ fn named_tools<'a>(text: &'a str, server: &str) -> impl Iterator<Item = &'a str>
         .filter(|(at, text)| !text[..*at].ends_with(is_of_name))
         .map(move |(at, text)| {
             let name = &text[at + own.len()..];
-            let end = name.find(|letter| !is_of_name(letter));
+            let end = name.find(|letter: char| !is_of_name(letter));
             &name[..end.unwrap_or(name.len())]
         })
 }

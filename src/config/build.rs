@@ -217,23 +217,40 @@ pub(super) fn judge(
     });
     let is_asked =
         |found: &Problem| terms.governed || found.path.first().is_none_or(|key| key != "policies");
+    let mut found = problems.into_found();
+    found.retain(is_asked);
+    (judged, told(document, missing, found))
+}
+
+/// What is said of the variables that are `missing`, and of what else was `found`.
+fn told(
+    document: &YamlDocument,
+    missing: Vec<Problem>,
+    mut found: Vec<Problem>,
+) -> Vec<Diagnostic> {
     // What a missing variable leaves behind is no second problem.
-    let rest = problems
-        .into_found()
-        .into_iter()
-        .filter(|found| missing.iter().all(|missing| missing.path != found.path))
-        .filter(is_asked);
-    let found: Vec<Problem> = rest.collect();
-    let diagnostics = missing
-        .into_iter()
-        .chain(found)
-        .map(|problem| document.locate(problem))
-        .collect();
-    (judged, diagnostics)
+    found.retain(|found| missing.iter().all(|missing| missing.path != found.path));
+    // It may be written where the file could not be read.
+    let may_be_there = |found: &Problem| {
+        let key = found.path.first();
+        !document.is_complete() && key.is_some_and(|key| document.tree().get(key).is_none())
+    };
+    found.retain(|found| !may_be_there(found));
+    let all = missing.into_iter().chain(found);
+    all.map(|problem| document.locate(problem)).collect()
+}
+
+/// Who calls, as it is written.
+fn callers(settings: &mut ConfigSettings) -> identity::Settings {
+    identity::Settings {
+        callers: std::mem::take(&mut settings.callers),
+        front_ends: std::mem::take(&mut settings.front_ends),
+        groups: std::mem::take(&mut settings.groups),
+    }
 }
 
 fn build(
-    settings: ConfigSettings,
+    mut settings: ConfigSettings,
     named: DeclaredNames,
     directory: &Path,
     problems: &mut Problems,
@@ -243,11 +260,7 @@ fn build(
         let (listen, unencrypted) = (&settings.listen, settings.unencrypted);
         doors::agents(listen, unencrypted, named.open, mode, problems)
     });
-    let callers = identity::Settings {
-        callers: settings.callers,
-        front_ends: settings.front_ends,
-        groups: settings.groups,
-    };
+    let callers = callers(&mut settings);
     let admin = operators(settings.admin, &callers, &named, problems);
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| {
@@ -297,11 +310,10 @@ fn build(
         notify: Vec::new(),
         startup: BTreeMap::new(),
     });
-    let unset = BTreeMap::new();
     CheckedConfig {
         config,
         basis,
-        unset,
+        unset: BTreeMap::new(),
     }
 }
 

@@ -194,11 +194,17 @@ mod tests {
             ("dta: ./other\n", "`data`"),
             ("directory: ./other\n", "directory"),
             ("ledger: { data: ./other }\n", "data"),
-            ("servers: { data: ./other }\n", "servers"),
+            ("servers: { data: ./other }\n", "expected a mapping"),
         ] {
             let wrong = place(written).map(|place| place.data).unwrap_err();
             assert!(wrong.contains(problem), "{written}: {wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_no_text_says_where() {
+        let wrong = place("data: 7\n").map(|place| place.data).unwrap_err();
+        insta::assert_snapshot!("no_text", wrong);
     }
 
     /// Who reads a sealed record has to know that it is one, and with which key; where heads go is

@@ -95,3 +95,51 @@ pub(super) fn servers(missing: &[Problem]) -> BTreeMap<ServerName, String> {
     };
     missing.iter().filter_map(of_server).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Issue 17 "never the wrong data": who judges needs no secret, and no verdict rests on some text
+    /// that stands for a right.
+    #[test]
+    fn secrets_and_addresses_may_be_missing_and_rights_may_not() {
+        let unset = |written: Value| replace(&written, &|_| None, UnsetVariables::Supposed);
+        for written in [
+            json!({ "callers": [{ "agent": "a", "token": "${X}" }] }),
+            json!({ "admin": { "tokens": [{ "name": "a", "token": "${X}" }], "listen": "${Y}" } }),
+            json!({ "servers": { "s": { "env": { "KEY": "${X}" } } }, "listen": "${Y}" }),
+            json!({ "hooks": [{ "secret": "${X}", "url": "${Y}" }], "data": "${Z}" }),
+        ] {
+            let (_, missing) = unset(written.clone());
+            let is_warning = |problem: &Problem| problem.severity == Severity::Warning;
+            assert!(
+                !missing.is_empty() && missing.iter().all(is_warning),
+                "{written}"
+            );
+        }
+        for written in [
+            json!({ "mode": "${X}" }),
+            json!({ "policies": ["${X}"] }),
+            json!({ "callers": [{ "agent": "${X}" }] }),
+            json!({ "callers": [{ "agent": "a", "roles": ["${X}"] }] }),
+            json!({ "admin": { "tokens": [{ "name": "a", "roles": ["${X}"] }] } }),
+            json!({ "admin": { "verbs": { "switch": ["${X}"] } } }),
+            json!({ "pins": "${X}" }),
+            json!({ "listen": "${X" }),
+        ] {
+            let (_, missing) = unset(written.clone());
+            let errors: Vec<Severity> = missing.iter().map(|problem| problem.severity).collect();
+            assert_eq!(errors, [Severity::Error], "{written}");
+        }
+        let (tree, missing) =
+            unset(json!({ "listen": "${X}", "servers": { "s": { "url": "${U}" } } }));
+        assert!(tree.get("listen").is_none(), "{tree}");
+        let servers = servers(&missing);
+        assert_eq!(
+            servers[&ServerName::new("s")],
+            "the variable `U` is not set"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 //! (protocol §6.4).
 
 use super::Door;
-use super::route::{Arrived, CallHeaders};
+use super::route::{Arrived, CallHeaders, LISTEN_METHOD};
 use crate::gate::call::{Call, TaskTerms};
 use crate::gate::own_tasks::{KeptRequest, OwnTaskId, TakenAnswers, TaskLook, TaskOf};
 use crate::mcp::bridge::{knows_tasks, without_tasks};
@@ -18,8 +18,6 @@ use crate::telemetry::tasks;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Subscribes.
-pub(super) const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Said of one that is not known any more, or whose tool is not open to its caller any more.
 const NO_SUCH_TASK: &str = "there is no such task, or not any more";
 /// Why answers go nowhere.

@@ -5,7 +5,6 @@ mod call_params;
 mod own_task;
 mod passed_headers;
 
-use super::own_tasks::LISTEN_METHOD;
 use super::request_origin::RequestOrigin;
 use super::unread::{MessageReading, fits};
 use super::{Authenticated, Door};
@@ -37,6 +36,9 @@ use passed_headers::passed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use tracing::Instrument;
+
+/// Subscribes.
+pub(super) const LISTEN_METHOD: &str = "subscriptions/listen";
 
 /// Turns on the pool that one list may take, each about 1 s.
 const MAX_LIST_TURNS: usize = 60;

@@ -7,7 +7,7 @@ use super::CEL_LANGUAGE;
 use super::names::{CALLER_FIELDS, FUNCTIONS, TYPE_NAMES, function_meant, owned};
 use super::reads::{ExpressionCost, ExpressionReads, RE_FUNCTION};
 use super::slips;
-use crate::model::diagnostic::{Problems, TextPart};
+use crate::model::diagnostic::{MeantPart, Problems};
 use crate::model::regular::Regular;
 use crate::model::spelling::{nearest, suggest};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
@@ -88,10 +88,10 @@ impl Expression {
 }
 
 /// Where a part of an expression stands.
-pub(super) fn part_of(program: &Program, node: u64) -> TextPart {
+pub(super) fn part_of(program: &Program, node: u64) -> MeantPart {
     let source = program.source_info();
     let (start, last) = source.offset_for(node).unwrap_or_default();
-    TextPart {
+    MeantPart {
         start: start as usize,
         length: (last.saturating_sub(start) + 1) as usize,
     }
@@ -99,7 +99,7 @@ pub(super) fn part_of(program: &Program, node: u64) -> TextPart {
 
 /// Where `name` stands, that of a part or a function whose node is `node`: the parser keeps the
 /// place of the point or the bracket beside it.
-pub(super) fn part_of_name(program: &Program, node: u64, name: &str) -> TextPart {
+pub(super) fn part_of_name(program: &Program, node: u64, name: &str) -> MeantPart {
     let part = part_of(program, node);
     let length = name.chars().count();
     let letters: Vec<char> = program.source_info().source.chars().collect();
@@ -107,11 +107,11 @@ pub(super) fn part_of_name(program: &Program, node: u64, name: &str) -> TextPart
         let there = letters.get(*start..start + length);
         there.is_some_and(|there| there.iter().copied().eq(name.chars()))
     };
-    let around = part.start.saturating_sub(length + 1)..=part.start + 1;
-    let mut starts = around.rev();
+    let around = part.start.saturating_sub(length + 1)..=part.start + 2;
+    let mut starts = around.rev().chain(part.start + 3..letters.len());
     starts
         .find(is_at)
-        .map_or(part, |start| TextPart { start, length })
+        .map_or(part, |start| MeantPart { start, length })
 }
 
 /// One pass over the tree.
@@ -154,7 +154,7 @@ impl<'a> ExpressionChecker<'a> {
     }
 
     /// The same of a name.
-    fn error_of(&mut self, (node, name): (u64, &str), message: &str, hint: &str) {
+    fn error_of(&mut self, node: u64, name: &str, message: &str, hint: &str) {
         self.fine = false;
         let part = part_of_name(self.program, node, name);
         self.problems.error_at(part, message, hint);
@@ -185,11 +185,8 @@ impl<'a> ExpressionChecker<'a> {
                     && !CALLER_FIELDS.contains(&select.field.as_str())
                 {
                     let message = format!("the caller has no `{}`", select.field);
-                    self.error_of(
-                        (id, &select.field),
-                        &message,
-                        &suggest(&select.field, &owned(CALLER_FIELDS)),
-                    );
+                    let hint = suggest(&select.field, &owned(CALLER_FIELDS));
+                    self.error_of(id, &select.field, &message, &hint);
                 }
                 self.walk(&mut select.operand);
             }
@@ -290,11 +287,8 @@ impl<'a> ExpressionChecker<'a> {
             || OPERATORS.contains(&call.func_name.as_str());
         if !known {
             let message = format!("unknown function `{}`", call.func_name.escape_debug());
-            self.error_of(
-                (id, &call.func_name),
-                &message,
-                &function_meant(&call.func_name),
-            );
+            let hint = function_meant(&call.func_name);
+            self.error_of(id, &call.func_name, &message, &hint);
         }
         if matches!(call.func_name.as_str(), "matches" | RE_FUNCTION) {
             self.pattern(id, call);

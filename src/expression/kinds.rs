@@ -6,7 +6,7 @@
 
 use super::CEL_LANGUAGE;
 use super::judge::{part_of, part_of_name};
-use crate::model::diagnostic::Problems;
+use crate::model::diagnostic::{MeantPart, Problems};
 use crate::model::spelling::suggest;
 use cel::IdedExpr;
 use cel::Program;
@@ -64,11 +64,9 @@ pub(crate) fn judge(source: &str, known: &impl KnownValues, problems: &mut Probl
             "a rule is true or false, and this is {}",
             whole.kind.words()
         );
-        judge.error(
-            program.expression().id,
-            &message,
-            "compare it with something",
-        );
+        let length = source.chars().count();
+        let part = MeantPart { start: 0, length };
+        problems.error_at(part, message, "compare it with something");
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
 /// What reads like a function and the language expands.
 const MACROS: &[&str] = &["has", "all", "exists", "exists_one", "map", "filter"];
 /// What other languages call what this one has, in lower case.
-const FUNCTIONS_ELSEWHERE: &[(&str, &str)] = &[
+const FUNCTIONS_ELSEWHERE: [(&str, &str); 14] = [
     ("len", "`size(arguments.list)`"),
     ("length", "`size(arguments.list)`"),
     ("count", "`size(arguments.list)`"),
@@ -64,10 +64,19 @@ pub(super) fn function_meant(name: &str) -> String {
     let elsewhere = FUNCTIONS_ELSEWHERE
         .iter()
         .find(|(other, _)| *other == name.to_lowercase());
-    match (elsewhere, nearest(name, &known)) {
+    let near = nearest(name, &known);
+    let misspelt = || {
+        let others = FUNCTIONS_ELSEWHERE.map(|(other, _)| other.to_owned());
+        let near = nearest(&name.to_lowercase(), &others)?.to_owned();
+        FUNCTIONS_ELSEWHERE.iter().find(|(other, _)| *other == near)
+    };
+    match (elsewhere, near) {
         (Some((_, ours)), _) => format!("write {ours}"),
         (None, Some(near)) => format!("did you mean `{near}`?"),
-        (None, None) => format!("functions: {}", known.join(", ")),
+        (None, None) => misspelt().map_or_else(
+            || format!("functions: {}", known.join(", ")),
+            |(_, ours)| format!("write {ours}"),
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What people write who know other languages: `=`, `and`, `&`, a quote that is not closed. Looked
 //! for where an expression cannot be read, whose parser would only say that it cannot.
 
-use crate::model::diagnostic::{Problems, TextPart};
+use crate::model::diagnostic::{MeantPart, Problems};
 
 /// What an expression looks like.
 const EXPRESSION_HINT: &str =
@@ -9,7 +9,7 @@ const EXPRESSION_HINT: &str =
 
 /// A slip: where, what, and what is right.
 struct Slip {
-    part: TextPart,
+    part: MeantPart,
     message: String,
     hint: String,
 }
@@ -119,9 +119,12 @@ pub(super) fn unreadable(source: &str, said: ((isize, isize), &str), problems: &
             word.trim_end().chars().count(),
             format!("`{}` was not expected here", word.trim_end().escape_debug()),
         ),
-        None => (1, "cannot be read from here on".to_owned()),
+        None => {
+            let first = message.lines().next().unwrap_or_default();
+            (1, format!("cannot be read: {}", first.escape_debug()))
+        }
     };
-    problems.error_at(TextPart { start, length }, message, EXPRESSION_HINT);
+    problems.error_at(MeantPart { start, length }, message, EXPRESSION_HINT);
 }
 
 /// What stands in the first quotes of a parser's message.
@@ -139,19 +142,15 @@ fn slips(source: &str) -> Vec<Slip> {
     let mut at = 0;
     while let Some(&letter) = letters.get(at) {
         at = match letter {
-            '\'' | '"' => match closing(&letters, at) {
-                Some(end) => end + 1,
-                None => {
+            '\'' | '"' => {
+                let end = closing(&letters, at);
+                if end.is_none() {
                     let hint = format!("close it with {letter}, as in {letter}x{letter}");
-                    found.push(slip(
-                        at,
-                        letters.len() - at,
-                        "a text that is not closed",
-                        hint,
-                    ));
-                    letters.len()
+                    let length = letters.len() - at;
+                    found.push(slip(at, length, "a text that is not closed", hint));
                 }
-            },
+                end.map_or(letters.len(), |end| end + 1)
+            }
             '(' | '[' | '{' => {
                 open.push((at, letter));
                 at + 1
@@ -180,7 +179,7 @@ fn slips(source: &str) -> Vec<Slip> {
 
 fn slip(start: usize, length: usize, message: impl Into<String>, hint: impl Into<String>) -> Slip {
     Slip {
-        part: TextPart { start, length },
+        part: MeantPart { start, length },
         message: message.into(),
         hint: hint.into(),
     }
@@ -217,7 +216,8 @@ fn word(letters: &[char], at: usize, found: &mut Vec<Slip>) -> usize {
     let lower = word.to_lowercase();
     let known = WORDS.iter().find(|(known, _)| *known == lower);
     // A function, or a map's key, may have any name; so may what a loop binds.
-    let is_name = matches!(next, Some('.' | ':' | ',')) || (next == Some(&'(') && at == 0);
+    let is_name = matches!(next, Some('.' | ':' | ',' | ')' | '=' | '<' | '>'))
+        || (next == Some(&'(') && at == 0);
     if let Some((_, hint)) = known.filter(|_| !is_member && !is_name) {
         found.push(slip(
             at,

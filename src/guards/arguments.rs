@@ -86,9 +86,10 @@ impl Section for Settings {
                 ..Rule::default()
             },
             Err(reason) => {
-                let place = match &reason {
-                    Quarantine::Invalid { at } => steps(at),
-                    _ => Vec::new(),
+                let place = if let Quarantine::Invalid { at } = &reason {
+                    steps(at)
+                } else {
+                    Vec::new()
                 };
                 let hint = "write a JSON Schema of draft 2020-12 that describes the arguments";
                 bounds::note(&place, problems, |problems| {

@@ -50,14 +50,14 @@ impl fmt::Display for Diagnostic {
 
 /// A part of a text value, in characters of what the text says, whatever quotes it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextPart {
+pub struct MeantPart {
     /// The first character, from 0.
     pub start: usize,
     /// How many.
     pub length: usize,
 }
 
-impl TextPart {
+impl MeantPart {
     /// Line and column of its beginning in `text`, both from 1.
     pub fn place_in(self, text: &str) -> (usize, usize) {
         let before: Vec<char> = text.chars().take(self.start).collect();
@@ -93,7 +93,7 @@ pub struct Problem {
     /// Keys and indexes from the root of the file.
     pub path: Vec<String>,
     /// The part of the text at `path` that is meant; none: all of it.
-    pub part: Option<TextPart>,
+    pub part: Option<MeantPart>,
     /// What is wrong.
     pub message: String,
     /// What to do.
@@ -122,7 +122,7 @@ impl Problems {
     /// Notes an error in a part of the text that stands here.
     pub fn error_at(
         &mut self,
-        part: TextPart,
+        part: MeantPart,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {

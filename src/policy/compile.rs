@@ -135,7 +135,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let layers = compiler.layers(mode, &identity, &disabled, assigned);
     let usable = conclude(&mut diagnostics, &mut compiler.diagnostics);
     let version = content.version(mode);
-    let compiled = Policy {
+    let judged = Policy {
         written: version.clone(),
         version,
         configured: content.configured(),
@@ -151,16 +151,25 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         meta_max_bytes,
         secrets: compiler.secrets,
     };
+    result_of(judged, usable, diagnostics, content.fingerprint())
+}
+
+fn result_of(
+    judged: Policy,
+    usable: bool,
+    diagnostics: Vec<Diagnostic>,
+    fingerprint: [u8; 32],
+) -> CompileResult {
     let (policy, draft) = if usable {
-        (Some(compiled), None)
+        (Some(judged), None)
     } else {
-        (None, Some(compiled))
+        (None, Some(judged))
     };
     CompileResult {
         policy,
         draft,
         diagnostics,
-        fingerprint: content.fingerprint(),
+        fingerprint,
     }
 }
 

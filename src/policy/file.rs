@@ -197,28 +197,34 @@ pub(crate) const POLICY_FILE_KEYS: &[&str] =
 const UNENFORCED_KEYS: &[&[&str]] = &[&["contracts", "*", "repetition"]];
 
 /// Reads a policy file, as far as it can be read.
-pub(crate) fn read(tree: Value, problems: &mut Problems) -> Option<PolicyFile> {
-    let mut mended = shape::mend::<PolicyFile>(tree.clone(), &tree, problems)?;
-    let contracts = mended.tree.get_mut("contracts");
-    for (name, contract) in contracts
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flatten()
-    {
-        let written = &tree["contracts"][name]["actions"];
-        // A key that is misspelt was read as this one.
-        let is_said = contract["actions"] != json!([UNREAD_TEXT]);
-        if !is_said && !written.is_array() {
-            // What the rest of it says is judged as what its author takes it for.
-            let changes = ["side_effect", "irreversible", "additive"];
-            let is_changing = changes.iter().any(|key| contract.get(key).is_some());
-            let guessed = json!([if is_changing { "write" } else { "read" }]);
-            if let Some(contract) = contract.as_object_mut() {
-                contract.insert("actions".to_owned(), guessed);
-            }
-        }
+pub(crate) fn read(tree: &Value, problems: &mut Problems) -> Option<PolicyFile> {
+    let mut mended = shape::mend::<PolicyFile>(tree.clone(), tree, problems)?;
+    let contracts = mended
+        .tree
+        .get_mut("contracts")
+        .and_then(Value::as_object_mut);
+    for contract in contracts.into_iter().flat_map(|all| all.values_mut()) {
+        guess_actions(contract);
+        let cases = contract
+            .pointer_mut("/variants/cases")
+            .and_then(Value::as_object_mut);
+        let cases = cases.into_iter().flat_map(|all| all.values_mut());
+        cases.for_each(guess_actions);
     }
     shape::read_mended(mended, problems)
+}
+
+/// Where nothing says what a call does, the rest is judged as its author seems to take it.
+fn guess_actions(contract: &mut Value) {
+    let changes = ["side_effect", "irreversible", "additive"];
+    let is_changing = changes.iter().any(|key| contract.get(key).is_some());
+    let guessed = json!([if is_changing { "write" } else { "read" }]);
+    if let Some(actions) = contract
+        .get_mut("actions")
+        .filter(|said| **said == json!([UNREAD_TEXT]))
+    {
+        *actions = guessed;
+    }
 }
 
 /// Takes out of `tree` what is not enforced yet, each with an error.

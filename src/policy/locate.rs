@@ -1,6 +1,6 @@
 //! A path in the YAML → `file:line:column`. The one place that reads YAML.
 
-use crate::model::diagnostic::{Diagnostic, Problem, Severity, TextPart};
+use crate::model::diagnostic::{Diagnostic, MeantPart, Problem, Severity};
 use crate::owners;
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
@@ -32,6 +32,8 @@ pub(crate) struct YamlDocument {
     is_complete: bool,
     /// The keys of the root below which something could not be read.
     lost: Vec<String>,
+    /// The lines, from 0, on which what could not be read begins.
+    lost_lines: Vec<usize>,
     /// Where something stands in for what is written, which was told of.
     stand_ins: Vec<Vec<String>>,
 }
@@ -93,6 +95,7 @@ impl YamlDocument {
             spots,
             is_complete: true,
             lost: Vec::new(),
+            lost_lines: Vec::new(),
             stand_ins: Vec::new(),
         })
     }
@@ -207,13 +210,13 @@ impl YamlDocument {
     }
 
     /// Where a part of the text at `path` stands; none if that cannot be told.
-    fn part(&self, path: &[String], part: TextPart) -> Option<Mark> {
+    fn part(&self, path: &[String], part: MeantPart) -> Option<Mark> {
         let spot = self.spots.get(path).filter(|spot| spot.scalar)?;
         scalar::part(&self.text, spot.value, self.text_at(path)?, part)
     }
 
     /// The same in words.
-    fn within(&self, path: &[String], part: TextPart) -> String {
+    fn within(&self, path: &[String], part: MeantPart) -> String {
         match part.place_in(self.text_at(path).unwrap_or_default()) {
             (1, column) => format!("column {column}"),
             (line, column) => format!("line {line}, column {column}"),

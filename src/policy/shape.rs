@@ -4,8 +4,9 @@
 
 use crate::model::diagnostic::Problems;
 pub(crate) use crate::model::spelling::suggest;
-use flaws::{Flaw, FlawKind, Judged, blanks, flaws};
+use flaws::{Flaw, FlawKind, blanks, flaws};
 use jsonschema::Validator;
+use remedy::Judged;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -68,7 +69,10 @@ pub(crate) fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Op
 
 /// Takes away the entries in which something is still wrong: `contracts`, and a tool.
 fn prune_entries(judged: Judged<'_>, validator: Option<&Validator>, tree: &mut Value) {
-    for flaw in flaws(judged, validator, tree) {
+    // What can be read as it is was told of, and takes nothing along.
+    let can_be_read = |flaw: &Flaw| matches!(flaw.kind, FlawKind::Value { stand_in: None });
+    let found = flaws(judged, validator, tree);
+    for flaw in found.into_iter().filter(|flaw| !can_be_read(flaw)) {
         let entry: Vec<String> = flaw.path.into_iter().take(2).collect();
         prune(tree, &entry, false);
     }

@@ -31,7 +31,7 @@ impl Relay {
         let known = self.servers.get(server.as_str())?;
         let (agent, wire) = (request.era, request.links.wire(known));
         if agent == wire {
-            return self.asks_for_all(request, server, message).await;
+            return Box::pin(self.asks_for_all(request, server, message)).await;
         }
         let param = |name: &str| {
             let value = message.body.as_ref().and_then(|params| params.get(name));

@@ -151,7 +151,7 @@ impl Drop for LinkRoom {
 
 impl CallerLink {
     /// The number by which its requests are told from those of others.
-    pub(super) fn user(&self) -> u64 {
+    pub(super) fn user_number(&self) -> u64 {
         self.seat.as_ref().map_or(0, |seat| seat.number)
     }
 }

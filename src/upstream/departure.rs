@@ -12,8 +12,11 @@ const STATE_TAKEN_BACK: u8 = 2;
 
 /// Whether one request has left, of which a second one would be a second call. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Departure {
-    state: Arc<AtomicU8>,
+pub struct Departure(Arc<DepartingRequest>);
+
+#[derive(Debug, Default)]
+struct DepartingRequest {
+    state: AtomicU8,
     action: Option<ActionId>,
 }
 
@@ -26,13 +29,13 @@ impl Departure {
     /// The request of this action, of which nobody knows what became of it if it is not answered; none
     /// for any other request.
     pub fn of(action: Option<ActionId>) -> Self {
-        let state = Arc::default();
-        Self { state, action }
+        let state = AtomicU8::default();
+        Self(Arc::new(DepartingRequest { state, action }))
     }
 
     /// Which action it is.
     pub fn action(&self) -> Option<ActionId> {
-        self.action
+        self.0.action
     }
 
     /// Asked by who writes it, right before its first byte; from then on it may have left.
@@ -51,7 +54,8 @@ impl Departure {
 
     fn becomes(&self, last: u8) -> bool {
         let before =
-            self.state
+            self.0
+                .state
                 .compare_exchange(STATE_WAITING, last, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok() || before == Err(last)
     }

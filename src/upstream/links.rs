@@ -251,7 +251,7 @@ impl Links {
             .get(name)
             .filter(|open| !open.link.is_over())
         {
-            return Ok(ReachedLink::seated(open.link.clone(), open.user()));
+            return Ok(ReachedLink::seated(open.link.clone(), open.user_number()));
         }
         let opened = Box::pin(self.open(server)).await?;
         let Some(link) = opened.link else {
@@ -291,7 +291,7 @@ impl Links {
         };
         let open = links.get(&server.settings.name);
         let open = open.filter(|open| !open.link.is_over());
-        Ok(open.map(|open| ReachedLink::seated(open.link.clone(), open.user())))
+        Ok(open.map(|open| ReachedLink::seated(open.link.clone(), open.user_number())))
     }
 
     fn server(&self, name: &ServerName) -> Result<&Arc<UpstreamServer>, Fault> {

@@ -209,7 +209,8 @@ enum Legacy {
 
 /// A session in the process that has just answered that it knows no `server/discover`: there is no
 /// need to start another. None where it does not take that well.
-async fn in_the_same((link, unsolicited): OldChild) -> Option<Box<OpenedLink>> {
+async fn in_the_same(child: OldChild) -> Option<Box<OpenedLink>> {
+    let (link, unsolicited) = child;
     let params = own_introduction();
     let opened = tokio::time::timeout(SAME_PROCESS_TIMEOUT, link.initialize(&params)).await;
     let (link, answer) = opened.ok()?.ok()?;

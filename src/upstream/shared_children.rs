@@ -31,7 +31,7 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
-use seats::Seat;
+use seats::TakenSeat;
 pub(crate) use seats::{ChildSeat, SeatInbox, SessionMarks, SessionWishes, Sitter};
 
 /// What an agent declares that can be asked something, or whose answers a server keeps.
@@ -54,7 +54,8 @@ pub(super) enum ChildUser {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ChildKey {
     user: ChildUser,
-    agent: AgentId,
+    /// None where it is for all.
+    agent: Option<AgentId>,
     declared: Bytes,
     revision: Bytes,
     /// Whether the process that toolgate itself asks will do.
@@ -70,7 +71,7 @@ pub(crate) struct SharedChild {
     pub link: Arc<Link>,
     /// What it answered to `initialize`.
     pub answer: Message,
-    seats: Mutex<Vec<Seat>>,
+    seats: Mutex<Vec<TakenSeat>>,
     /// When an agent was there last, in steady time.
     used: Mutex<Duration>,
     /// toolgate, which reads its tools here.
@@ -114,12 +115,12 @@ impl Drop for ComingChild<'_> {
 }
 
 impl SharedChild {
-    fn user(&self) -> Option<ChildUser> {
+    fn whose(&self) -> Option<ChildUser> {
         self.key.lock().as_ref().map(|key| key.user.clone())
     }
 
     fn is_of_one(&self) -> bool {
-        matches!(self.user(), Some(ChildUser::One(_)))
+        matches!(self.whose(), Some(ChildUser::One(_)))
     }
 
     /// Whether several sessions may use it, so that none says of itself what holds for all.
@@ -129,25 +130,18 @@ impl SharedChild {
 
     /// Whether all agents may use it.
     pub(crate) fn is_everyones(&self) -> bool {
-        matches!(self.user(), Some(ChildUser::All))
-    }
-
-    /// Whether it was one session's, which has left.
-    fn is_done(&self) -> bool {
-        self.is_of_one() && self.seats.lock().is_empty()
+        matches!(self.whose(), Some(ChildUser::All))
     }
 
     fn is_open(&self) -> bool {
         !self.rests.load(Ordering::Relaxed) && !self.link.is_over()
     }
 
-    fn leaves(&self, number: u64) {
+    /// That seat is free; true where nobody will come after who had it.
+    fn leaves(&self, number: u64) -> bool {
         self.seats.lock().retain(|seat| seat.number != number);
-        *self.used.lock() = Clock::default().steady();
-        if self.is_done() && !self.link.is_over() {
-            let link = self.link.clone();
-            tasks::spawn("closing of a child", async move { link.close().await });
-        }
+        *self.used.lock() = Clock.steady();
+        self.is_of_one() && self.seats.lock().is_empty()
     }
 
     /// How long nobody has been there; zero while something is in flight.
@@ -180,8 +174,8 @@ impl ChildKey {
         !matches!(self.user, ChildUser::One(_))
     }
 
-    fn is_of(&self, agent: &AgentId) -> bool {
-        self.user != ChildUser::All && self.agent == *agent
+    fn is_of(&self, agent: Option<&AgentId>) -> bool {
+        agent.is_some() && self.agent.as_ref() == agent
     }
 }
 
@@ -204,7 +198,7 @@ impl SharedChildren {
         let one = || ChildUser::One(self.numbers.fetch_add(1, Ordering::Relaxed));
         // Such an agent names its user with each request.
         let is_several = caller.names_users && caller.user.is_none();
-        let user = match sharing {
+        let whose = match sharing {
             _ if !is_session => one(),
             ChildSharing::None => one(),
             ChildSharing::All => ChildUser::All,
@@ -214,8 +208,8 @@ impl SharedChildren {
         let revision = told.get("protocolVersion");
         let revision = revision.map(|revision| Bytes::copy_from_slice(revision.as_bytes()));
         ChildKey {
-            user,
-            agent: caller.agent.clone(),
+            agent: (whose != ChildUser::All).then(|| caller.agent.clone()),
+            user: whose,
             declared: Bytes::from(canonical::exact(&declared.value())),
             revision: revision.unwrap_or_default(),
             takes_first: sharing != ChildSharing::None,
@@ -289,7 +283,7 @@ impl SharedChildren {
     fn sits(&self, child: &Arc<SharedChild>, sitter: &Sitter) -> ChildSeat {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let sitter = sitter.clone();
-        child.seats.lock().push(Seat { number, sitter });
+        child.seats.lock().push(TakenSeat { number, sitter });
         ChildSeat::new(child.clone(), number)
     }
 
@@ -339,12 +333,14 @@ impl SharedChildren {
         open.retain(|child| !child.link.is_over());
         let is_own = |child: &Arc<SharedChild>| {
             let whose = child.key.lock();
-            whose.as_ref().is_some_and(|whose| whose.is_of(&key.agent))
+            whose
+                .as_ref()
+                .is_some_and(|whose| whose.is_of(key.agent.as_ref()))
         };
         let own = open.iter().filter(|child| is_own(child)).count()
             + coming
                 .iter()
-                .filter(|coming| coming.is_of(&key.agent))
+                .filter(|coming| coming.is_of(key.agent.as_ref()))
                 .count();
         let has_many = key.user != ChildUser::All && own >= (most - most / OTHERS_SHARE).max(1);
         // The one that only toolgate asks is none of them.

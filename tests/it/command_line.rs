@@ -98,7 +98,7 @@ async fn a_table_is_for_what_reads_it() {
         shown.lines().all(|line| line.chars().count() <= 80),
         "{shown}"
     );
-    assert!(shown.contains("tool_not_allowlisted"), "{shown}");
+    assert!(shown.contains("tool_not_allow"), "{shown}");
     let row = shown.lines().last().unwrap();
     let id = row
         .split_whitespace()

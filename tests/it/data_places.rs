@@ -103,6 +103,9 @@ async fn a_broken_configuration_shows_its_own_ledger() {
     }
 }
 
+/// What is made of a configuration.
+type ConfigChange = Box<dyn Fn(&str) -> String>;
+
 /// Where it cannot be read, nothing is shown, least of all what lies at the default; `--data` says it
 /// then.
 #[tokio::test]
@@ -111,7 +114,7 @@ async fn what_cannot_be_read_is_refused() {
     let setup = two_ledgers(&server, setup(&server)).await;
     let whole = written(&setup);
     let is_data = |with: &'static str| move |whole: &str| whole.replace("data: data\n", with);
-    let changes: [(&str, Box<dyn Fn(&str) -> String>); 6] = [
+    let changes: [(&str, ConfigChange); 6] = [
         ("no YAML", Box::new(|whole| format!("{whole}\n  : [\n"))),
         (
             "unset",
@@ -255,10 +258,14 @@ async fn verbs_that_judge_need_no_secrets() {
     assert!(out.contains("0 errors"), "{out}");
     let pack = setup.directory().join("tests");
     fs::create_dir(&pack).unwrap();
-    let sample = "config: ../toolgate.yaml\nsamples:\n  - { name: it runs, agent: cat, tool: oracle__right, expect: allow }\n";
-    fs::write(pack.join("pack.yaml"), sample).unwrap();
+    let pack_text = "pack: judged\ncallers: { cat: { agent: cat } }\nsamples:\n  \
+                     - { name: it runs, caller: cat, tool: oracle__right, arguments: {}, expect: allow }\n";
+    fs::write(pack.join("pack.yaml"), pack_text).unwrap();
     let (_, out, err) = run(&setup, &["test"]).await;
-    assert!(!format!("{out}{err}").contains("is not set"), "{out}{err}");
+    assert!(
+        out.contains("it runs") && !out.contains("is not set"),
+        "{out}{err}"
+    );
     // What says who may do what is no secret.
     rewrite(&setup, &whole, |whole| {
         format!(

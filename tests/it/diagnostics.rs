@@ -18,7 +18,7 @@ session_header: "a b"
 servers:
   one: { command: x, headers: { A: b }, env: { "A=B": c } }
   two: { url: "https://a.example/mcp", args: [x], headers: { "a b": c, C: "d\te" } }
-  three: { url: "http://a.example/mcp" }
+  three: { url: "http://a.example/mcp", share: all }
   four: { command: "${1X}" }
   five: { url: "https://a.example/mcp", not_executed: [401, 200, -32000, 503, 408], ping_after: 2h }
   six: { command: x, not_executed: [401] }

@@ -152,9 +152,10 @@ async fn notes(setup: &Setup) -> Vec<Value> {
     let lines = exported
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines
-        .filter_map(|line| line["noted"].get("note").cloned())
-        .collect()
+    let notes = lines.filter_map(|line| line["noted"].get("note").cloned());
+    // Starts and stops are noted, too.
+    let is_switch = |note: &Value| note.get("disabled").or(note.get("enabled")).is_some();
+    notes.filter(is_switch).collect()
 }
 
 /// While the files are broken an operator can still take a tool away: that is when it matters most.

@@ -2,6 +2,7 @@
 //! accepts; and back again.
 
 mod places;
+mod taking_back;
 
 use crate::harness::gate::run;
 use crate::harness::scripted_server::{ScriptedServer, tool};
@@ -116,7 +117,9 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     );
     let (exit, said, _) = run(&setup, &["check"]).await;
     assert!(
-        exit == 1 && said.contains("`GITHUB_TOKEN` is not set") && !said.contains(SECRET),
+        exit == 0
+            && said.contains("warning: the variable `GITHUB_TOKEN` is not set")
+            && !said.contains(SECRET),
         "{said}"
     );
     let told = setup.clone().environment("GITHUB_TOKEN", SECRET);
@@ -272,55 +275,6 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     assert!(kept(&setup).values().any(|text| text.ends_with("# mine\n")));
 }
 
-/// Issue 17 D14: where the configuration was changed since, what it needs stays with it, and the agent
-/// is back at its servers all the same.
-#[tokio::test]
-async fn what_a_changed_configuration_needs_stays_with_it() {
-    let scripted = ScriptedServer::with(vec![tool("read")]).await;
-    let setup = placed();
-    let servers = json!({ "mcpServers": { "one": { "url": scripted.url() } } }).to_string();
-    let place = setup.directory().join(".mcp.json");
-    fs::write(&place, &servers).unwrap();
-    let (exit, said, wrong) = run(&setup, &["adopt"]).await;
-    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
-    // As examples/adopt tells it.
-    let edit = |path: &Path, from: &str, to: &str| {
-        let text = fs::read_to_string(path).unwrap();
-        assert!(text.contains(from), "{text}");
-        fs::write(path, text.replacen(from, to, 1)).unwrap();
-    };
-    edit(
-        &place,
-        "/mcp\"",
-        "/mcp\", \"headers\": { \"Authorization\": \"Bearer ${AGENT_TOKEN}\" }",
-    );
-    let configuration = setup.directory().join("toolgate.yaml");
-    edit(&configuration, "mode: observe", "mode: enforce");
-    let (exit, said, _) = run(&setup, &["adopt", "--undo"]).await;
-    assert_eq!(exit, 1, "{said}");
-    for line in [
-        "         `toolgate` was changed since, and is gone with what was added\n",
-        "kept     toolgate.yaml: it was changed since\n",
-        "kept     toolgate.pins.yaml: toolgate.yaml needs it\n",
-        "4 files are kept: go on with what is there, or `toolgate init --undo --force` takes them back",
-    ] {
-        assert!(said.contains(line), "{line}: {said}");
-    }
-    let now: Value = serde_json::from_str(&fs::read_to_string(&place).unwrap()).unwrap();
-    assert_eq!(now, serde_json::from_str::<Value>(&servers).unwrap());
-    assert_eq!(
-        run(&setup, &["check"]).await.0,
-        0,
-        "it needs nothing that is gone"
-    );
-    let (exit, said, _) = run(&setup, &["adopt", "--undo", "--force"]).await;
-    assert!(
-        exit == 0 && said.contains("everything that init did is undone"),
-        "{said}"
-    );
-    assert_eq!(files(setup.directory()).len(), 1, "{said}");
-}
-
 /// Issue 4 `init`: everything that is wrong is said at once, before anything is started, and
 /// nothing is written.
 #[tokio::test]
@@ -376,8 +330,18 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
     );
     all += &said(&["init"]).await;
     all += &said(&["adopt", "--dir", "new"]).await;
-    fs::create_dir(setup.directory().join(".cursor")).unwrap();
-    fs::write(setup.directory().join(".cursor/mcp.json"), "{}").unwrap();
+    insta::assert_snapshot!("wrong", all);
+}
+
+/// Issue 17 `adopt`: of several agents' files it takes none unasked.
+#[tokio::test]
+async fn of_several_agents_one_is_named() {
+    let setup = Setup::new();
+    for name in ["mcp.json", ".cursor/mcp.json"] {
+        let path = setup.directory().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "{}").unwrap();
+    }
     let (exit, _, wrong) = run(&setup, &["adopt"]).await;
     assert_eq!(
         (exit, &*wrong),
@@ -386,7 +350,6 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
             "toolgate: .cursor/mcp.json and mcp.json are here; name one: `toolgate adopt .cursor/mcp.json`\n"
         )
     );
-    insta::assert_snapshot!("wrong", all);
 }
 
 /// threat-model §3D D5, D6: what a server says of a tool makes a draft for a person, in quotes and

@@ -348,6 +348,12 @@ async fn places_where_nothing_can_be_kept_are_said() {
         ] {
             let (ended, out, err) = run(&setup, verb).await;
             let said = out + &err;
+            // Warnings are the matter of `check`.
+            let wrong = if verb[0] == "doctor" && code == 0 {
+                ""
+            } else {
+                wrong
+            };
             assert!(
                 ended == code && said.contains(wrong),
                 "{ledger} {verb:?}: {said}"

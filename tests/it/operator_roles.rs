@@ -232,10 +232,8 @@ async fn a_verb_takes_its_role() {
                     judge_unproven(&answer, is_open, unproven);
                     cases += 1;
                 }
-                let (answer, expected) = (
-                    stage.asks(asked, name, Some(&token(name))).await,
-                    rules.status(asked, operator),
-                );
+                let answer = stage.asks(asked, name, Some(&token(name))).await;
+                let expected = rules.status(asked, operator);
                 let told = answer.text();
                 assert_eq!(
                     answer.status, expected,

@@ -35,6 +35,7 @@ fn masked(text: &str, setup: &Setup) -> String {
         ("WHO +", "WHO  "),
         ("[0-9]+ batches, ", "N batches, "),
         ("[0-9]+ bytes", "N bytes"),
+        (r"[0-9.]+ [KMG]iB are free", "N GiB are free"),
     ];
     rows.iter().fold(text, |text, (pattern, with)| {
         regex::Regex::new(pattern)

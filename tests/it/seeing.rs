@@ -31,7 +31,8 @@ async fn stage() -> (ToolServer, Gate) {
 async fn shown(gate: &Gate, words: &[&str]) -> (i32, String) {
     let admin = gate.operators.to_string();
     let rest = ["--config", "toolgate.yaml", "--admin", &admin];
-    let done = gate.setup.run(&[words, &rest].concat()).await;
+    let setup = gate.setup.operator("ann");
+    let done = setup.run(&[words, &rest].concat()).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (code, out) = (done.status.code().unwrap(), text(done.stdout));
     (code, out + &text(done.stderr))
@@ -86,7 +87,7 @@ async fn status_says_how_a_toolgate_does() {
     let status: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         code, 1,
-        "somebody has to find out what became of a call: {text}"
+        "an operator has to find out what became of a call: {text}"
     );
     for (place, expected) in [
         ("/running", json!(true)),
@@ -128,7 +129,7 @@ async fn doctor_looks_through_a_toolgate_that_runs() {
         &*runs,
         "ok       it answers agents at",
         "ok       it has the policy of the files",
-        "ok       tool server `bank` answers: modern, 2 tools",
+        "ok       tool server `bank` answers: modern and legacy, 2 tools",
         "note     `bank__read` is disabled by ann since",
         "ok       the ledger is as it was written",
     ] {
@@ -156,6 +157,19 @@ async fn doctor_looks_through_a_toolgate_that_runs() {
     assert_eq!(done.status.code(), Some(1), "{text}");
 }
 
+/// It serves, and says that its files have errors.
+async fn is_ready_and_stale(gate: &Gate) {
+    let ready = gate.readiness().await;
+    assert_eq!(ready["ready"], true);
+    let reasons = ready["reasons"].to_string();
+    assert!(reasons.contains("policy files have errors"), "{ready}");
+    let told = crate::harness::answer::get(gate.operators, "/readyz")
+        .await
+        .unwrap();
+    let word = json!({ "status": "ready", "ready": true, "policy_stale": true });
+    assert_eq!((told.status, told.message()), (200, word));
+}
+
 /// D19: starts, reloads, their refusals and stops are in the ledger, which is sound and tells calls as before; while
 /// the files have errors, `/readyz` says so.
 #[tokio::test]
@@ -173,19 +187,7 @@ async fn reloads_and_restarts_are_in_the_ledger() {
     known(1).await;
     std::fs::write(&policy, format!("{written}contractz: {{}}\n")).unwrap();
     known(2).await;
-    let ready = gate.readiness().await;
-    assert_eq!(ready["ready"], true);
-    assert!(
-        ready["reasons"]
-            .to_string()
-            .contains("policy files have errors"),
-        "{ready}"
-    );
-    let everyone = crate::harness::answer::get(gate.operators, "/readyz")
-        .await
-        .unwrap();
-    let word = json!({ "status": "ready", "ready": true, "policy_stale": true });
-    assert_eq!((everyone.status, everyone.message()), (200, word));
+    is_ready_and_stale(&gate).await;
     std::fs::write(&policy, &written).unwrap();
     known(3).await;
     std::fs::write(&policy, written.replace("a test", "another")).unwrap();

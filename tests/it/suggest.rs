@@ -364,3 +364,36 @@ async fn odd_calls_pass_once_they_are_enforced_and_their_secrets_are_not_drafted
     let refused = call(&gate, "ann", "open", &other).await;
     assert_eq!(refused.as_deref(), Some("schema_invalid"));
 }
+
+/// Issue 17 D8: what was observed before any agent had a name is drafted as what the agent did that it
+/// was, and the samples are its own.
+#[tokio::test]
+async fn what_had_no_name_is_drafted_for_an_agent() {
+    let server = files().await;
+    let setup = Setup::new().server("files", &server).mode("observe");
+    let gate = setup.more(KEPT).start().await;
+    let arguments = json!({ "path": "/srv/docs/a.txt", "lines": 3 });
+    let answer = gate.agent().call_anew("files__read", arguments).await;
+    assert_eq!(code(&answer), None);
+    gate.entries(1).await;
+    let setup = gate.stop().await.callers(CALLERS);
+    setup.write();
+    let (exit, said, wrong) = run(&setup, &words_of("anonymous=ann")).await;
+    assert_eq!(exit, 0, "{said}{wrong}");
+    let pack = &drafts(&setup, "suggested")["tests/files.yaml"];
+    assert!(
+        pack.contains("ann") && !pack.contains("anonymous"),
+        "{pack}"
+    );
+    for (mapping, words) in [
+        ("anonymous=nemo", "no such agent"),
+        ("someone=ann", "none of the calls is of"),
+    ] {
+        let (exit, _, wrong) = run(&setup, &[&words_of(mapping)[..], &["--force"]].concat()).await;
+        assert!(exit == 1 && wrong.contains(words), "{wrong}");
+    }
+}
+
+fn words_of(mapping: &str) -> [&str; 5] {
+    ["suggest", "--config", "toolgate.yaml", "--as", mapping]
+}

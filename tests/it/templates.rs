@@ -2,6 +2,7 @@
 //! nothing edited. `tests/tools/templates` compares them with the servers themselves.
 
 use crate::harness::setup::programs;
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ fn place() -> tempfile::TempDir {
         )
         .unwrap();
         fs::copy(templates().join("tests").join(&file), tests.join(&file)).unwrap();
-        servers += &format!("  {name}: {{ command: /bin/true }}\n");
+        writeln!(servers, "  {name}: {{ command: /bin/true }}").unwrap();
     }
     let settings = place.path().join("toolgate.yaml");
     let text = format!(

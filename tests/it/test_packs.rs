@@ -379,7 +379,11 @@ async fn what_decides_nothing_fails_and_other_names_are_mapped() {
     for what in [&[][..], &["--violations"]] {
         let (code, said) = replay(&[what, &["--tool", "oracle__raed"]].concat()).await;
         let expected = "NOTHING DECIDED: no recorded call is asked for\n";
-        assert!(code == 1 && said.ends_with(expected), "{said}");
+        let meant = "did you mean `oracle__read`?";
+        assert!(
+            code == 1 && said.contains(expected) && said.contains(meant),
+            "{said}"
+        );
     }
     let config = std::fs::read_to_string(gate.path("toolgate.yaml")).unwrap();
     let renamed = config.replace("agent: clerk,", "agent: cashier,");

@@ -418,7 +418,7 @@ async fn a_resolution_is_said_in_full() {
         &["resolve", id, "--applied"],
         &["resolve", id, "--applied", "--abandon", "--why", "w"],
         &["resolve", id, "--abandon", "--why", "w", "--result", "{}"],
-        &["resolve", "0198", "--abandon", "--why", "w"],
+        &["resolve", "019", "--abandon", "--why", "w"],
         &["list", "--state", "sleeping"],
     ] {
         let (code, _, err) = words(&setup.run(&[&["calls"], wrong].concat()).await);

@@ -158,12 +158,12 @@ impl SignIn {
 /// What cookies of the name say.
 fn cookies<'a>(
     headers: &'a HeaderMap,
-    CookieName { name, .. }: &CookieName,
+    CookieName { name, .. }: &'a CookieName,
 ) -> impl Iterator<Item = &'a str> {
     let sent = headers.get_all(header::COOKIE).into_iter();
     let pairs = sent.filter_map(|value| value.to_str().ok());
     let pairs = pairs.flat_map(|value| value.split(';'));
-    pairs.filter_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 fn secret() -> Option<String> {
@@ -228,14 +228,14 @@ mod tests {
             format!("__Host-toolgate_operator_8443{more}; Secure")
         );
         let cookie = known.begin(ann()).unwrap();
-        let sent = |host: &str, name: &str| {
+        let headers = |host: &str, name: &str| {
             let pairs = format!("toolgate_operator_1=0; {name}={cookie}");
             HeaderMap::from_iter([
                 (header::HOST, host.parse().unwrap()),
                 (header::COOKIE, pairs.parse().unwrap()),
             ])
         };
-        let is_known = |host, name| known.of(&sent(host, name)).is_some();
+        let is_known = |host, name| known.of(&headers(host, name)).is_some();
         assert!(is_known("127.0.0.1:7778", "toolgate_operator_7778"));
         assert!(!is_known("127.0.0.1:7779", "toolgate_operator_7778"));
         assert!(is_known(

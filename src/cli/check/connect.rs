@@ -4,7 +4,7 @@
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::cli::unfitted::{self, ToolSchema};
-use crate::config::{Draft, Loaded};
+use crate::config::{self, Loaded};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::counted::counted;
 use crate::model::diagnostic::Diagnostic;

@@ -109,9 +109,12 @@ fn uri(file: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let encoded: String = path
         .bytes()
-        .map(|byte| match plain(byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
         })
         .collect();
     if encoded.starts_with('/') {

@@ -29,29 +29,11 @@ pub(super) async fn ports(
 ) {
     match running {
         Running::Seen(report) => {
-            let (pid, listen) = (report.process.pid, report.process.listen.as_deref());
             found.fine(&format!(
-                "a toolgate runs as process {pid}; it answers operators at {address}"
+                "a toolgate runs as process {}; it answers operators at {address}",
+                report.process.pid
             ));
-            // Port 0 is a port of the system's choice.
-            let is_configured = |listen: &str| {
-                let address = listen.parse::<SocketAddr>();
-                address.is_ok_and(|address| {
-                    let port = config.listen.port();
-                    address.ip() == config.listen.ip() && [0, address.port()].contains(&port)
-                })
-            };
-            if let Some(listen) = listen.filter(|listen| is_configured(listen)) {
-                found.fine(&format!("it answers agents at {}", plain(listen)));
-            } else {
-                let listen = listen.unwrap_or("no address");
-                let configured = config.listen;
-                found.note(&format!(
-                    "it answers agents at {listen}, and the configuration says {configured}: that applies from the next start on"
-                ));
-                free(config, false, found).await;
-            }
-            return;
+            return agents_door(config, report.process.listen.as_deref(), found).await;
         }
         Running::Dim(DimView {
             ready,
@@ -87,6 +69,27 @@ pub(super) async fn ports(
         Running::Nothing => {}
     }
     free(config, true, found).await;
+}
+
+/// The door for agents of a toolgate that runs, at `listen`.
+async fn agents_door(config: &Config, listen: Option<&str>, found: &mut DoctorFindings) {
+    let configured = config.listen;
+    // Port 0 is a port of the system's choice.
+    let is_configured = |listen: &str| {
+        listen.parse::<SocketAddr>().is_ok_and(|address| {
+            address.ip() == configured.ip() && [0, address.port()].contains(&configured.port())
+        })
+    };
+    if let Some(listen) = listen.filter(|listen| is_configured(listen)) {
+        found.fine(&format!("it answers agents at {}", plain(listen)));
+    } else {
+        let listen = listen.unwrap_or("no address");
+        found.note(&format!(
+            "it answers agents at {}, and the configuration says {configured}: that applies from the next start on",
+            plain(listen)
+        ));
+        free(config, false, found).await;
+    }
 }
 
 /// Whether the doors can be opened; `both`: also that of operators.
@@ -156,8 +159,9 @@ pub(super) fn seen(report: &StatusReport, policy: &Policy, found: &mut DoctorFin
     for reason in &readiness.reasons {
         found.wrong(&plain(reason));
     }
-    let version = &readiness.policy.version;
-    if *version == policy.version {
+    // What operators took away changes what is in force, and so its version.
+    let here = policy.clone().without(report.disabled.clone()).version;
+    if readiness.policy.version == here {
         found.fine("it has the policy of the files");
     } else if !readiness.policy.stale {
         let hint = "send it SIGHUP, and see its log";

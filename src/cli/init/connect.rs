@@ -4,6 +4,7 @@
 use super::source::{FoundServer, FoundServers, FoundTransport};
 use crate::cli::configured;
 use crate::cli::listed_tools::{ListedTools, listed_until};
+use crate::cli::serve::runtime;
 use crate::config::Config;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
@@ -11,7 +12,7 @@ use crate::model::counted::counted;
 use crate::model::ids::ServerName;
 use crate::policy::live::LivePolicy;
 use anyhow::{Context as _, bail};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,29 +24,31 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// After so long it is said of whom nothing was heard yet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// SIGINT and SIGTERM, caught: what was begun is cleared away before the process ends. Once files are
-/// being written, they are all written.
-pub(super) struct Interrupts {
+/// A runtime that SIGINT and SIGTERM end, and not the process: what was begun is cleared away first.
+/// Once files are being written, they are all written.
+pub(super) struct InterruptibleRuntime {
+    runtime: Runtime,
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Interrupts {
+impl InterruptibleRuntime {
     /// From now on.
-    pub(super) fn caught(runtime: &Runtime) -> anyhow::Result<Self> {
-        let _inside = runtime.enter();
-        let caught = |kind| signal(kind).context("signals cannot be caught");
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let runtime = runtime()?;
+        let caught = |kind| {
+            let _inside = runtime.enter();
+            signal(kind).context("signals cannot be caught")
+        };
+        let (interrupt, terminate) = (
+            caught(SignalKind::interrupt())?,
+            caught(SignalKind::terminate())?,
+        );
         Ok(Self {
-            interrupt: caught(SignalKind::interrupt())?,
-            terminate: caught(SignalKind::terminate())?,
+            runtime,
+            interrupt,
+            terminate,
         })
-    }
-
-    async fn came(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 
@@ -56,13 +59,12 @@ enum WaitEnd {
     Interrupted,
 }
 
-/// What the servers of `config` list. Those that do not answer within `bound` are named, with what to
-/// do; an error where none answers, and where a signal comes.
+/// What the servers of `config` list within `bound`; an error where a signal comes.
 pub(super) fn connect(
-    (runtime, interrupts): (&Runtime, &mut Interrupts),
-    (config, policy): (&Config, &Arc<LivePolicy>),
+    runtime: &mut InterruptibleRuntime,
+    config: &Config,
+    policy: &Arc<LivePolicy>,
     bound: Duration,
-    found: &FoundServers,
     out: &mut impl Write,
 ) -> anyhow::Result<ListedTools> {
     let names: Vec<&ServerName> = config.servers.keys().collect();
@@ -75,7 +77,12 @@ pub(super) fn connect(
         began: Clock.steady(),
         open: names.into_iter().cloned().collect(),
     });
-    let ended = std::cell::Cell::new(None);
+    let ended = Cell::new(None);
+    let InterruptibleRuntime {
+        runtime,
+        interrupt,
+        terminate,
+    } = runtime;
     let listed = runtime.block_on(async {
         let end = async {
             let late = async {
@@ -87,7 +94,8 @@ pub(super) fn connect(
             };
             let why = tokio::select! {
                 () = late => WaitEnd::Late,
-                () = interrupts.came() => WaitEnd::Interrupted,
+                _ = interrupt.recv() => WaitEnd::Interrupted,
+                _ = terminate.recv() => WaitEnd::Interrupted,
             };
             ended.set(Some(why));
         };
@@ -106,11 +114,21 @@ pub(super) fn connect(
             "  {server}: a tool is quarantined, and gets no contract: {why}"
         )?;
     }
-    problems(&listed, found, &time);
+    Ok(listed)
+}
+
+/// Names the servers that have not answered within `bound`, and says what to do; an error where none
+/// has.
+pub(super) fn judge(
+    listed: &ListedTools,
+    found: &FoundServers,
+    bound: Duration,
+) -> anyhow::Result<()> {
+    problems(listed, found, &seconds(bound));
     if listed.offers.is_empty() {
         bail!("nothing was written: no server answers");
     }
-    Ok(listed)
+    Ok(())
 }
 
 /// Names what does not answer, and says what to do.

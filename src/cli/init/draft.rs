@@ -12,19 +12,23 @@ use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Commands that fetch a program before they start it.
 const FETCHING_COMMANDS: &[&str] = &[
     "npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo",
 ];
 
+/// What a server is given to start where nothing is said.
+const GRANTED_START_TIME: Duration = Duration::from_secs(30);
+
 const NOT_EXECUTED_COMMENT: &str = "    \
 # not_executed: [401, 429]   # only if it, and all before it, refuse so before a call begins: then the call may be sent again\n";
 
 const CONTRACTS_HEADER: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
-# `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`. What is left of this stands behind
-# `to do`: of nothing else does `toolgate check` warn here.
+# `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`. To do is what stands behind
+# `to do`, and samples of calls in `tests` beside this file (`toolgate suggest` drafts them): of nothing else does `toolgate check` warn here.
 ";
 
 const UNKNOWN_TOOLS_COMMENT: &str = "
@@ -45,8 +49,19 @@ const TASKS_DRAFT: &str = "
 # repetition: { stop: 10, stop_reads: 100 }
 ";
 
-/// `toolgate.yaml`.
-pub(super) fn configuration(servers: &[FoundServer], from: &str) -> String {
+/// How long a server may take to start, where that is more than what toolgate takes for granted.
+fn start_timeout(command: &str, bound: Duration) -> Option<&'static str> {
+    let minutes = bound.as_secs().div_ceil(60);
+    match (FETCHING_COMMANDS.contains(&command), minutes) {
+        (true, ..=2) => Some("2m          # it may fetch the server first"),
+        (false, ..=1) if bound <= GRANTED_START_TIME => None,
+        (_, ..=2) => Some("2m          # so that it is waited for as long as by init"),
+        (_, _) => Some("10m         # so that it is waited for as long as by init"),
+    }
+}
+
+/// `toolgate.yaml`; its servers were given so long to answer.
+pub(super) fn configuration(servers: &[FoundServer], from: &str, bound: Duration) -> String {
     let mut text = format!(
         "# Drafted by `toolgate init` from {}. `toolgate check` judges it.\n\
          mode: observe                  # records what enforce would refuse, and refuses nothing\n\
@@ -70,10 +85,8 @@ pub(super) fn configuration(servers: &[FoundServer], from: &str) -> String {
                 if let Some(cwd) = cwd {
                     let _ = writeln!(text, "    cwd: {}", quoted(cwd));
                 }
-                if FETCHING_COMMANDS.contains(&command.as_str()) {
-                    text.push_str(
-                        "    start_timeout: 2m          # it may fetch the server first\n",
-                    );
+                if let Some(time) = start_timeout(command, bound) {
+                    let _ = writeln!(text, "    start_timeout: {time}");
                 }
                 text.push_str("    env:                       # a server gets these variables and no others\n");
                 push_map(&mut text, env);

@@ -1,6 +1,6 @@
 //! The files as they will be, in a directory of their own until they are good.
 
-use super::connect::{self, Interrupts};
+use super::connect::{self, InterruptibleRuntime};
 use super::draft;
 use super::record::NewFile;
 use super::source::{AgentConfig, FoundServer, FoundServers, FoundTransport};
@@ -21,7 +21,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 /// What is in the making. When it is dropped, nothing is left of it.
 pub(super) struct DraftFiles {
@@ -31,6 +30,8 @@ pub(super) struct DraftFiles {
     had_place: bool,
     /// The agent's file, as comments name it.
     from: String,
+    /// How long the servers may take to answer.
+    bound: Duration,
 }
 
 /// Files that `toolgate check` accepts, and what is to be said of them.
@@ -41,7 +42,11 @@ pub(super) struct GoodFiles {
 }
 
 impl DraftFiles {
-    pub(super) fn new(place: &Path, agents: Option<&AgentConfig>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        place: &Path,
+        agents: Option<&AgentConfig>,
+        bound: Duration,
+    ) -> anyhow::Result<Self> {
         let name = agents
             .and_then(|agents| agents.path.file_name())
             .map(|name| name.to_string_lossy().into_owned());
@@ -53,6 +58,7 @@ impl DraftFiles {
             place: place.to_path_buf(),
             had_place,
             from: name.unwrap_or_else(|| "the command line".to_owned()),
+            bound,
         })
     }
 
@@ -74,14 +80,13 @@ impl DraftFiles {
     /// What the servers list that answer in time.
     pub(super) fn connect(
         &self,
-        (runtime, interrupts): (&Runtime, &mut Interrupts),
+        runtime: &mut InterruptibleRuntime,
         found: &FoundServers,
-        bound: Duration,
         out: &mut impl Write,
     ) -> anyhow::Result<ListedTools> {
         files::replace(
             &self.directory.join(FILE_NAME),
-            draft::configuration(&found.servers, &self.from).as_bytes(),
+            draft::configuration(&found.servers, &self.from, self.bound).as_bytes(),
             PRIVATE_FILE_MODE,
         )?;
         let Loaded {
@@ -96,7 +101,9 @@ impl DraftFiles {
             .with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
         let again = config::reader(self.directory.join(FILE_NAME), &config);
         let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
-        connect::connect((runtime, interrupts), (&config, &policy), bound, found, out)
+        let listed = connect::connect(runtime, &config, &policy, self.bound, out)?;
+        connect::judge(&listed, found, self.bound)?;
+        Ok(listed)
     }
 
     /// The files of these servers, by the templates that know them. A template that does not fit
@@ -106,10 +113,10 @@ impl DraftFiles {
         found: &FoundServers,
         listed: &ListedTools,
     ) -> anyhow::Result<GoodFiles> {
-        let mut drafts: Vec<ServerDraft<'_>> = found
+        let mut drafts: Vec<ServerToWrite<'_>> = found
             .servers
             .iter()
-            .map(|server| ServerDraft::of(server, listed))
+            .map(|server| ServerToWrite::of(server, listed))
             .collect();
         let mut notes = Vec::new();
         loop {
@@ -122,7 +129,7 @@ impl DraftFiles {
                 .filter(|found| found.severity == Severity::Error)
                 .collect();
             if errors.is_empty() {
-                notes.extend(drafts.iter().filter_map(ServerDraft::note));
+                notes.extend(drafts.iter().filter_map(ServerToWrite::note));
                 return Ok(GoodFiles {
                     files,
                     loaded,
@@ -155,12 +162,12 @@ impl DraftFiles {
         &self,
         found: &FoundServers,
         listed: &ListedTools,
-        drafts: &[ServerDraft<'_>],
+        drafts: &[ServerToWrite<'_>],
     ) -> Vec<NewFile> {
         let file = |name: &str, text: String| NewFile::own(self.place.join(name), text);
         let mut files = vec![file(
             FILE_NAME,
-            draft::configuration(&found.servers, &self.from),
+            draft::configuration(&found.servers, &self.from, self.bound),
         )];
         for draft in drafts {
             files.push(file(&policy_file(&draft.server.name), draft.policy()));
@@ -216,14 +223,14 @@ pub(super) fn pack_file(server: &str) -> String {
 }
 
 /// What is written of one server.
-struct ServerDraft<'a> {
+struct ServerToWrite<'a> {
     server: &'a FoundServer,
     tools: Vec<&'a Tool>,
     words: Vec<String>,
     template: Option<Template>,
 }
 
-impl<'a> ServerDraft<'a> {
+impl<'a> ServerToWrite<'a> {
     fn of(server: &'a FoundServer, listed: &'a ListedTools) -> Self {
         let own = |tool: &&Tool| tool.server.settings.name.as_str() == server.name;
         let tools = listed.tools.iter().map(|tool| &**tool).filter(own);

@@ -27,6 +27,13 @@ enum EntryChange {
     Remove,
 }
 
+/// The file three times.
+struct ConfigVersions<'a> {
+    before: Entries<'a>,
+    written: Entries<'a>,
+    now: Entries<'a>,
+}
+
 /// The entries of one version of the file.
 struct Entries<'a> {
     document: &'a JsoncDocument,
@@ -69,14 +76,18 @@ pub(super) fn merge(
     let read = |text: &str| JsoncDocument::read(text.to_owned());
     let documents = (read(before)?, read(written)?, read(now)?);
     let place = section(&documents.0).ok_or("what it was before names no servers")?;
-    let entries = (
-        Entries::of(&documents.0, place),
-        Entries::of(&documents.1, place),
-        Entries::of(&documents.2, place),
-    );
-    let (Some(before), Some(written), Some(now)) = entries else {
-        return Err(format!("it has no `{}` any more", place.join(".")));
+    let entries = |document| Entries::of(document, place);
+    let missing = || format!("it has no `{}` any more", place.join("."));
+    let versions = ConfigVersions {
+        before: entries(&documents.0).ok_or_else(missing)?,
+        written: entries(&documents.1).ok_or_else(missing)?,
+        now: entries(&documents.2).ok_or_else(missing)?,
     };
+    let ConfigVersions {
+        before,
+        written,
+        now,
+    } = &versions;
     let mut found = MergedConfig {
         text: String::new(),
         notes: Vec::new(),
@@ -87,22 +98,27 @@ pub(super) fn merge(
     let added = added.filter(|name| !before.values.contains_key(*name));
     for name in before.values.keys().chain(added) {
         if before.values.get(name) != written.values.get(name)
-            && let Some(change) = change((&before, &written, &now), name, force, &mut found)
+            && let Some(change) = change(&versions, name, force, &mut found)
         {
             changes.insert(name.as_str(), change);
         }
     }
-    found.text = changed(&before, &now, place, &changes)?;
+    found.text = changed(before, now, place, &changes)?;
     judge(&found.text, &documents.2, place, &changes)?;
     Ok(found)
 }
 
 fn change(
-    (before, written, now): (&Entries<'_>, &Entries<'_>, &Entries<'_>),
+    versions: &ConfigVersions<'_>,
     name: &str,
     force: bool,
     found: &mut MergedConfig,
 ) -> Option<EntryChange> {
+    let ConfigVersions {
+        before,
+        written,
+        now,
+    } = versions;
     let of = |entries: &Entries<'_>| entries.values.get(name).cloned();
     let (was, wrote, is) = (of(before), of(written), of(now));
     let shown = name.escape_debug();
@@ -126,26 +142,46 @@ fn change(
         found.notes.push(format!("`{shown}` {words}"));
         return None;
     }
-    let Some(was) = was else {
+    if was.is_none() {
         let words = "was changed since, and is gone with what was added";
         found.notes.push(format!("`{shown}` {words}"));
         return Some(EntryChange::Remove);
-    };
-    let (merged, disputed) = merged_entry(&was, &wrote, &is);
-    if disputed.is_empty() {
-        let words = "is as it was before, with what was added since";
-        found.notes.push(format!("`{shown}` {words}"));
-    } else if force {
-        let words = "is as it was before, without what was changed since";
-        found.notes.push(format!("`{shown}` {words}"));
-        return Some(EntryChange::Set(before.raw(name)));
-    } else {
+    }
+    reconciled(versions, name, force, found)
+}
+
+/// An entry that `init` has rewritten, and the operator has changed since.
+fn reconciled(
+    versions: &ConfigVersions<'_>,
+    name: &str,
+    force: bool,
+    found: &mut MergedConfig,
+) -> Option<EntryChange> {
+    let ConfigVersions {
+        before,
+        written,
+        now,
+    } = versions;
+    let (merged, disputed) = merged_entry(
+        before.values.get(name)?,
+        written.values.get(name)?,
+        now.values.get(name)?,
+    );
+    let shown = name.escape_debug();
+    if !disputed.is_empty() && !force {
         let disputed = disputed.join(", ");
         let words = "was changed since, and still leads to toolgate";
         found.notes.push(format!("`{shown}`: {disputed} {words}"));
         found.leading.push(name.to_owned());
         return None;
     }
+    if !disputed.is_empty() {
+        let words = "is as it was before, without what was changed since";
+        found.notes.push(format!("`{shown}` {words}"));
+        return Some(EntryChange::Set(before.raw(name)));
+    }
+    let words = "is as it was before, with what was added since";
+    found.notes.push(format!("`{shown}` {words}"));
     let text = serde_json::to_string_pretty(&merged).unwrap_or_default();
     let at = now.whole(name).map_or(0, |whole| whole.start);
     let indentation = indentation(now.document.written(), at);

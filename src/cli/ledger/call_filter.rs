@@ -79,7 +79,7 @@ impl CallFilter {
     /// Notes which names that are asked for `entry` has; none of a ledger without one.
     fn meet(&self, entry: Option<&Entry>) {
         let agent = entry.map(Entry::agent);
-        let user = entry.and_then(Entry::named_user);
+        let named = entry.and_then(Entry::named_user);
         let tool = entry.map(|entry| entry.tool.as_str());
         let task = entry.and_then(|entry| entry.task.as_deref());
         let session = entry.and_then(|entry| entry.session.as_deref());
@@ -87,7 +87,7 @@ impl CallFilter {
         let codes = codes.into_iter().flatten().flatten().map(String::as_str);
         let met = &self.met;
         met.meet("is by the agent", self.agent.as_deref(), agent);
-        met.meet("is for the user", self.user.as_deref(), user);
+        met.meet("is for the user", self.user.as_deref(), named);
         met.meet("is of the tool", self.tool.as_deref(), tool);
         met.meet(CODE, self.code.as_deref(), codes);
         met.meet("is of the task", self.task.as_deref(), task);

@@ -3,7 +3,7 @@
 //! start made of it.
 
 use super::contents::{Contents, LedgerContent, configured_keys};
-use super::noted::LedgerNote;
+use super::noted::{LedgerNote, event};
 use super::text;
 use crate::cli::configured;
 use crate::config::Ledger;
@@ -202,18 +202,6 @@ pub(super) fn unfinished(seq: u64, entry: Entry, phase: &ClaimPhase) -> LedgerCa
         },
         written: None,
     }
-}
-
-/// The event in `record`; none when it holds none.
-pub(super) fn event(record: &JournalRecord) -> Result<Option<StoreEvent>, JournalError> {
-    let Some(bytes) = record.event() else {
-        return Ok(None);
-    };
-    let why = |error: serde_json::Error| JournalError::Unreadable {
-        seq: record.seq,
-        why: error.to_string(),
-    };
-    StoreEvent::decode(bytes).map(Some).map_err(why)
 }
 
 impl Iterator for LedgerCalls {

@@ -1,8 +1,8 @@
 //! Calls that have come to an end, and held ones that did not run, as `toolgate calls list --all` has
 //! them beside the open ones: from the events of the journal.
 
-use super::calls::event;
 use super::history::how;
+use super::noted::event;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::journal::{JournalError, JournalReader};

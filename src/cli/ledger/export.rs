@@ -2,8 +2,8 @@
 
 use super::ExportArgs;
 use super::LedgerLocation;
-use super::calls::event;
 use super::contents::{LedgerContent, keys};
+use super::noted::event;
 use super::{reading, text};
 use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};

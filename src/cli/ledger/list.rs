@@ -24,7 +24,7 @@ static CALLS: Table<7> = Table([
     Column::id("ACTION ID"),
     Column::text("AGENT").rank(1).least(8),
     Column::text("TOOL").least(16),
-    Column::text("OUTCOME").least(7).tone(outcome_tone),
+    Column::text("OUTCOME").tone(outcome_tone),
     Column::text("CODE").least(16),
     Column::number("MS").rank(2),
 ]);

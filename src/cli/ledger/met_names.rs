@@ -81,7 +81,7 @@ impl UnmetName {
         let Some(path) = config.map(Path::to_path_buf).or_else(config::find) else {
             return true;
         };
-        let policy = config::load(&path).reading.policy;
+        let policy = config::load_supposing(&path).reading.policy;
         policy.is_some_and(|policy| {
             let mut codes = policy.allowlist.codes().flat_map(|(_, codes)| codes);
             codes.all(|(_, code)| code != self.name)

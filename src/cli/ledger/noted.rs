@@ -2,7 +2,6 @@
 //! operators took away, definitions that changed.
 
 use super::call_filter::CallFilter;
-use super::calls::event;
 use super::text::{json, plain, short};
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::operator::time;
@@ -15,6 +14,18 @@ const NOTED_RECORD: &[u8] = b"{\"noted\"";
 /// Of a policy's version, as much as the other screens show.
 const VERSION_CHARS: usize = 12;
 
+/// The event in `record`; none when it holds none.
+pub(super) fn event(record: &JournalRecord) -> Result<Option<StoreEvent>, JournalError> {
+    let Some(bytes) = record.event() else {
+        return Ok(None);
+    };
+    let why = |error: serde_json::Error| JournalError::Unreadable {
+        seq: record.seq,
+        why: error.to_string(),
+    };
+    StoreEvent::decode(bytes).map(Some).map_err(why)
+}
+
 /// One thing that happened.
 pub(super) struct LedgerNote {
     seq: u64,
@@ -25,7 +36,7 @@ impl LedgerNote {
     /// What `record` tells of; none when it tells of something else.
     pub(super) fn of(record: &JournalRecord) -> Result<Option<Self>, JournalError> {
         let is_noted = |bytes: &&bytes::Bytes| bytes.starts_with(NOTED_RECORD);
-        if record.event().filter(is_noted).is_none() {
+        if !record.event().as_ref().is_some_and(is_noted) {
             return Ok(None);
         }
         Ok(match event(record)? {

@@ -1,8 +1,8 @@
 //! What became of calls after their agent had been answered: what a late answer, a probe, a restart
 //! or an operator found. Their entries stay as they were written.
 
-use super::calls::event;
 use super::history::how;
+use super::noted::event;
 use crate::cli::terminal::ids;
 use crate::mcp::json::Text;
 use crate::model::entry::Entry;

@@ -1,9 +1,10 @@
 //! `toolgate ledger show`.
 
 use super::LedgerLocation;
-use super::calls::{event, unfinished};
+use super::calls::unfinished;
 use super::contents::{LedgerContent, keys};
 use super::history::History;
+use super::noted::event;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};

@@ -5,6 +5,7 @@ use super::call_filter::CallFilter;
 use super::calls::{LedgerCall, LedgerCalls, LedgerStep};
 use super::text::{plain, short};
 use crate::cli::serve::{runtime, told_to_end};
+use crate::cli::terminal::ids;
 use crate::store::journal::JournalError;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,8 +15,6 @@ use std::time::Duration;
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// … and at most, where nothing is written.
 const LAST_LOOK: Duration = Duration::from_millis(500);
-/// The beginning of an id in a line that has others beside it; `ledger show` takes it.
-const ID_BEGINNING_CHARS: usize = 13;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LedgerTailArgs {
@@ -127,7 +126,7 @@ impl LedgerTailArgs {
             (None, None) => String::new(),
         };
         let method = entry.method.as_deref().map(|method| format!("{method} "));
-        let user = entry
+        let behind = entry
             .named_user()
             .map(|user| format!(" for {}", short(user)));
         let count = entry.count.filter(|count| *count > 1);
@@ -138,15 +137,10 @@ impl LedgerTailArgs {
             plain(&method.unwrap_or_default()),
             short(&entry.tool),
             short(entry.agent()),
-            user.unwrap_or_default(),
+            behind.unwrap_or_default(),
             plain(&code) + &count.map(|count| format!(" ×{count}")).unwrap_or_default(),
             entry.latency_ms,
-            plain(
-                entry
-                    .action_id
-                    .get(..ID_BEGINNING_CHARS)
-                    .unwrap_or(&entry.action_id)
-            ),
+            plain(&ids::short(&entry.action_id, ids::SHORT_ID_DIGITS)),
         )
     }
 }

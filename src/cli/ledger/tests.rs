@@ -8,6 +8,7 @@ use crate::model::entry::Entry;
 use crate::store::journal::{Journal, JournalOptions};
 use clap::Parser;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 mod stories;
 
@@ -176,10 +177,11 @@ async fn a_table_has_room_on_a_terminal() {
         let terminal = Terminal::of(columns, "2026-07-28T09:10:00Z");
         let name = columns.map_or("a pipe".to_owned(), |columns| columns.to_string());
         let (_, out, _) = ledger_on(terminal, temp.path(), &["list"]);
-        text += &format!("{name}:\n{out}\n");
+        writeln!(text, "{name}:\n{out}").unwrap();
     }
     let colored = Terminal::of(Some(80), "2026-07-28T09:10:00Z").colored();
-    text += &format!("colours:\n{}", ledger_on(colored, temp.path(), &["list"]).1);
+    let listed = ledger_on(colored, temp.path(), &["list"]).1;
+    write!(text, "colours:\n{listed}").unwrap();
     insta::assert_snapshot!("widths", text);
     // The short id is taken by every verb that takes one.
     let (code, out, _) = ledger(temp.path(), &["show", "C0FFEE05"]);

@@ -3,7 +3,7 @@
 use super::{LedgerLocation, VerifyArgs, text};
 use crate::app::ledger;
 use crate::cli::serve::runtime;
-use crate::cli::terminal::progress::{Progress, ProgressUnit};
+use crate::cli::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;
 use crate::model::counted::counted;
@@ -58,7 +58,7 @@ impl VerifyArgs {
                 None => place.kept()?.archive.clone(),
             },
         };
-        let progress = Progress::of("verifying", size(place.data), ProgressUnit::Bytes);
+        let progress = WorkProgress::of("verifying", size(place.data), ProgressUnit::Bytes);
         let report = check_telling(place.data, &against, &|bytes| progress.reach(bytes))?;
         drop(progress);
         if self.json {

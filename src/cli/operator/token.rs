@@ -37,7 +37,7 @@ impl OperatorToken {
         let typed = typed()?;
         let typed = typed.filter(|text| !text.is_empty());
         typed
-            .map(|text| Self::of(&text, "what was typed".to_owned()))
+            .map(|text| Self::of(&text, "the terminal".to_owned()))
             .transpose()
     }
 
@@ -55,7 +55,9 @@ impl OperatorToken {
     fn of(text: &str, from: String) -> anyhow::Result<Self> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            bail!("{from} holds no token: it is one word of visible ASCII characters");
+            bail!(
+                "what comes from {from} is no token: that is one word of visible ASCII characters"
+            );
         }
         let secret = Secret::new(text.to_owned());
         Ok(Self { secret, from })
@@ -66,7 +68,7 @@ impl OperatorToken {
 pub(super) fn refused(token: Option<&OperatorToken>) -> String {
     match token {
         Some(token) => format!(
-            "this is no operator's token there: {}; ask who configures toolgate for yours",
+            "the token from {} is no operator's of that toolgate; ask who configures it for yours",
             token.from
         ),
         None => format!(
@@ -115,7 +117,7 @@ fn typed() -> anyhow::Result<Option<String>> {
         return Ok(None);
     };
     let _ = write!(stderr(), "operator's token: ");
-    let typed = unseen.line();
+    let typed = UnseenKeys::line();
     drop(unseen);
     let _ = writeln!(stderr());
     match typed {
@@ -143,7 +145,7 @@ impl UnseenKeys {
     }
 
     /// The bytes up to the end of the line; none when they are taken back with Ctrl-C.
-    fn line(&self) -> Option<Vec<u8>> {
+    fn line() -> Option<Vec<u8>> {
         let (mut line, mut key) = (Vec::new(), [0]);
         while matches!(stdin().read(&mut key), Ok(1)) {
             match key[0] {
@@ -191,9 +193,9 @@ mod tests {
             ("0123456789abcdef", 0o640, "chmod go-r"),
             ("0123456789abcdef", 0o604, "chmod go-r"),
             ("0123456789abcdef", 0o620, "chmod g-w"),
-            ("", 0o600, "holds no token"),
-            ("two words", 0o600, "holds no token"),
-            ("a\nb", 0o600, "holds no token"),
+            ("", 0o600, "is no token"),
+            ("two words", 0o600, "is no token"),
+            ("a\nb", 0o600, "is no token"),
             (&"x".repeat(TOKEN_BYTES_MAX + 1), 0o600, "too long"),
         ] {
             let (_kept, path) = file(text, mode);

@@ -7,7 +7,6 @@ use crate::cli::ledger::text::{self, plain, short};
 use crate::cli::table::{Column, Table};
 use crate::cli::terminal::{Terminal, Tone};
 use crate::model::counted::counted;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -38,7 +37,9 @@ static COMPARED: Table<5> = Table([
     Column::number("OLD"),
     Column::number("NEW"),
     Column::number("CHANGE"),
-    Column::text("").tone(|verdict| (verdict == WORSE).then_some(Tone::Bad)),
+    Column::text("")
+        .least(5)
+        .tone(|verdict| (verdict == WORSE).then_some(Tone::Bad)),
 ]);
 /// What is said of a measure that is worse.
 const WORSE: &str = "WORSE";
@@ -93,8 +94,8 @@ pub(super) fn comparison(
     let Comparison { old, new, .. } = comparison;
     let head: [(&str, VersionText); 5] = [
         ("policy", |version| plain(&version.name)),
-        ("first call", |version| second(&version.first)),
-        ("last call", |version| second(&version.last)),
+        ("first call", |version| time(&version.first)),
+        ("last call", |version| time(&version.last)),
         ("calls", |version| version.calls.to_string()),
         ("calls sent", |version| version.sent.to_string()),
     ];
@@ -273,8 +274,7 @@ fn units(cost: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time to the second.
-fn second(time: &str) -> String {
-    time.parse::<Timestamp>()
-        .map_or_else(|_| plain(time), |time| time.strftime("%FT%TZ").to_string())
+/// A time among numbers.
+fn time(text: &str) -> String {
+    Terminal::stdout().time(text)
 }

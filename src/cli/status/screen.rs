@@ -9,6 +9,7 @@ use crate::model::counted::counted;
 use crate::model::disabled::Disabled;
 use crate::telemetry::recent_problems::RecentProblem;
 use jiff::Timestamp;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 /// Columns where nobody says how many there are.
@@ -72,7 +73,7 @@ impl Page {
         for word in pieces(what, room) {
             let length = line.chars().count();
             if length > 0 && length + 1 + word.chars().count() > room {
-                *out += &format!("{start}{line}\n");
+                let _ = writeln!(out, "{start}{line}");
                 (start, line) = (" ".repeat(INDENT), String::new());
             }
             if !line.is_empty() {
@@ -149,20 +150,12 @@ pub(super) fn attention(report: &StatusReport) -> Vec<String> {
     let down = servers.iter().filter(|server| server.state == "down");
     found.extend(down.map(|server| format!("tool server {} does not answer", server.name)));
     if ledger.dropped > 0 {
-        let entries = format!("{} of reads were lost", entries(ledger.dropped));
-        found.push(entries);
+        found.push(format!("entries of reads were lost: {}", ledger.dropped));
     }
     if report.unknown.is_some_and(|unknown| unknown > 0) {
         found.push("nobody knows what became of some calls".to_owned());
     }
     found
-}
-
-fn entries(count: u64) -> String {
-    match count {
-        1 => "1 entry".to_owned(),
-        count => format!("{count} entries"),
-    }
 }
 
 /// All of a toolgate that runs.
@@ -195,8 +188,8 @@ pub(super) fn whole(report: &StatusReport, page: Page) -> String {
         Some(0) => "0".to_owned(),
         Some(known) => format!("{known}; {remedy}"),
     };
-    let held = count(report.held, "`toolgate approvals` lists them");
-    page.line(&mut out, "held", &held);
+    let waiting = count(report.held, "`toolgate approvals` lists them");
+    page.line(&mut out, "held", &waiting);
     let unknown = count(report.unknown, "`toolgate calls list --state unknown`");
     page.line(&mut out, "unknown", &unknown);
     disabled(&mut out, &report.disabled, page);
@@ -248,10 +241,10 @@ fn server(server: &ServerStatus, process: &ProcessReport) -> String {
     } = server;
     let mut words = format!("{name}: {state}");
     if let Some(era) = era {
-        words += &format!(", {era}, {}", counted(*tools, "tool"));
+        let _ = write!(words, ", {era}, {}", counted(*tools, "tool"));
     }
     if !withheld.is_empty() {
-        words += &format!(", {} withheld", withheld.len());
+        let _ = write!(words, ", {} withheld", withheld.len());
     }
     if let Some(children) = process.children.get(name) {
         let processes = if *children == 1 {
@@ -259,10 +252,10 @@ fn server(server: &ServerStatus, process: &ProcessReport) -> String {
         } else {
             "processes"
         };
-        words += &format!(", {children} {processes}");
+        let _ = write!(words, ", {children} {processes}");
     }
     if let Some(fault) = last_fault {
-        words += &format!(": {fault}");
+        let _ = write!(words, ": {fault}");
     }
     words
 }

@@ -98,7 +98,7 @@ fn subject<'w>(words: &[&'w str]) -> Option<&'w str> {
                     rest.next();
                 }
             }
-            verb if verbs.contains(&verb) || verb.contains('=') => {}
+            verb if verbs.contains(&verb) || (called == "env" && verb.contains('=')) => {}
             "run" => {}
             found => {
                 let after: Vec<&str> = std::iter::once(found).chain(rest).collect();
@@ -276,7 +276,7 @@ mod tests {
             ("npx", "npx"),
             ("node", "node"),
             ("sh -c 'exec x'", "sh"),
-            ("/opt/übung__x_", "bung-x"),
+            ("/opt/übung__x_", "bung_x"),
             (
                 "/opt/a-very-long-name-of-a-program-that-never-ends",
                 "a-very-long-name-of-a-program-th",

@@ -11,7 +11,7 @@ use std::time::Duration;
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// How far something is.
-pub(in crate::cli) struct Progress {
+pub(in crate::cli) struct WorkProgress {
     bar: ProgressBar,
     began: Duration,
     is_shown: AtomicBool,
@@ -28,7 +28,7 @@ pub(in crate::cli) enum ProgressUnit {
     Bytes,
 }
 
-impl Progress {
+impl WorkProgress {
     /// Of `what`, such as `reading the ledger`: of `total` steps, if it is known how many there are.
     pub(in crate::cli) fn of(what: &'static str, total: Option<u64>, unit: ProgressUnit) -> Self {
         let bar = match total {
@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for WorkProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -97,7 +97,7 @@ mod tests {
     fn a_line_is_shown_after_a_second_and_only_to_a_person() {
         for (is_watched, waited, expected) in [(true, 2, true), (true, 0, false), (false, 2, false)]
         {
-            let mut progress = Progress::of("counting", Some(3), ProgressUnit::Steps);
+            let mut progress = WorkProgress::of("counting", Some(3), ProgressUnit::Steps);
             progress.is_watched = is_watched;
             progress.began = Clock.steady().saturating_sub(Duration::from_secs(waited));
             progress.step();

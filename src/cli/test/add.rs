@@ -91,7 +91,7 @@ impl Add {
             Some(_) => append(path, &sample)?,
             None => begin(path, caller.is_none().then_some((&name, &entry)), &sample)?,
         }
-        self.say(path, named.config.as_deref(), out)?;
+        Self::say(path, named.config.as_deref(), out)?;
         Ok(0)
     }
 
@@ -168,10 +168,12 @@ impl Add {
     }
 
     /// Where the sample stands, and what is said of it now.
-    fn say(&self, path: &Path, named: Option<&Path>, out: &mut String) -> anyhow::Result<()> {
+    fn say(path: &Path, named: Option<&Path>, out: &mut String) -> anyhow::Result<()> {
         let suites = Suites::run(&[path.to_path_buf()], named)?;
         for diagnostic in &suites.diagnostics {
-            writeln!(out, "{}", plain(&diagnostic.to_string()))?;
+            for line in diagnostic.to_string().lines() {
+                writeln!(out, "{}", plain(line))?;
+            }
         }
         if let Some((posed, judged)) = suites.runs().flat_map(super::suite::PackRun::judged).last()
         {

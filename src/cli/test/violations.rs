@@ -1,7 +1,8 @@
 //! `toolgate test --replay ledger --violations`: the calls that were executed although they are
 //! forbidden, and who answers for which of them (003-104).
 
-use super::replay_ledger::{PresentVerdict, ReplayJudge, each, nothing_decided};
+use super::replay_ledger::{PresentVerdict, ReplayJudge, each};
+use super::words::nothing_decided;
 use crate::cli::configured;
 use crate::cli::ledger::recorded::{PASSED_VERDICT, recorded};
 use crate::cli::ledger::text::plain;

@@ -211,3 +211,14 @@ fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
 fn plain_lines(text: &str) -> String {
     text.lines().map(plain).collect::<Vec<_>>().join("\n")
 }
+
+/// What is said where no call could be judged: that nothing is known to be wrong would be no news.
+pub(super) fn nothing_decided(calls: u64, what: &str) -> String {
+    match calls {
+        0 => format!("NOTHING DECIDED: no recorded {what} is asked for"),
+        _ => format!(
+            "NOTHING DECIDED: of {} none could be judged",
+            counted(calls, what)
+        ),
+    }
+}

@@ -84,6 +84,16 @@ struct ApprovalAsking<'a> {
     bill: &'a Bill,
 }
 
+/// What people have allowed in `hold`.
+fn found_in(hold: &Hold) -> ApprovalFound {
+    ApprovalFound {
+        edit: hold.allowed_edit().map(Box::new),
+        hold: Some(hold.id),
+        grant: None,
+        by: allowed_by(hold),
+    }
+}
+
 impl ApprovalAsking<'_> {
     async fn held(
         &self,
@@ -117,23 +127,16 @@ impl ApprovalAsking<'_> {
             Ok(Some(approved)) => {
                 is_bound()?;
                 let approved = approved.of_edited(hold.as_ref().and_then(Hold::edited));
-                let found = hold.map(|hold| ApprovalFound {
-                    edit: hold.allowed_edit().map(Box::new),
-                    hold: Some(hold.id),
-                    grant: None,
-                    by: allowed_by(&hold),
-                });
-                Ok(Some((approved, found)))
+                Ok(Some((approved, hold.as_ref().map(found_in))))
             }
             Ok(None) => self.granted_or_asked(key).await,
             Err(pending @ Refusal::ApprovalPending { .. }) => {
                 is_bound()?;
-                let left = Duration::from_millis(until.saturating_sub(now));
                 let hold = AwaitedHold {
                     id,
                     roles: &rule.roles,
                     before: timer.held_for(),
-                    left,
+                    left: Duration::from_millis(until.saturating_sub(now)),
                     until,
                 };
                 let patience = self.patience(key, &hold);
@@ -141,7 +144,9 @@ impl ApprovalAsking<'_> {
                 if is_over || self.becomes_task(kept.as_ref()) {
                     return Err(self.told(pending, key));
                 }
-                let waited = self.wait(key, &hold, patience.min(left), changes).await;
+                let waited = self
+                    .wait(key, &hold, patience.min(hold.left), changes)
+                    .await;
                 timer.held();
                 waited?;
                 Ok(None)

@@ -3,7 +3,7 @@
 
 use crate::model::spelling::suggest;
 use crate::schema::Schema;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 /// The types of JSON Schema.
 const TYPE_NAMES: [&str; 7] = [
@@ -40,11 +40,14 @@ pub(super) fn wrong(root: &Value, keyword: &str, value: &Value) -> Option<(Strin
     if keyword.starts_with('$') {
         return None;
     }
-    let mut alone = json!({ keyword: value });
-    if let (Some(dialect), Some(members)) = (root.get("$schema"), alone.as_object_mut()) {
-        members.insert("$schema".to_owned(), dialect.clone());
+    let mut alone = Map::new();
+    if let Some(dialect) = root.get("$schema") {
+        alone.insert("$schema".to_owned(), dialect.clone());
+        // One that is unknown is no matter of each keyword.
+        Schema::compile_contract(&Value::Object(alone.clone())).ok()?;
     }
-    let reason = Schema::compile_contract(&alone).err()?;
+    alone.insert(keyword.to_owned(), value.clone());
+    let reason = Schema::compile_contract(&Value::Object(alone)).err()?;
     let write = |example: &str| format!("write `{keyword}: {example}`");
     let text = value.as_str();
     Some(match (keyword, text) {

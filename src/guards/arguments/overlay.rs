@@ -93,7 +93,7 @@ fn subschema(root: &Value, schema: &Value, problems: &mut Problems, depth: usize
     let mut fine = true;
     for (keyword, value) in members {
         fine &= problems.under(keyword, |problems| {
-            judge_keyword(root, (keyword, value), problems, depth - 1)
+            judge_keyword(root, keyword, value, problems, depth - 1)
         });
     }
     fine
@@ -101,55 +101,53 @@ fn subschema(root: &Value, schema: &Value, problems: &mut Problems, depth: usize
 
 fn judge_keyword(
     root: &Value,
-    (keyword, value): (&str, &Value),
+    keyword: &str,
+    value: &Value,
     problems: &mut Problems,
     depth: usize,
 ) -> bool {
     let of_list = SCHEMA_LIST_KEYWORDS.contains(&keyword);
     let of_map = SCHEMA_MAP_KEYWORDS.contains(&keyword);
-    let wrong = match value {
-        // The names below it would be read against it, and what they mean could not be shown.
-        _ if keyword == "$id" && depth + 1 < MAX_SCHEMA_DEPTH => Some((
+    let of_schema = SCHEMA_KEYWORDS.contains(&keyword);
+    // The names below it would be read against it, and what they mean could not be shown.
+    let wrong = if keyword == "$id" && depth + 1 < MAX_SCHEMA_DEPTH {
+        Some((
             "a schema inside a contract's has no `$id`".to_owned(),
             "name it by `$anchor`, or refer to it as `#/$defs/…`".to_owned(),
-        )),
-        _ if DATA_KEYWORDS.contains(&keyword) => keyword_values::wrong(root, keyword, value),
-        Value::Array(schemas) if of_list || keyword == "items" => {
-            let below = schemas.iter().enumerate();
-            return each(
-                root,
-                below.map(|(index, one)| (index.to_string(), one)),
-                problems,
-                depth,
-            );
-        }
-        Value::Object(schemas) if of_map => {
-            let below = schemas.iter().map(|(name, one)| (name.clone(), one));
-            return each(root, below, problems, depth);
-        }
-        Value::Object(_) | Value::Bool(_) if SCHEMA_KEYWORDS.contains(&keyword) => {
-            return subschema(root, value, problems, depth);
-        }
-        _ if of_list || of_map || SCHEMA_KEYWORDS.contains(&keyword) => {
-            Some(keyword_values::no_schemas(keyword, of_list, of_map))
-        }
-        _ => {
-            let message = format!(
-                "`{}` is not a keyword of JSON Schema",
-                keyword.escape_debug()
-            );
-            let hint = match nearest(keyword) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => "a property is described under `properties`".to_owned(),
-            };
-            Some((message, hint))
-        }
+        ))
+    } else if DATA_KEYWORDS.contains(&keyword) {
+        keyword_values::wrong(root, keyword, value)
+    } else if let (Value::Array(schemas), true) = (value, of_list || keyword == "items") {
+        let below = schemas.iter().enumerate();
+        let below = below.map(|(index, one)| (index.to_string(), one));
+        return each(root, below, problems, depth);
+    } else if let (Value::Object(schemas), true) = (value, of_map) {
+        let below = schemas.iter().map(|(name, one)| (name.clone(), one));
+        return each(root, below, problems, depth);
+    } else if of_schema && (value.is_object() || value.is_boolean()) {
+        return subschema(root, value, problems, depth);
+    } else if of_list || of_map || of_schema {
+        Some(keyword_values::no_schemas(keyword, of_list, of_map))
+    } else {
+        Some(unknown(keyword))
     };
     let is_fine = wrong.is_none();
     if let Some((message, hint)) = wrong {
         problems.error(message, hint);
     }
     is_fine
+}
+
+fn unknown(keyword: &str) -> (String, String) {
+    let message = format!(
+        "`{}` is not a keyword of JSON Schema",
+        keyword.escape_debug()
+    );
+    let hint = match nearest(keyword) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => "a property is described under `properties`".to_owned(),
+    };
+    (message, hint)
 }
 
 /// Judges schemas, each under its name or index.

@@ -93,8 +93,8 @@ impl ReachPattern {
                 ReachPart::Tenant => caller.tenant.as_ref()?.as_str(),
                 // A person may choose that name: it is one step of a path, or reaches nothing.
                 ReachPart::User => {
-                    let user = caller.user.as_ref().map(UserId::as_str);
-                    user.filter(|user| is_one_step(user))?
+                    let name = caller.user.as_ref().map(UserId::as_str);
+                    name.filter(|user| is_one_step(user))?
                 }
                 ReachPart::Any => {
                     pieces.push(String::new());

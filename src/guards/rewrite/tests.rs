@@ -333,7 +333,7 @@ fn what_cannot_be_meant_is_an_error() {
         ),
         (
             json!({ "compute": { "/limit": "argument.n" } }),
-            "0.compute./limit: column 1: unknown name `argument`",
+            "0.compute./limit: unknown name `argument`",
         ),
     ] {
         assert_error(&one_step(step), expected);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::guards::evidence::Checked;
+use crate::model::diagnostic::Problem;
 use crate::model::ids::TenantId;
 use crate::schema::Schema;
 use serde_json::json;
@@ -29,12 +30,25 @@ fn written(code: &str, when: &str) -> RuleSettings {
 
 fn compile(rules: &[(&str, &str)]) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
-    let rules = rules.iter().map(|(code, when)| written(code, when));
-    let rule = Settings(rules.collect()).compile(&mut problems);
-    let words = |problem: crate::model::diagnostic::Problem| {
-        format!("{}: {}", problem.path.join("."), problem.message)
+    let all = rules.iter().map(|(code, when)| written(code, when));
+    let rule = Settings(all.collect()).compile(&mut problems);
+    let words = |problem: Problem| {
+        let index: usize = problem.path[0].parse().unwrap();
+        format!(
+            "{}: {}",
+            problem.path.join("."),
+            placed(&problem, rules[index].1)
+        )
     };
     (rule, problems.into_found().into_iter().map(words).collect())
+}
+
+/// The problem's words, behind the place in the expression `when` that is meant.
+fn placed(problem: &Problem, when: &str) -> String {
+    match problem.part.map(|part| part.place_in(when)) {
+        Some((line, column)) => format!("{line}:{column}: {}", problem.message),
+        None => problem.message.clone(),
+    }
 }
 
 fn permit() -> Permit {
@@ -99,16 +113,16 @@ fn rules_read_the_caller_and_compute() {
 #[test]
 fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
     for (when, words) in [
-        ("arguments.a >", "column"),
-        ("  argument.a > 1", "column 3: unknown name `argument`"),
-        ("arguments.a == EUR", "column 16: unknown name `EUR`"),
-        ("true &&\n foo", "line 2, column 2: unknown name `foo`"),
+        ("arguments.a >", "1:14: ends where more was expected"),
+        ("  argument.a > 1", "1:3: unknown name `argument`"),
+        ("arguments.a == EUR", "1:16: unknown name `EUR`"),
+        ("true &&\n foo", "2:2: unknown name `foo`"),
         ("caller.tenat == 'x'", "the caller has no `tenat`"),
         ("lower(arguments.a) == 'x'", "unknown function `lower`"),
         ("_hidden(arguments.a)", "unknown function `_hidden`"),
         (
             "arguments.a > 9007199254740992.0",
-            "column 15: a number that is not exact",
+            "1:15: a number that is not exact",
         ),
         ("arguments.a in [1.5, 1e300]", "a number that is not exact"),
         (
@@ -142,11 +156,11 @@ fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
         ("re(arguments.a, '(')", "not a pattern"),
         ("re(arguments.a, '(?=a)')", "not a pattern"),
         (r"re(arguments.a, '\\p{L}{1000}')", "not a pattern"),
-        ("arguments.?a == 1", "column"),
+        ("arguments.?a == 1", "1:"),
         ("a.b.C{x: 1} == 1", "messages have no types"),
         ("x", "unknown name `x`"),
         ("[1].all(x, true) && x", "unknown name `x`"),
-        ("", "column"),
+        ("", "1:1: ends where more was expected"),
     ] {
         let (_, problems) = compile(&[("no", when)]);
         assert!(

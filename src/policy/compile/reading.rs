@@ -67,7 +67,7 @@ impl Compiler {
             groups,
             budgets,
             repetition,
-        }) = file::read(tree, &mut problems)
+        }) = file::read(&tree, &mut problems)
         {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
@@ -91,7 +91,9 @@ impl Compiler {
         let found = problems
             .into_found()
             .into_iter()
-            .map(|problem| document.locate(names::tell(problem)));
+            .map(|problem| document.locate(names::tell(problem)))
+            // What could not be read is not missing.
+            .filter(|found| !found.message.starts_with("missing") || !document.is_torn(found.line));
         self.diagnostics.extend(found);
         self.written
             .extend(written.map(|written| (document, written)));

@@ -152,6 +152,19 @@ fn note_at(path: &[&str], problems: &mut Problems) {
     }
 }
 
+/// The tool with a contract that a contract of `of` may have meant by `tool`.
+fn meant(tool: &ToolName, of: &ToolName, names: &[ToolName]) -> Option<ToolName> {
+    let (server, own) = ids::parts(tool.as_str())?;
+    let others = names.iter().filter(|name| *name != of);
+    let others = others.filter_map(|name| ids::parts(name.as_str()));
+    let others: Vec<String> = others
+        .filter(|(home, _)| *home == server)
+        .map(|(_, own)| own.to_owned())
+        .collect();
+    let near = nearest(own, &others)?;
+    Some(ToolName::of(&ServerName::new(server), near))
+}
+
 /// Judges what was named; `contracts` are those of all files.
 pub(super) fn judge(
     references: Vec<ToolReference>,
@@ -159,10 +172,7 @@ pub(super) fn judge(
     contracts: &Contracts,
     is_complete: bool,
 ) -> Vec<Diagnostic> {
-    let names: Vec<String> = contracts
-        .named()
-        .map(|(name, _)| name.to_string())
-        .collect();
+    let names: Vec<ToolName> = contracts.named().map(|(name, _)| name.clone()).collect();
     let server = |name: &ToolName| ids::server_of(name.as_str(), servers);
     let wrong = |reference: ToolReference| {
         let ToolReference {
@@ -184,17 +194,25 @@ pub(super) fn judge(
                 "name another tool of the same server",
             )),
             // Its contract may stand where nothing could be read.
-            _ if !is_complete && contracts.get(&tool).is_none() => None,
+            _ if !is_complete
+                && contracts.get(&tool).is_none()
+                && meant(&tool, &of, &names).is_none() =>
+            {
+                None
+            }
             _ => role.judge(&tool, contracts.get(&tool).map(|rules| &**rules)),
         };
-        let near = nearest(tool.as_str(), &names).filter(|near| *near != tool.as_str());
-        let near = near.filter(|_| contracts.get(&tool).is_none());
+        let meant = contracts
+            .get(&tool)
+            .is_none()
+            .then(|| meant(&tool, &of, &names));
         found.map(|(message, hint)| Diagnostic {
             severity: Severity::Error,
             message,
-            hint: Some(
-                near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?")),
-            ),
+            hint: Some(match meant.flatten() {
+                Some(near) => format!("did you mean `{near}`? If not, {hint}"),
+                None => hint.to_owned(),
+            }),
             ..place
         })
     };

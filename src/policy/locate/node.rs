@@ -1,8 +1,8 @@
 //! A YAML file as a tree of what stands where.
 
+use super::Spanned;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
-use serde_saphyr::Spanned;
 
 /// A value, and where each part of it stands.
 pub(super) enum YamlNode {

@@ -22,6 +22,19 @@ impl YamlDocument {
         }
     }
 
+    /// Whether the entry that begins on `line`, from 1, lacks what could not be read of it.
+    pub(crate) fn is_torn(&self, line: u32) -> bool {
+        let lines: Vec<&str> = self.text.split('\n').collect();
+        let first = usize::try_from(line).unwrap_or(0).saturating_sub(1);
+        let Some(depth) = lines.get(first).and_then(|line| depth(line)) else {
+            return false;
+        };
+        let end = end_of(&lines, first, depth);
+        self.lost_lines
+            .iter()
+            .any(|lost| (first..end).contains(lost))
+    }
+
     /// The same of a text.
     fn parse_through(file: &str, text: String) -> (Option<Self>, Vec<Diagnostic>) {
         let mut found: Vec<Diagnostic> = Vec::new();
@@ -34,6 +47,7 @@ impl YamlDocument {
                         .iter()
                         .filter_map(|line| key_of(&text, *line))
                         .collect();
+                    document.lost_lines.clone_from(&lost);
                     document.is_complete = found.is_empty();
                     document.text = text;
                     return (Some(document), found);
@@ -94,7 +108,7 @@ fn culprit(file: &str, lines: &[&str], error: &Diagnostic) -> Option<Range<usize
     best.map(|(_, entry)| entry)
 }
 
-/// The lines that may have caused an error at the line `at`: itself, the one before, and the last
+/// The lines that may have caused an error at the line `at`: itself, those around it, and the last
 /// ones that leave a quote or a bracket open.
 fn suspects(lines: &[&str], at: usize) -> Vec<usize> {
     let is_written = |line: &usize| !lines[*line].trim().is_empty();
@@ -106,7 +120,7 @@ fn suspects(lines: &[&str], at: usize) -> Vec<usize> {
             || count('[') != count(']')
             || count('{') != count('}')
     };
-    let mut suspects = vec![at];
+    let mut suspects: Vec<usize> = vec![at, (at + 1).min(lines.len() - 1)];
     suspects.extend(before.clone().rev().find(is_written));
     suspects.extend(before.rev().filter(leaves_open).take(3));
     suspects
@@ -117,13 +131,12 @@ fn suspects(lines: &[&str], at: usize) -> Vec<usize> {
 fn entries_around(lines: &[&str], line: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = line;
-    let Some(mut depth) = depth(lines[at]) else {
-        return vec![line..line + 1];
+    let is_tabbed = lines[at].starts_with('\t');
+    let Some(mut depth) = depth(lines[at]).filter(|_| !is_tabbed) else {
+        return std::iter::once(line..line + 1).collect();
     };
     loop {
-        let end = (at + 1..lines.len())
-            .find(|below| self::depth(lines[*below]).is_some_and(|below| below <= depth))
-            .unwrap_or(lines.len());
+        let end = end_of(lines, at, depth);
         if depth > 0 || end == at + 1 || at == line {
             found.push(at..end);
         }
@@ -137,6 +150,14 @@ fn entries_around(lines: &[&str], line: usize) -> Vec<Range<usize>> {
             return found;
         }
     }
+}
+
+/// The line behind the entry that begins on the line `at`, which is as deep as `depth`.
+fn end_of(lines: &[&str], at: usize, depth: usize) -> usize {
+    let is_outside = |below: &usize| self::depth(lines[*below]).is_some_and(|below| below <= depth);
+    (at + 1..lines.len())
+        .find(is_outside)
+        .unwrap_or(lines.len())
 }
 
 /// Spaces before what a line says; none: it says nothing.

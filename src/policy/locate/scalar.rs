@@ -1,7 +1,7 @@
 //! Where a part of a scalar stands: quotes, escapes and indentation lie between what a YAML file
 //! has and what it says.
 
-use crate::model::diagnostic::TextPart;
+use crate::model::diagnostic::MeantPart;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -34,7 +34,7 @@ enum ScalarStyle {
 
 /// Where `part` of `value` stands, the scalar that begins at `begins` in `text`. None if the file
 /// does not say it letter by letter, as where an alias stands for it.
-pub(super) fn part(text: &str, begins: Mark, value: &str, part: TextPart) -> Option<Mark> {
+pub(super) fn part(text: &str, begins: Mark, value: &str, part: MeantPart) -> Option<Mark> {
     let spelt = spelt(text, begins, value)?;
     let last = value.chars().count().checked_sub(1)?;
     let first = spelt.get(part.start.min(last))?;
@@ -160,7 +160,7 @@ mod tests {
         };
         let start = value[..value.find(find).unwrap()].chars().count();
         let length = find.chars().count();
-        let mark = part(yaml, begins, value, TextPart { start, length })?;
+        let mark = part(yaml, begins, value, MeantPart { start, length })?;
         let line = yaml.lines().nth(mark.line as usize - 1).unwrap();
         let from = mark.column as usize - 1;
         Some(line.chars().skip(from).take(mark.length as usize).collect())

@@ -1,21 +1,12 @@
 //! What is wrong in a tree, by the JSON Schema of its struct, in the words of who wrote it.
 
-use super::remedy::{self, Wanted};
+use super::remedy::{self, Judged, Wanted};
 use super::stand_in;
 use crate::model::pointer::steps;
 use crate::model::spelling::{nearest, suggest};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
-
-/// By what a tree is judged.
-#[derive(Clone, Copy)]
-pub(super) struct Judged<'a> {
-    pub(super) schema: &'a Value,
-    /// The tree as its author wrote it, without what variables stand for: no other text is
-    /// repeated.
-    pub(super) written: &'a Value,
-}
 
 /// One thing that is wrong.
 pub(super) struct Flaw {
@@ -110,34 +101,21 @@ fn explain(judged: Judged<'_>, error: ValidationError<'_>, wrong: &mut Vec<Flaw>
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let known = keys(shape.as_ref());
-            let map = error.instance().as_object();
-            let is_free = |key: &&str| map.is_some_and(|map| !map.contains_key(*key));
-            wrong.extend(unexpected.iter().map(|key| Flaw {
-                path: path.iter().chain([key]).cloned().collect(),
-                message: format!("unknown key `{key}`"),
-                hint: suggest(key, &known),
-                kind: FlawKind::Unknown {
-                    meant: nearest(key, &known).filter(is_free).map(str::to_owned),
-                },
-            }));
+            let around = Around {
+                path: &path,
+                given: error.instance(),
+                shape: shape.as_ref(),
+            };
+            wrong.extend(unexpected.iter().map(|key| around.unknown(key)));
         }
         ValidationErrorKind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
-            let about = shape
-                .as_ref()
-                .and_then(|shape| shape["properties"][key]["description"].as_str());
-            let hint = format!("add `{key}`: {}", about.unwrap_or("it has no default"));
-            let shape = shape.as_ref().map(|shape| &shape["properties"][key]);
-            wrong.push(Flaw {
-                path,
-                message: format!("missing `{key}`"),
-                hint,
-                kind: FlawKind::Missing {
-                    key: key.to_owned(),
-                    stand_in: stand_in::of(schema, shape.unwrap_or(&Value::Null)),
-                },
-            });
+            let around = Around {
+                path: &path,
+                given: error.instance(),
+                shape: shape.as_ref(),
+            };
+            wrong.push(around.missing(key, schema));
         }
         kind => {
             let wanted = Wanted {
@@ -154,6 +132,43 @@ fn explain(judged: Judged<'_>, error: ValidationError<'_>, wrong: &mut Vec<Flaw>
                 hint,
                 kind: FlawKind::Value { stand_in },
             });
+        }
+    }
+}
+
+/// A mapping, and the schema of what may stand in it.
+struct Around<'a> {
+    path: &'a [String],
+    given: &'a Value,
+    shape: Option<&'a Value>,
+}
+
+impl Around<'_> {
+    fn unknown(&self, key: &str) -> Flaw {
+        let known = keys(self.shape);
+        let map = self.given.as_object();
+        let is_free = |key: &&str| map.is_some_and(|map| !map.contains_key(*key));
+        let meant = nearest(key, &known).filter(is_free).map(str::to_owned);
+        Flaw {
+            path: [self.path, &[key.to_owned()]].concat(),
+            message: format!("unknown key `{key}`"),
+            hint: suggest(key, &known),
+            kind: FlawKind::Unknown { meant },
+        }
+    }
+
+    fn missing(&self, key: &str, schema: &Value) -> Flaw {
+        let shape = self.shape.map(|shape| &shape["properties"][key]);
+        let about = shape.and_then(|shape| shape["description"].as_str());
+        let stand_in = stand_in::of(schema, shape.unwrap_or(&Value::Null));
+        Flaw {
+            path: self.path.to_vec(),
+            message: format!("missing `{key}`"),
+            hint: format!("add `{key}`: {}", about.unwrap_or("it has no default")),
+            kind: FlawKind::Missing {
+                key: key.to_owned(),
+                stand_in,
+            },
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn mend<T: AsWritten>(
         written,
     };
     let validator = validator_of(&schema);
-    let mut told: Vec<Told> = Vec::new();
+    let mut told: Vec<ToldFlaw> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let mut wrong = blanks(&tree, &mut Vec::new());
         wrong.extend(flaws(judged, validator.as_ref(), &tree));
@@ -43,7 +43,11 @@ pub(crate) fn mend<T: AsWritten>(
                 note(problems, &flaw.path, &flaw.message, &flaw.hint);
                 return None;
             }
-            if !is_told(&told, &flaw) {
+            let is_told = is_told(&told, &flaw);
+            if is_told && !flaw.is_missing() || is_there(&mut tree, &flaw) {
+                continue;
+            }
+            if !is_told {
                 note(problems, &flaw.path, &flaw.message, &flaw.hint);
             }
             put_right(&mut tree, flaw, problems, &mut told);
@@ -70,7 +74,7 @@ pub(crate) fn read_mended<T: AsWritten>(mended: Mended, problems: &mut Problems)
 }
 
 /// A place of which something was told.
-struct Told {
+struct ToldFlaw {
     place: Vec<String>,
     /// What is there now is not what was written, in any form.
     has_stand_in: bool,
@@ -85,23 +89,25 @@ fn place_of(flaw: &Flaw) -> Vec<String> {
     flaw.path.iter().chain(key).cloned().collect()
 }
 
-fn is_told(told: &[Told], flaw: &Flaw) -> bool {
+fn is_told(told: &[ToldFlaw], flaw: &Flaw) -> bool {
     let place = place_of(flaw);
     told.iter().any(|told| place.starts_with(&told.place))
 }
 
+/// Is what was missing there by now, under a key that was read as it?
+fn is_there(tree: &mut Value, flaw: &Flaw) -> bool {
+    flaw.is_missing() && at(tree, &place_of(flaw)).is_some()
+}
+
 /// Puts something else where the flaw is.
-fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut Vec<Told>) {
-    let place = place_of(&flaw);
+fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut Vec<ToldFlaw>) {
+    let mut place = place_of(&flaw);
     let mut has_stand_in = true;
     match flaw.kind {
         FlawKind::Missing { key, stand_in } => {
             let Some(Value::Object(map)) = at(tree, &flaw.path) else {
                 return;
             };
-            if map.contains_key(&key) {
-                return;
-            }
             map.insert(key, stand_in);
         }
         FlawKind::Unknown { meant } => {
@@ -126,9 +132,16 @@ fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut V
                 *value = stand_in;
             }
         }
-        FlawKind::Blank => prune(tree, &place, false),
+        FlawKind::Blank => {
+            prune(tree, &place, false);
+            // A list goes with an element of it.
+            let is_index = |step: &String| step.bytes().all(|byte| byte.is_ascii_digit());
+            if let Some(list) = place.iter().position(is_index) {
+                place.truncate(list);
+            }
+        }
     }
-    told.push(Told {
+    told.push(ToldFlaw {
         place,
         has_stand_in,
     });

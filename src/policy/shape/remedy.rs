@@ -1,11 +1,19 @@
 //! A value of the wrong kind: what would be right, by an example.
 
-use super::flaws::Judged;
 use super::stand_in;
 use crate::model::spelling::suggest;
 use jsonschema::JsonType;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Value, json};
+
+/// By what a tree is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judged<'a> {
+    pub(super) schema: &'a Value,
+    /// The tree as its author wrote it, without what variables stand for: no other text is
+    /// repeated.
+    pub(super) written: &'a Value,
+}
 
 /// A value, and what is wanted in its place.
 pub(super) struct Wanted<'a> {
@@ -36,6 +44,10 @@ const SPAN_WORDS: [&str; 8] = [
 const POINTER_WORDS: [&str; 3] = ["JSON pointer", "A JSON pointer", "which arguments"];
 
 /// What is read in place of the value, so that the rest can be judged; none: it can be read itself.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the keywords that no struct of ours produces share one answer"
+)]
 pub(super) fn stand_in(kind: &ValidationErrorKind, wanted: &Wanted<'_>) -> Option<Value> {
     let of_shape = || stand_in::of(wanted.judged.schema, wanted.shape.unwrap_or(&Value::Null));
     match kind {
@@ -48,9 +60,15 @@ pub(super) fn stand_in(kind: &ValidationErrorKind, wanted: &Wanted<'_>) -> Optio
             let is_text = wanted.shape.is_some_and(|shape| {
                 stand_in::resolved(wanted.judged.schema, &shape["items"])["type"] == "string"
             });
-            Some(match wanted.given {
-                Value::String(_) if listed && is_text => json!([wanted.given]),
-                _ => of_shape(),
+            let is_number = is_among(JsonType::Integer, kind);
+            let number = wanted.given.as_str().filter(|_| is_number);
+            let number = number.and_then(|text| text.parse::<u64>().ok());
+            Some(if let Some(number) = number {
+                json!(number)
+            } else if listed && is_text && wanted.given.is_string() {
+                json!([wanted.given])
+            } else {
+                of_shape()
             })
         }
         _ => Some(of_shape()),
@@ -156,13 +174,11 @@ impl Wanted<'_> {
 
     fn text(&self) -> String {
         let begins = |with: &&str| self.description().starts_with(*with);
-        if SPAN_WORDS.iter().any(|with| begins(&with)) {
-            return match self.given {
-                Value::Number(seconds) => format!("{seconds}s"),
-                _ => "5m".to_owned(),
-            };
+        if SPAN_WORDS.iter().any(begins) {
+            let seconds = self.given.as_u64();
+            return seconds.map_or_else(|| "5m".to_owned(), |seconds| format!("{seconds}s"));
         }
-        if POINTER_WORDS.iter().any(|with| begins(&with)) {
+        if self.is_pointer() {
             return "/argument".to_owned();
         }
         match self.given {
@@ -182,8 +198,17 @@ impl Wanted<'_> {
             Value::Bool(truth) if self.path.iter().all(|step| !SECRET_KEYS.contains(&&**step)) => {
                 format!("\"{truth}\"")
             }
-            _ => "text".to_owned(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => "text".to_owned(),
         }
+    }
+
+    fn is_pointer(&self) -> bool {
+        let begins = |with: &&str| self.description().starts_with(*with);
+        POINTER_WORDS.iter().any(begins)
     }
 
     fn listed(&self) -> String {
@@ -191,13 +216,18 @@ impl Wanted<'_> {
             Value::String(text) if self.repeatable() => format!("[{text}]"),
             Value::Number(number) if self.repeatable() => format!("[{number}]"),
             Value::Object(_) => "[{ … }]".to_owned(),
-            _ if POINTER_WORDS
-                .iter()
-                .any(|with| self.description().starts_with(*with)) =>
-            {
-                "[/argument]".to_owned()
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                let example = if self.is_pointer() {
+                    "[/argument]"
+                } else {
+                    "[name]"
+                };
+                example.to_owned()
             }
-            _ => "[name]".to_owned(),
         }
     }
 

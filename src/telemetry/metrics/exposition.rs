@@ -28,7 +28,7 @@ impl MetricsFormat {
                 match name.trim() {
                     "q" => weight = thousandths(value.trim()),
                     "version" => {
-                        is_known = matches!(value.trim().trim_matches('"'), "1.0.0" | "0.0.4")
+                        is_known = matches!(value.trim().trim_matches('"'), "1.0.0" | "0.0.4");
                     }
                     _ => {}
                 }

@@ -41,7 +41,7 @@ impl ReachedLink {
     pub(crate) fn owned(own: Arc<CallerLink>) -> Self {
         Self {
             link: own.link.clone(),
-            user: own.user(),
+            user: own.user_number(),
             own: Some(own),
             pin: None,
         }

@@ -250,7 +250,7 @@ mod tests {
     async fn lines_are_cleaned() {
         let said = said(&[
             ("KEY", "s3cr3t-v4lue"),
-            ("PEM", "--begin--\nAAAABBBB\n"),
+            ("PEM", "-----BEGIN\nAAAABBBB\n"),
             ("DSN", "postgres://ann:pw@db/x"),
             ("UPSTREAM", "http://ann:hunter22@db/x"),
             ("HOME", "/home/ann"),

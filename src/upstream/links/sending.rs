@@ -292,6 +292,6 @@ async fn ready_on_own(
         message = as_legacy_task(message);
     }
     own.link
-        .request_of(message, params, level.is_some(), own.user())
+        .request_of(message, params, level.is_some(), own.user_number())
         .await
 }

@@ -62,7 +62,7 @@ impl SessionLink {
         child.filter(|child| child.is_shared())
     }
 
-    pub(super) fn user(&self) -> u64 {
+    pub(super) fn user_number(&self) -> u64 {
         self.seat.as_ref().map_or(0, |seat| seat.number)
     }
 
@@ -156,7 +156,7 @@ impl Links {
         let (child, number) = {
             let links = session.links.lock().await;
             let to = links.get(name)?;
-            (to.shared()?.clone(), to.user())
+            (to.shared()?.clone(), to.user_number())
         };
         let done = || Message::response(None, Text::of(&json!({})), false);
         if !is_level {

@@ -22,6 +22,15 @@ const MAX_FAILED_REFRESHES: u32 = 3;
 
 type Asking<'s> = Pin<Box<dyn Future<Output = Result<Catalog, Fault>> + Send + 's>>;
 
+/// Why a server is asked for its tools again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RelistCause {
+    /// What is known of them is old.
+    Age,
+    /// They may have changed, or it may be lost.
+    Change,
+}
+
 /// What asks a connected server for its tools again.
 pub(super) struct Relist<'s> {
     server: &'s UpstreamServer,
@@ -38,8 +47,8 @@ pub(super) struct Relist<'s> {
     asking: Option<Asking<'s>>,
     /// An agent uses the process: it is asked no more, and the tools have changed.
     pub(super) needs_another: bool,
-    /// Whether the question was put only because what is known is old.
-    routine: bool,
+    /// Why the question was put.
+    cause: RelistCause,
     failures: u32,
 }
 
@@ -58,7 +67,7 @@ impl<'s> Relist<'s> {
             old,
             asking: None,
             needs_another: false,
-            routine: false,
+            cause: RelistCause::Change,
             failures: 0,
         }
     }
@@ -77,10 +86,10 @@ impl<'s> Relist<'s> {
     /// when it is dropped before its end and called again. A fault: the server is lost.
     pub(super) async fn next(&mut self) -> Result<(), Fault> {
         if self.asking.is_none() {
-            self.routine = false;
+            self.cause = RelistCause::Change;
             if !self.told && !self.suspected {
                 self.old.as_mut().await;
-                self.routine = true;
+                self.cause = RelistCause::Age;
             } else if !self.suspected {
                 self.due.as_mut().await;
             }
@@ -99,7 +108,8 @@ impl<'s> Relist<'s> {
             .get_or_insert_with(|| Box::pin(server.list_from(base)));
         let listed = asking.as_mut().await;
         self.asking = None;
-        let routine = self.routine && !std::mem::take(&mut self.suspected);
+        let is_suspected = std::mem::take(&mut self.suspected);
+        let routine = self.cause == RelistCause::Age && !is_suspected;
         let done = self.take(listed, routine);
         (self.due, self.old) = (
             Box::pin(sleep(MIN_ANNOUNCED_INTERVAL)),

@@ -3,6 +3,7 @@
 use super::SharedChild;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
+use crate::telemetry::tasks;
 use crate::upstream::Inbound;
 use crate::upstream::link::Link;
 use crate::upstream::log_levels::rank;
@@ -70,7 +71,7 @@ pub(crate) struct Sitter {
 }
 
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(super) struct TakenSeat {
     pub(super) number: u64,
     pub(super) sitter: Sitter,
 }
@@ -80,6 +81,7 @@ pub(crate) struct ChildSeat {
     child: Arc<SharedChild>,
     /// Its number, by which the child's requests name it; never 0.
     pub number: u64,
+    is_left: bool,
 }
 
 impl SessionPresence {
@@ -123,7 +125,7 @@ impl Drop for PresentStream {
     }
 }
 
-impl Seat {
+impl TakenSeat {
     /// When who sits here was there last; one whose task the server may work on is.
     pub(super) fn seen(&self, server: &ServerName, now: Duration) -> Duration {
         match &self.sitter.marks {
@@ -170,7 +172,11 @@ impl Seat {
 
 impl ChildSeat {
     pub(super) fn new(child: Arc<SharedChild>, number: u64) -> Self {
-        Self { child, number }
+        Self {
+            child,
+            number,
+            is_left: false,
+        }
     }
 
     /// The child.
@@ -179,17 +185,20 @@ impl ChildSeat {
     }
 
     /// Leaves; a child that was this session's alone ends, and that is waited for.
-    pub(crate) async fn close(self) {
-        let child = self.child.clone();
-        drop(self);
-        if child.is_done() {
-            child.link.close().await;
+    pub(crate) async fn close(mut self) {
+        self.is_left = true;
+        if self.child.leaves(self.number) {
+            self.child.link.close().await;
         }
     }
 }
 
 impl Drop for ChildSeat {
     fn drop(&mut self) {
-        self.child.leaves(self.number);
+        if self.is_left || !self.child.leaves(self.number) || self.child.link.is_over() {
+            return;
+        }
+        let link = self.child.link.clone();
+        tasks::spawn("closing of a child", async move { link.close().await });
     }
 }

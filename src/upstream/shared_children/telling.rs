@@ -1,9 +1,9 @@
 //! To which session goes what a child says outside requests. A child that several share names none:
 //! what one agent caused is not shown to another (threat-model §3C C9).
 
-use super::seats::Seat;
+use super::seats::TakenSeat;
 use super::{ChildUser, SharedChild};
-use crate::mcp::error_codes::METHOD_NOT_FOUND;
+use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::reply::Fault;
@@ -16,6 +16,11 @@ use std::sync::Weak;
 
 /// What a session that named no level reads of a log whose level another session has set.
 const UNNAMED_LEVEL: &str = "info";
+/// Said to a server that asks faster than its session reads.
+const BUSY_SESSION: Unheard = Unheard {
+    code: INTERNAL_ERROR,
+    words: "too many requests wait for an answer; try again later",
+};
 /// Said to a server of a question that may be any session's.
 const WHOSE_QUESTION: Unheard = Unheard {
     code: METHOD_NOT_FOUND,
@@ -57,21 +62,21 @@ impl SharedChild {
         watcher.is_some_and(|watcher| watcher.try_send(Inbound::Message(message.clone())).is_ok())
     }
 
-    async fn hand(&self, seat: &Seat, message: Message) {
+    async fn hand(&self, seat: &TakenSeat, message: Message) {
         let asked = (message.kind == MessageKind::Request).then(|| message.clone());
         let heard = seat.hears(&self.server, &self.link, Inbound::Message(message));
         if let (Some(asked), false) = (asked, heard) {
-            refuse(&self.link, &asked, WHOSE_QUESTION).await;
+            refuse(&self.link, &asked, BUSY_SESSION).await;
         }
     }
 
     /// The session of the only requests that the server may be at.
-    fn only_asker<'s>(&self, seats: &'s [Seat]) -> Option<&'s Seat> {
+    fn only_asker<'s>(&self, seats: &'s [TakenSeat]) -> Option<&'s TakenSeat> {
         let number = self.link.only_user()?;
         seats.iter().find(|seat| seat.number == number)
     }
 
-    async fn asked(&self, seats: &[Seat], message: Message) {
+    async fn asked(&self, seats: &[TakenSeat], message: Message) {
         if message.method == "ping" {
             let answer = Message::response(message.id, Text::of(&json!({})), false);
             tell(&self.link, answer).await;
@@ -83,12 +88,12 @@ impl SharedChild {
         }
     }
 
-    fn noted(&self, seats: &[Seat], message: &Message) {
-        let same_caller = matches!(self.user(), Some(ChildUser::Caller(_)));
-        let all = |_: &&Seat| true;
+    fn noted(&self, seats: &[TakenSeat], message: &Message) {
+        let same_caller = matches!(self.whose(), Some(ChildUser::Caller(_)));
+        let all = |_: &&TakenSeat| true;
         let only = self.only_asker(seats).map(|seat| seat.number);
-        let is_only = |seat: &&Seat| Some(seat.number) == only;
-        let tell = |hears: &dyn Fn(&&Seat) -> bool| {
+        let is_only = |seat: &&TakenSeat| Some(seat.number) == only;
+        let tell = |hears: &dyn Fn(&&TakenSeat) -> bool| {
             for seat in seats.iter().filter(|seat| hears(seat)) {
                 seat.hears(&self.server, &self.link, Inbound::Message(message.clone()));
             }
@@ -104,15 +109,16 @@ impl SharedChild {
             "notifications/resources/updated" => {
                 let uri = message.body.as_ref().and_then(|params| params.get("uri"));
                 let uri = uri.as_ref().and_then(Text::as_str).unwrap_or_default();
-                let wants = |seat: &&Seat| seat.wants(&self.server, &uri);
-                if same_caller && !seats.iter().any(|seat| wants(&seat)) {
+                let wants = |seat: &&TakenSeat| seat.wants(&self.server, &uri);
+                // Servers may tell without being asked; of several sessions that is nobody's.
+                if same_caller && seats.len() == 1 {
                     tell(&all);
                 } else {
                     tell(&wants);
                 }
             }
             "notifications/message" => {
-                let reads = |seat: &&Seat| self.reads(seats, seat, message);
+                let reads = |seat: &&TakenSeat| self.reads(seats, seat, message);
                 if same_caller {
                     tell(&reads);
                 } else {
@@ -125,7 +131,7 @@ impl SharedChild {
     }
 
     /// Whether a log message is as grave as the session wants.
-    fn reads(&self, seats: &[Seat], seat: &Seat, message: &Message) -> bool {
+    fn reads(&self, seats: &[TakenSeat], seat: &TakenSeat, message: &Message) -> bool {
         let said = message.body.as_ref().and_then(|params| params.get("level"));
         let said = said
             .as_ref()

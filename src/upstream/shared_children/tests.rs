@@ -1,6 +1,7 @@
 //! Who shares a process, what each hears of it, and when it ends.
 
 use super::*;
+use crate::mcp::json::SERVER_JSON_LIMITS;
 use crate::mcp::message::number;
 use crate::model::ids::TenantId;
 use crate::upstream::lines::Lines;
@@ -22,7 +23,7 @@ fn caller(agent: &str, tenant: &str) -> Caller {
     }
 }
 
-fn told(capabilities: Value) -> Text {
+fn told(capabilities: &Value) -> Text {
     let version = Revision::NEWEST_LEGACY.as_str();
     Text::of(&json!({ "protocolVersion": version, "capabilities": capabilities }))
 }
@@ -34,14 +35,14 @@ struct Played {
 }
 
 impl Played {
-    async fn says(&mut self, message: Value) {
+    async fn says(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.says.write_all(line.as_bytes()).await.unwrap();
     }
 
     async fn hears(&mut self) -> Value {
         let line = self.heard.next().await.unwrap().unwrap();
-        serde_json::from_slice(&line).unwrap()
+        Text::read(line, &SERVER_JSON_LIMITS).unwrap().value()
     }
 }
 
@@ -92,7 +93,7 @@ fn method(heard: &mut Heard) -> Option<String> {
 fn only_the_same_caller_shares_and_nobody_who_can_be_asked() {
     let all = SharedChildren::default();
     let key = |sharing, caller: &Caller, capabilities: Value| {
-        all.key(sharing, caller, &told(capabilities), true)
+        all.key(sharing, caller, &told(&capabilities), true)
     };
     let (ann, bob) = (caller("a", "acme"), caller("a", "globex"));
     let by_caller = |who: &Caller, capabilities| key(ChildSharing::Caller, who, capabilities);
@@ -133,8 +134,14 @@ fn only_the_same_caller_shares_and_nobody_who_can_be_asked() {
 async fn a_question_goes_to_the_only_caller_or_nowhere() {
     let children = SharedChildren::default();
     let settings = server_over(over_stdio()).settings;
-    let key =
-        |who: &str| children.key(ChildSharing::All, &caller("a", who), &told(json!({})), true);
+    let key = |who: &str| {
+        children.key(
+            ChildSharing::All,
+            &caller("a", who),
+            &told(&json!({})),
+            true,
+        )
+    };
     let (opened, mut server) = opened();
     let (first, _, mut one) = sitter();
     let started = children.start(&settings, key("acme"), &first, async { Ok(opened) });
@@ -147,7 +154,7 @@ async fn a_question_goes_to_the_only_caller_or_nowhere() {
 
     let of_a = sends(&a).await;
     server.hears().await;
-    server.says(question(7)).await;
+    server.says(&question(7)).await;
     let (_, _, Inbound::Message(asked)) = one.recv().await.unwrap() else {
         panic!("no question")
     };
@@ -155,12 +162,12 @@ async fn a_question_goes_to_the_only_caller_or_nowhere() {
 
     let _of_b = sends(&b).await;
     server.hears().await;
-    server.says(question(8)).await;
+    server.says(&question(8)).await;
     assert_eq!(server.hears().await["id"], 8, "it is refused");
 
     // The server may be at it still.
     drop(of_a);
-    server.says(question(9)).await;
+    server.says(&question(9)).await;
     assert_eq!(server.hears().await["id"], 9, "it is refused");
     assert_eq!((method(&mut one), method(&mut two)), (None, None));
 }
@@ -170,8 +177,14 @@ async fn a_question_goes_to_the_only_caller_or_nowhere() {
 async fn each_hears_what_concerns_it() {
     let children = SharedChildren::default();
     let settings = server_over(over_stdio()).settings;
-    let key =
-        |who: &str| children.key(ChildSharing::All, &caller("a", who), &told(json!({})), true);
+    let key = |who: &str| {
+        children.key(
+            ChildSharing::All,
+            &caller("a", who),
+            &told(&json!({})),
+            true,
+        )
+    };
     let (opened, mut server) = opened();
     let (first, marks, mut one) = sitter();
     let started = children.start(&settings, key("acme"), &first, async { Ok(opened) });
@@ -188,22 +201,22 @@ async fn each_hears_what_concerns_it() {
     let note = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "method": method, "params": params });
     let updated = "notifications/resources/updated";
     server
-        .says(note(updated, json!({ "uri": "file:///a/part" })))
+        .says(&note(updated, json!({ "uri": "file:///a/part" })))
         .await;
     server
-        .says(note(updated, json!({ "uri": "file:///b" })))
+        .says(&note(updated, json!({ "uri": "file:///b" })))
         .await;
     server
-        .says(note(
+        .says(&note(
             "notifications/message",
             json!({ "level": "info", "data": "of a" }),
         ))
         .await;
     server
-        .says(note("notifications/unheard-of", json!({})))
+        .says(&note("notifications/unheard-of", json!({})))
         .await;
     server
-        .says(note("notifications/prompts/list_changed", json!({})))
+        .says(&note("notifications/prompts/list_changed", json!({})))
         .await;
     let list_changed = "notifications/prompts/list_changed";
     let mut heard = Vec::new();
@@ -231,7 +244,7 @@ async fn processes_are_bounded() {
         let key = children.key(
             ChildSharing::None,
             &caller(agent, "t"),
-            &told(json!({})),
+            &told(&json!({})),
             true,
         );
         let (opened, end) = opened();
@@ -266,7 +279,7 @@ async fn a_process_that_nobody_uses_ends() {
     let key = children.key(
         ChildSharing::Caller,
         &caller("a", "t"),
-        &told(json!({})),
+        &told(&json!({})),
         true,
     );
     let (opened, _server) = opened();

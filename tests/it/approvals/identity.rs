@@ -72,13 +72,13 @@ async fn who_proves_nothing_decides_nothing() {
         (
             &wrong,
             &[],
-            "this is no operator's token there: OPERATOR_TOKEN",
+            "the token from OPERATOR_TOKEN is no operator's",
         ),
         (&gate.setup, &["--token-file", &open], "chmod go-r"),
         (
             &gate.setup,
             &["--token-file", &nobodys],
-            "no operator's token there: the file",
+            "the token from the file",
         ),
         (&gate.setup, &["--token-file", "nowhere"], "cannot be read"),
     ] {

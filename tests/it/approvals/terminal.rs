@@ -20,6 +20,8 @@ use toolgate::store::state::command::HoldRequest;
 
 /// What stands at the end of the screen while keys are read.
 const KEY_LINE: &str = "a allow once";
+/// What stands there also when nothing waits.
+const LEAVE_KEY: &str = "q leave";
 
 /// A terminal with a program on it.
 struct WatchTerminal {
@@ -111,6 +113,7 @@ async fn two_keys_allow_the_call_that_they_were_meant_for() {
         ids.iter().position(|id| asked(id) >= 4)
     })
     .await;
+    assert_eq!(terminal.count("\u{7}"), 1, "the bell, once for what is new");
     let (first, second) = (&ids[looked_at], &ids[1 - looked_at]);
     assert_eq!(shown(&gate, first).await["state"], "pending");
     let denied = says(&gate, "bob", &["deny", first, "--why", "not due"]).await;
@@ -154,10 +157,10 @@ impl WatchTerminal {
             (self.count(question) > before && self.echoes()).then_some(())
         })
         .await;
-        let keys = self.count(KEY_LINE);
+        let screens = self.count(LEAVE_KEY);
         self.types(line);
         until("the screen", || async {
-            (self.count(KEY_LINE) > keys && !self.echoes()).then_some(())
+            (self.count(LEAVE_KEY) > screens && !self.echoes()).then_some(())
         })
         .await;
     }

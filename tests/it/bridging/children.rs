@@ -113,15 +113,19 @@ async fn a_silent_child_is_started_anew() {
             .as_str()
             .and_then(|text| text.parse::<u32>().ok())
     };
-    let (first, other) = (pid(&alice, json!({})).await, pid(&bob, json!({})).await);
-    assert!(first.is_some() && other.is_some() && first != other);
+    let first = until("her child answers", || async {
+        pid(&alice, json!({})).await
+    })
+    .await;
+    let other = until("his child answers", || async { pid(&bob, json!({})).await }).await;
+    assert_ne!(first, other);
     assert_eq!(pid(&alice, json!({ "hang": true })).await, None);
     let second = until("a new child answers", || async {
         pid(&alice, json!({})).await
     })
     .await;
-    assert_ne!(Some(second), first);
-    assert_eq!(pid(&bob, json!({})).await, other);
+    assert_ne!(second, first);
+    assert_eq!(pid(&bob, json!({})).await, Some(other));
 }
 
 /// A child that starts slowly keeps no agent waiting: both are introduced at once, and hear when the

@@ -29,7 +29,7 @@ impl LongStage {
         let door = self.gate.operators.to_string();
         let around = ["--config", "toolgate.yaml", "--admin", &door];
         let words = [&["approvals"], words, &around].concat();
-        let (code, out, err) = run(&self.gate.setup, &words).await;
+        let (code, out, err) = run(&self.gate.setup.operator("ann"), &words).await;
         (code, out + &err)
     }
 

@@ -42,7 +42,7 @@ async fn what_nobody_named_is_judged_as_an_agent() {
         "anonymous=clerk",
     ];
     let (exit, said) = test(&gate, &[&add[..], &WHERE].concat()).await;
-    assert!(exit == 0 && said.contains("caller: clerk\n"), "{said}");
+    assert!(exit == 0 && said.contains("caller: \"clerk\"\n"), "{said}");
     // Nobody had the role; the clerk has it, and may pay for its own tenant alone.
     let mapped = async |agent: &str| {
         let mapped = format!("anonymous={agent}");

@@ -10,6 +10,7 @@ use crate::schema::schema_hash;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// A mistake, by the number that stands behind its line, and what has to be said of it.
@@ -46,7 +47,7 @@ fn pins() -> String {
         "amount": { "type": "integer" }, "iban": text, "note": text, "tenant_id": text, "token": text,
         "lines": text, "kind": text } });
     let open = json!({ "type": "object", "properties": { "kind": text } });
-    let none = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    let none = json!({ "type": "object", "properties": { "id": text } });
     let pin = |(name, schema): (&str, Value)| {
         let definition = Text::of(&json!({ "name": name, "inputSchema": schema }));
         let digest = schema_hash(&definition.value());
@@ -71,7 +72,10 @@ fn pins() -> String {
 fn report(directory: &Path) -> Report {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/check/planted");
     for file in ["toolgate.yaml", "p.yaml", "more.yaml"] {
-        fs::copy(source.join(file), directory.join(file)).unwrap();
+        fs::write(directory.join(file), fs::read(source.join(file)).unwrap()).unwrap();
+        // What others may read is another matter.
+        let only_owner = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(directory.join(file), only_owner).unwrap();
     }
     fs::write(directory.join("toolgate.pins.yaml"), pins()).unwrap();
     let mut report = judge(&[directory.to_path_buf()], false).unwrap();
@@ -132,7 +136,7 @@ fn sixty_mistakes_are_told_in_one_run() {
     assert_eq!(missing, [""; 0], "not told:\n{}", said.join("\n"));
     // One mistake is one problem, and what follows from it none.
     assert!(
-        report.found.len() <= planted.len() + 4,
+        report.found.len() <= planted.len() + 6,
         "{}",
         said.join("\n")
     );

@@ -1,3 +1,5 @@
+//! What becomes of an agent's own configuration that was changed after `init`.
+
 use super::*;
 
 const BEFORE: &str = r#"{

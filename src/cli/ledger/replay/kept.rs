@@ -32,7 +32,7 @@ const HOW_TO_KEEP_HINT: &str = "give them with --arguments; `audit: full` in the
                            results of later calls, encrypted with `ledger: { content: { key: … } }`";
 
 impl KeptCall {
-    /// The call whose action id begins with `id`, with the contents that the keys in `files`, or
+    /// The call whose action id begins or ends with `id`, with the contents that the keys in `files`, or
     /// those of the configuration, open.
     pub(super) fn read(
         place: &LedgerLocation<'_>,

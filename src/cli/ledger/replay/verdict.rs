@@ -135,7 +135,7 @@ impl ReplayArgs {
         let Some(caller) = self.judged_as.caller(policy, entry) else {
             let unknown = BTreeSet::from([entry.user_id.as_str()]);
             let help = advice(policy, &unknown).map_or_else(String::new, |line| line + "\n");
-            screen.out.push_str(&help);
+            screen.out.head.push_str(&help);
             return Ok(ReplayVerdict::Undecided(UNKNOWN_AGENT_NOTE));
         };
         if caller.roles != entry.roles

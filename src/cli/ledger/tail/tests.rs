@@ -63,18 +63,15 @@ async fn what_is_written_is_told_once_across_segments_and_an_archive() {
     assert!(told.windows(2).all(|two| two[0] < two[1]), "{told:?}");
 }
 
-/// Every kind of note has words, and fields for programs.
-#[tokio::test]
-async fn each_event_is_told() {
-    let data = tempfile::tempdir().unwrap();
-    let journal = Journal::open(data.path(), JournalOptions::default()).unwrap();
+/// One note of every kind.
+fn notes() -> [Note; 9] {
     let (policy, before) = ("3f9a1c0b77aa55ee".to_owned(), "00aa11bb22cc33dd".to_owned());
     let (tool, who, why) = (
         ToolName::new("bank__pay"),
         "ann".to_owned(),
         "a\nreason".to_owned(),
     );
-    let notes = [
+    [
         Note::Started {
             version: "0.9.0".to_owned(),
             pid: 4711,
@@ -112,8 +109,15 @@ async fn each_event_is_told() {
             why,
         },
         Note::Stopped { pid: 4711, policy },
-    ];
-    for (number, what) in (0_u64..).zip(notes) {
+    ]
+}
+
+/// Every kind of note has words, and fields for programs.
+#[tokio::test]
+async fn each_event_is_told() {
+    let data = tempfile::tempdir().unwrap();
+    let journal = Journal::open(data.path(), JournalOptions::default()).unwrap();
+    for (number, what) in (0_u64..).zip(notes()) {
         let at = 1_795_860_000_000 + 1000 * number;
         drop(note(&journal, Noted { at, note: what }).unwrap());
     }

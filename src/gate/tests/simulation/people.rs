@@ -212,7 +212,7 @@ impl SimulatedWorld {
             for (key, hold) in held {
                 // What is said below is about the call as it was before.
                 if self.once_in(4) {
-                    self.changes(&gate, &hold).await;
+                    Box::pin(self.changes(&gate, &hold)).await;
                 }
                 match self.roll(8) {
                     0 => self.says(store, (key, &hold), false).await,
@@ -256,7 +256,8 @@ impl SimulatedWorld {
             surface: "api".to_owned(),
             changes: [("/amount".to_owned(), amount)].into(),
         };
-        if edit(store, &|_| None, gate, hold.id, asked).await.is_ok() {
+        let edited = Box::pin(edit(store, &|_| None, gate, hold.id, asked)).await;
+        if edited.is_ok() {
             self.count("changed");
         }
     }

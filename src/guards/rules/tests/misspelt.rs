@@ -26,11 +26,11 @@ fn found(when: &str) -> Vec<String> {
     let (rule, _) = compile(&[("no", when)]);
     let mut problems = Problems::default();
     rule.check_against(DeclaredArguments::of(&tool(), None), 0, &mut problems);
-    let words = |problem: crate::model::diagnostic::Problem| {
+    let words = |problem: Problem| {
         format!(
             "{}: {}; {}",
             problem.path.join("."),
-            problem.message,
+            placed(&problem, when),
             problem.hint.unwrap_or_default()
         )
     };
@@ -41,7 +41,7 @@ fn found(when: &str) -> Vec<String> {
 const SLIPS: &[(&str, &str)] = &[
     (
         "arguments.amuont > 5",
-        "column 10: the tool has no argument `amuont`; did you mean `amount`?",
+        "1:11: the tool has no argument `amuont`; did you mean `amount`?",
     ),
     (
         "has(arguments.amuont) && arguments.amount > 5",
@@ -209,7 +209,7 @@ fn a_contracts_own_schema_says_the_types() {
     for (when, words) in [
         (
             "arguments.amount > '5'",
-            "column 18: compares a number with text",
+            "1:18: compares a number with text",
         ),
         (
             "'finanec' in caller.roles",
@@ -224,7 +224,7 @@ fn a_contracts_own_schema_says_the_types() {
         let found: Vec<String> = problems
             .into_found()
             .into_iter()
-            .map(|problem| problem.message)
+            .map(|problem| placed(&problem, when))
             .collect();
         assert!(
             found.concat().contains(words) && found.is_empty() == words.is_empty(),

@@ -171,15 +171,12 @@ async fn each_call_runs_as_it_was_allowed_last() {
         for (n, id) in (0..CALLS).zip(&ids) {
             let answer = pays(&stage, n).await;
             let ran = executed(&stage, n);
-            match witness.allowed.get(id) {
-                Some(shown) => {
-                    assert_eq!(code(&answer), None, "{answer}");
-                    assert_eq!(ran, [witness.shown[shown].clone()], "{answer}");
-                }
-                None => {
-                    assert_eq!(held(&answer), *id);
-                    assert_eq!(ran, Vec::<Value>::new());
-                }
+            if let Some(shown) = witness.allowed.get(id) {
+                assert_eq!(code(&answer), None, "{answer}");
+                assert_eq!(ran, [witness.shown[shown].clone()], "{answer}");
+            } else {
+                assert_eq!(held(&answer), *id);
+                assert_eq!(ran, Vec::<Value>::new());
             }
         }
     }

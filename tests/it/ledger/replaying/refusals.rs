@@ -132,7 +132,7 @@ async fn what_cannot_be_replayed_is_told() {
     refused(
         &unknown,
         &words,
-        "no call's action id begins with no-such-id",
+        "no call's action id begins or ends with no-such-id",
     )
     .await;
     let (status, out, err) = unknown.replay(&format!("{words} --json")).await;

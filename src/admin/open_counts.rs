@@ -1,10 +1,10 @@
 //! How many calls have no known outcome, and how many wait for operators, counted for the metrics.
 
-use super::claims::Store;
-use super::operator::MAX_CLAIMS_LISTED;
-use super::state::claim::ClaimPhase;
-use super::state::hold::Hold;
 use crate::model::digest::Digest;
+use crate::store::claims::Store;
+use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::hold::Hold;
 use crate::telemetry::metrics::Metrics;
 use std::time::Duration;
 

@@ -1,0 +1,87 @@
+//! What is worth a record beside calls: an operator's word on a tool, policies and definitions that changed, and
+//! the life of toolgate itself. No state needs it.
+
+use crate::model::ids::ToolName;
+use crate::store::state::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Something that is to be found again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// When.
+    pub at: Millis,
+    /// What.
+    pub note: Note,
+}
+
+/// What is worth a record besides calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// An operator took a tool away (003-41).
+    Disabled {
+        /// `server__tool`.
+        tool: ToolName,
+        /// The operator.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// An operator gave a tool back.
+    Enabled {
+        /// `server__tool`.
+        tool: ToolName,
+        /// The operator.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// A policy came in force that leaves an `allow` out, since it names only tools of disabled
+    /// servers (001-16).
+    Stripped {
+        /// Such as `profile coding`.
+        layer: String,
+        /// The version of the policy.
+        policy: String,
+    },
+    /// A toolgate began to serve.
+    Started {
+        /// Its version.
+        version: String,
+        /// Its process id.
+        pid: u32,
+        /// The version of the policy.
+        policy: String,
+    },
+    /// It ended in good order.
+    Stopped {
+        /// Its process id.
+        pid: u32,
+        /// The version of the policy.
+        policy: String,
+    },
+    /// The policy files have changed, and what they say came in force; where `before` is the same, they had
+    /// errors, and say again what is in force.
+    Reloaded {
+        /// The version of the policy before.
+        before: String,
+        /// The version of the policy in force.
+        policy: String,
+    },
+    /// The policy files have changed and have errors: what was in force stays.
+    ReloadRefused {
+        /// The version of the policy in force.
+        policy: String,
+        /// How many errors.
+        errors: u32,
+    },
+    /// A definition is no longer as it was approved, and is withheld (threat-model §3D D4).
+    Drifted {
+        /// `server__tool`.
+        tool: ToolName,
+        /// SHA-256 of what its server says now, in lower-case hex.
+        digest: String,
+        /// What is different, in words.
+        why: String,
+    },
+}
