@@ -254,7 +254,7 @@ mod tests {
             ("DSN", "postgres://ann:pw@db/x"),
             ("UPSTREAM", "http://ann:hunter22@db/x"),
             ("HOME", "/home/ann"),
-            ("OLDPWD", "/work/ann"),
+            ("OLDPWD", "/srv/ann"),
             ("KEY_FILE", "/etc/bank/key"),
             ("MEMORY_FILE_PATH", "/data/memory.json"),
             ("STAGE", "production"),
@@ -264,7 +264,7 @@ mod tests {
             &said,
             b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\
               of postgres://ann:pw@db/x and http://ann:hunter22@db/x\n\
-              production reads /work/ann/data, /etc/bank/key and /data/memory.json in short\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n",
+              production reads /srv/ann/data, /etc/bank/key and /data/memory.json in short\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n",
         )
         .await;
         assert_eq!(
@@ -272,7 +272,7 @@ mod tests {
             [
                 "key is [env KEY] [env PEM] in /home/ann",
                 "of [env DSN] and [env UPSTREAM]",
-                "production reads /work/ann/data, /etc/bank/key and /data/memory.json in short",
+                "production reads /srv/ann/data, /etc/bank/key and /data/memory.json in short",
                 "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"
             ]
         );
