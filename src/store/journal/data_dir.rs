@@ -7,6 +7,12 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the lock is tried while nobody but lookers has it …
+const MAX_LOCK_TRIES: u32 = 10;
+/// … and the time between two tries: about 100 ms in all, of which a look takes a few microseconds.
+const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A data directory this process may write to, until this is dropped.
 pub(super) struct DataDir {
@@ -140,6 +146,11 @@ fn pid(lock: &mut File) -> Option<u32> {
     pid.trim().parse().ok()
 }
 
+/// The lock of the data directory `data`, with the process id in it. Who only looks ([`DataHolder::of`]) has it,
+/// too, for an instant: that is waited for, about 100 ms at most.
+///
+/// # Errors
+/// [`JournalError::Locked`]: another process writes there, or lookers were there all the time.
 pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
     let path = data.join("lock");
     let failed = |source: io::Error| JournalError::io("lock", &path, source);
@@ -152,7 +163,7 @@ pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(&path)
         .map_err(failed)?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+    match claimed(&file) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             return Err(JournalError::Locked {
@@ -167,4 +178,77 @@ pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
         .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
+}
+
+/// Takes the lock for writing, after those who only look.
+fn claimed(file: &File) -> rustix::io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    for _ in 0..MAX_LOCK_TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            done => return done,
+        }
+        // Beside a process that writes nobody can look, and waiting for it would be in vain.
+        flock(file, FlockOperation::NonBlockingLockShared)?;
+        flock(file, FlockOperation::Unlock)?;
+        std::thread::sleep(LOCK_TRY_INTERVAL);
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FlockOperation, flock};
+    use std::sync::mpsc;
+
+    /// Has the lock as `status` and `doctor` have it, and lets it go when told, or after `held`.
+    fn look(data: &Path, held: Duration, has: &mpsc::Sender<()>, end: &mpsc::Receiver<()>) {
+        let file = File::open(data.join("lock")).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockShared).unwrap();
+        has.send(()).unwrap();
+        drop(end.recv_timeout(held));
+    }
+
+    /// What `lock` says while someone looks for so long.
+    fn lock_beside_a_look(held: Duration) -> Result<File, JournalError> {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path();
+        drop(lock(data).unwrap());
+        let ((has, seen), (done, end)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|threads| {
+            threads.spawn(move || look(data, held, &has, &end));
+            seen.recv().unwrap();
+            let locked = lock(data);
+            drop(done);
+            locked
+        })
+    }
+
+    /// An operator's look at a directory must not keep a toolgate from starting there.
+    #[test]
+    fn a_look_is_waited_for() {
+        assert!(lock_beside_a_look(Duration::from_millis(30)).is_ok());
+    }
+
+    #[test]
+    fn who_looks_on_and_on_is_not_waited_for_without_end() {
+        let locked = lock_beside_a_look(Duration::from_secs(600));
+        assert!(matches!(locked, Err(JournalError::Locked { .. })));
+    }
+
+    /// A second toolgate is told at once, and the first goes on having the lock.
+    #[test]
+    fn who_writes_is_not_waited_for() {
+        let temp = tempfile::tempdir().unwrap();
+        let first = lock(temp.path()).unwrap();
+        assert_eq!(
+            claimed(&File::open(temp.path().join("lock")).unwrap()),
+            Err(rustix::io::Errno::WOULDBLOCK)
+        );
+        let pid = Some(std::process::id());
+        assert_eq!(DataHolder::of(temp.path()), DataHolder::Process(pid));
+        drop(first);
+        assert_eq!(DataHolder::of(temp.path()), DataHolder::Free);
+    }
 }
