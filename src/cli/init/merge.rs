@@ -32,6 +32,8 @@ struct ConfigVersions<'a> {
     before: Entries<'a>,
     written: Entries<'a>,
     now: Entries<'a>,
+    /// Whether what was changed since goes, too.
+    force: bool,
 }
 
 /// The entries of one version of the file.
@@ -82,12 +84,9 @@ pub(super) fn merge(
         before: entries(&documents.0).ok_or_else(missing)?,
         written: entries(&documents.1).ok_or_else(missing)?,
         now: entries(&documents.2).ok_or_else(missing)?,
+        force,
     };
-    let ConfigVersions {
-        before,
-        written,
-        now,
-    } = &versions;
+    let (before, written) = (&versions.before, &versions.written);
     let mut found = MergedConfig {
         text: String::new(),
         notes: Vec::new(),
@@ -98,96 +97,81 @@ pub(super) fn merge(
     let added = added.filter(|name| !before.values.contains_key(*name));
     for name in before.values.keys().chain(added) {
         if before.values.get(name) != written.values.get(name)
-            && let Some(change) = change(&versions, name, force, &mut found)
+            && let Some(change) = versions.change(name, &mut found)
         {
             changes.insert(name.as_str(), change);
         }
     }
-    found.text = changed(before, now, place, &changes)?;
+    found.text = changed(before, &versions.now, place, &changes)?;
     judge(&found.text, &documents.2, place, &changes)?;
     Ok(found)
 }
 
-fn change(
-    versions: &ConfigVersions<'_>,
-    name: &str,
-    force: bool,
-    found: &mut MergedConfig,
-) -> Option<EntryChange> {
-    let ConfigVersions {
-        before,
-        written,
-        now,
-    } = versions;
-    let of = |entries: &Entries<'_>| entries.values.get(name).cloned();
-    let (was, wrote, is) = (of(before), of(written), of(now));
-    let shown = name.escape_debug();
-    if is == was {
-        return None;
-    }
-    if is == wrote {
-        return Some(was.map_or(EntryChange::Remove, |_| EntryChange::Set(before.raw(name))));
-    }
-    let (Some(wrote), Some(is)) = (wrote, is) else {
-        let words = if now.values.contains_key(name) {
-            "was written anew since, and stays so"
-        } else {
-            "was removed since, and stays away"
+impl ConfigVersions<'_> {
+    /// What becomes of the entry `name`; none where it stays.
+    fn change(&self, name: &str, found: &mut MergedConfig) -> Option<EntryChange> {
+        let of = |entries: &Entries<'_>| entries.values.get(name).cloned();
+        let (was, wrote, is) = (of(&self.before), of(&self.written), of(&self.now));
+        let shown = name.escape_debug();
+        if is == was {
+            return None;
+        }
+        if is == wrote {
+            return Some(was.map_or(EntryChange::Remove, |_| {
+                EntryChange::Set(self.before.raw(name))
+            }));
+        }
+        let (Some(wrote), Some(is)) = (wrote, is) else {
+            let words = if self.now.values.contains_key(name) {
+                "was written anew since, and stays so"
+            } else {
+                "was removed since, and stays away"
+            };
+            found.notes.push(format!("`{shown}` {words}"));
+            return None;
         };
-        found.notes.push(format!("`{shown}` {words}"));
-        return None;
-    };
-    if TARGET_KEYS.iter().any(|key| is.get(key) != wrote.get(key)) {
-        let words = "was changed since and leads elsewhere: it stays so";
-        found.notes.push(format!("`{shown}` {words}"));
-        return None;
+        if TARGET_KEYS.iter().any(|key| is.get(key) != wrote.get(key)) {
+            let words = "was changed since and leads elsewhere: it stays so";
+            found.notes.push(format!("`{shown}` {words}"));
+            return None;
+        }
+        if was.is_none() {
+            let words = "was changed since, and is gone with what was added";
+            found.notes.push(format!("`{shown}` {words}"));
+            return Some(EntryChange::Remove);
+        }
+        self.reconciled(name, found)
     }
-    if was.is_none() {
-        let words = "was changed since, and is gone with what was added";
-        found.notes.push(format!("`{shown}` {words}"));
-        return Some(EntryChange::Remove);
-    }
-    reconciled(versions, name, force, found)
-}
 
-/// An entry that `init` has rewritten, and the operator has changed since.
-fn reconciled(
-    versions: &ConfigVersions<'_>,
-    name: &str,
-    force: bool,
-    found: &mut MergedConfig,
-) -> Option<EntryChange> {
-    let ConfigVersions {
-        before,
-        written,
-        now,
-    } = versions;
-    let (merged, disputed) = merged_entry(
-        before.values.get(name)?,
-        written.values.get(name)?,
-        now.values.get(name)?,
-    );
-    let shown = name.escape_debug();
-    if !disputed.is_empty() && !force {
-        let disputed = disputed.join(", ");
-        let words = "was changed since, and still leads to toolgate";
-        found.notes.push(format!("`{shown}`: {disputed} {words}"));
-        found.leading.push(name.to_owned());
-        return None;
-    }
-    if !disputed.is_empty() {
-        let words = "is as it was before, without what was changed since";
+    /// An entry that `init` has rewritten, and the operator has changed since.
+    fn reconciled(&self, name: &str, found: &mut MergedConfig) -> Option<EntryChange> {
+        let (merged, disputed) = merged_entry(
+            self.before.values.get(name)?,
+            self.written.values.get(name)?,
+            self.now.values.get(name)?,
+        );
+        let shown = name.escape_debug();
+        if !disputed.is_empty() && !self.force {
+            let disputed = disputed.join(", ");
+            let words = "was changed since, and still leads to toolgate";
+            found.notes.push(format!("`{shown}`: {disputed} {words}"));
+            found.leading.push(name.to_owned());
+            return None;
+        }
+        if !disputed.is_empty() {
+            let words = "is as it was before, without what was changed since";
+            found.notes.push(format!("`{shown}` {words}"));
+            return Some(EntryChange::Set(self.before.raw(name)));
+        }
+        let words = "is as it was before, with what was added since";
         found.notes.push(format!("`{shown}` {words}"));
-        return Some(EntryChange::Set(before.raw(name)));
+        let text = serde_json::to_string_pretty(&merged).unwrap_or_default();
+        let at = self.now.whole(name).map_or(0, |whole| whole.start);
+        let indentation = indentation(self.now.document.written(), at);
+        Some(EntryChange::Set(
+            text.replace('\n', &format!("\n{indentation}")),
+        ))
     }
-    let words = "is as it was before, with what was added since";
-    found.notes.push(format!("`{shown}` {words}"));
-    let text = serde_json::to_string_pretty(&merged).unwrap_or_default();
-    let at = now.whole(name).map_or(0, |whole| whole.start);
-    let indentation = indentation(now.document.written(), at);
-    Some(EntryChange::Set(
-        text.replace('\n', &format!("\n{indentation}")),
-    ))
 }
 
 /// One entry three ways, member by member, and the members that both sides changed.
