@@ -8,6 +8,7 @@ use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
+use output::LedgerOutput;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ mod history;
 mod list;
 mod met_names;
 mod noted;
+mod output;
 pub(super) mod recorded;
 pub(super) mod recorded_as;
 mod replay;
@@ -257,14 +259,15 @@ fn run_on(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
+    let mut output = LedgerOutput::new(out, err);
     match &args.verb {
-        LedgerVerb::List(list) => list.run(place, out, err),
-        LedgerVerb::Tail(tail) => tail.run(place, out, err),
-        LedgerVerb::Events(events) => events.run(place, out, err),
-        LedgerVerb::Show(show) => show.run(place, out, err),
-        LedgerVerb::Export(export) => export.run(place, out, err),
-        LedgerVerb::Replay(replay) => replay.run(place, out, err),
-        LedgerVerb::Verify(verify) => verify.run(place, out),
+        LedgerVerb::List(list) => list.run(place, &mut output),
+        LedgerVerb::Tail(tail) => tail.run(place, &mut output),
+        LedgerVerb::Events(events) => events.run(place, &mut output),
+        LedgerVerb::Show(show) => show.run(place, &mut output),
+        LedgerVerb::Export(export) => export.run(place, &mut output),
+        LedgerVerb::Replay(replay) => replay.run(place, &mut output),
+        LedgerVerb::Verify(verify) => verify.run(place, output.out),
     }
 }
 

@@ -2,11 +2,10 @@
 
 use super::call_filter::since;
 use super::noted::LedgerNote;
+use super::output::{LedgerOutput, Newest};
 use super::{CallFilter, LedgerLocation};
-use crate::store::journal::{JournalError, JournalReader};
+use crate::store::journal::JournalReader;
 use jiff::Timestamp;
-use std::collections::VecDeque;
-use std::io::Write;
 
 /// Lines for people, unless told otherwise.
 const DEFAULT_LINES: u32 = 50;
@@ -32,38 +31,23 @@ impl LedgerEventsArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let limit = self
             .limit
             .unwrap_or(if self.json { 0 } else { DEFAULT_LINES });
-        let limit = if limit == 0 {
-            usize::MAX
-        } else {
-            limit as usize
-        };
         let wanted = CallFilter::of_time(self.since, self.until);
-        let (mut newest, mut code) = (VecDeque::new(), 0);
+        let mut newest = Newest::limited(limit);
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
-            let note = match record.and_then(|record| LedgerNote::of(&record)) {
-                Ok(note) => note.filter(|note| note.fits(&wanted)),
-                Err(error @ JournalError::Unreadable { .. }) => {
-                    writeln!(err, "{error}")?;
-                    code = 1;
-                    None
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let Some(note) = note else { continue };
-            if newest.len() == limit {
-                newest.pop_front();
+            let read = record.and_then(|record| LedgerNote::of(&record));
+            let note = output.readable(read)?.flatten();
+            if let Some(note) = note.filter(|note| note.fits(&wanted)) {
+                newest.push(if self.json { note.json() } else { note.line() });
             }
-            newest.push_back(if self.json { note.json() } else { note.line() });
         }
-        for line in newest {
-            writeln!(out, "{line}")?;
+        for line in newest.into_all() {
+            output.line(&line)?;
         }
-        Ok(code)
+        Ok(output.code)
     }
 }

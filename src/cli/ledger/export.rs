@@ -4,21 +4,20 @@ use super::ExportArgs;
 use super::LedgerLocation;
 use super::contents::{LedgerContent, keys};
 use super::noted::event;
+use super::output::LedgerOutput;
 use super::{reading, text};
 use crate::store::content_key::ContentKeys;
 use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};
 use crate::store::state::event::StoreEvent;
 use jiff::Timestamp;
-use std::io::{IsTerminal as _, Write};
+use std::io::IsTerminal as _;
 
 impl ExportArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
-        let mut code = 0;
         let keys = if self.contents {
             keys(place, &self.key)?
         } else {
@@ -27,18 +26,13 @@ impl ExportArgs {
         let progress = reading().unless(std::io::stdout().is_terminal());
         for record in JournalReader::after_in(place.data, place.archive, self.after)? {
             progress.step();
-            match self.line(&record?, &keys) {
-                Ok(Some(line)) => writeln!(out, "{line}")?,
-                Ok(None) => {}
-                Err(error @ JournalError::Unreadable { .. }) => {
-                    writeln!(err, "{error}")?;
-                    code = 1;
-                }
-                Err(error) => return Err(error.into()),
+            if let Some(Some(line)) = output.readable(self.line(&record?, &keys))? {
+                output.line(&line)?;
             }
         }
-        let unmet = self.wanted.say_unmet(place.named.config.as_deref(), err)?;
-        Ok(code.max(unmet))
+        let config = place.named.config.as_deref();
+        let unmet = self.wanted.say_unmet(config, output.err)?;
+        Ok(output.code.max(unmet))
     }
 
     /// The line for `record`; none when it is not asked for, or of a kind that only the journal

@@ -3,6 +3,7 @@
 use super::LedgerListArgs;
 use super::LedgerLocation;
 use super::calls::{LedgerCall, LedgerCalls};
+use super::output::{LedgerOutput, Newest};
 use super::reading;
 use super::resolved::{Resolved, ResolvedCalls};
 use super::text::{plain, short};
@@ -10,9 +11,7 @@ use crate::cli::table::{Column, Table, TableWriter};
 use crate::cli::terminal::Tone;
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
-use crate::store::journal::JournalError;
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io::{self, Write};
 
 /// Rows of a table, unless told otherwise.
@@ -49,61 +48,54 @@ impl LedgerListArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let limit = self
             .limit
-            .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS }) as usize;
+            .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS });
         let known = ResolvedCalls::read(place.data, place.archive)?;
         let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
         let mut screen = CallScreen {
             table: (!self.json).then(|| CALLS.on(place.terminal)),
-            out,
         };
-        let mut newest: VecDeque<CallLine> = VecDeque::new();
-        let (mut fitting, mut code, mut end) = (0_usize, 0, Ok(()));
+        let mut newest = Newest::limited(limit);
+        let (mut fitting, mut end) = (0_usize, Ok(()));
         let is_among_lines = limit == 0 && place.terminal.columns.is_some();
         let progress = reading().unless(is_among_lines);
         let mut is_supposed = false;
         for call in calls {
             progress.step();
-            let line = match call {
-                Ok(call) if !self.asks_for(&call, &known) => continue,
-                Ok(call) => {
-                    is_supposed |= call.entry.would_refuse.is_some();
-                    self.line(&call, &known)
-                }
-                Err(error @ JournalError::Unreadable { .. }) => {
-                    writeln!(err, "{error}")?;
-                    code = 1;
-                    continue;
-                }
+            let call = match output.readable(call) {
+                Ok(Some(call)) if self.asks_for(&call, &known) => call,
+                Ok(_) => continue,
                 Err(error) => {
                     end = Err(error);
                     break;
                 }
             };
+            is_supposed |= call.entry.would_refuse.is_some();
+            let line = self.line(&call, &known);
             fitting += 1;
             if limit == 0 {
-                screen.write(line)?;
-                continue;
+                screen.write(line, output.out)?;
+            } else {
+                newest.push(line);
             }
-            if newest.len() == limit {
-                newest.pop_front();
-            }
-            newest.push_back(line);
         }
         drop(progress);
+        let newest = newest.into_all();
         let shown = if limit == 0 { fitting } else { newest.len() };
-        newest.into_iter().try_for_each(|line| screen.write(line))?;
-        screen.end()?;
+        for line in newest {
+            screen.write(line, output.out)?;
+        }
+        screen.end(output.out)?;
         if !self.json {
-            notes(shown, fitting, is_supposed, err)?;
+            notes(shown, fitting, is_supposed, output.err)?;
         }
         end?;
-        let unmet = self.wanted.say_unmet(place.named.config.as_deref(), err)?;
-        Ok(code.max(unmet))
+        let config = place.named.config.as_deref();
+        let unmet = self.wanted.say_unmet(config, output.err)?;
+        Ok(output.code.max(unmet))
     }
 
     fn asks_for(&self, call: &LedgerCall, known: &ResolvedCalls) -> bool {
@@ -144,27 +136,26 @@ impl LedgerListArgs {
     }
 }
 
-/// Where the lines of calls go.
-struct CallScreen<'o> {
+/// How the lines of calls are laid out.
+struct CallScreen {
     /// Unless lines are JSON.
     table: Option<TableWriter<7>>,
-    out: &'o mut dyn Write,
 }
 
-impl CallScreen<'_> {
-    fn write(&mut self, line: CallLine) -> io::Result<()> {
+impl CallScreen {
+    fn write(&mut self, line: CallLine, out: &mut dyn Write) -> io::Result<()> {
         match (line, &mut self.table) {
-            (CallLine::Json(line), _) => writeln!(self.out, "{line}"),
-            (CallLine::Row(row), Some(table)) => self.out.write_all(table.add(row).as_bytes()),
+            (CallLine::Json(line), _) => writeln!(out, "{line}"),
+            (CallLine::Row(row), Some(table)) => out.write_all(table.add(row).as_bytes()),
             (CallLine::Row(_), None) => Ok(()),
         }
     }
 
     /// Writes what is left, so that what is said of it on standard error comes after it.
-    fn end(self) -> io::Result<()> {
+    fn end(self, out: &mut dyn Write) -> io::Result<()> {
         let rest = self.table.map(TableWriter::end).unwrap_or_default();
-        self.out.write_all(rest.as_bytes())?;
-        self.out.flush()
+        out.write_all(rest.as_bytes())?;
+        out.flush()
     }
 }
 

@@ -2,6 +2,7 @@
 //! and compares what comes back with what came back then.
 
 use super::LedgerLocation;
+use super::output::LedgerOutput;
 use super::recorded_as::RecordedAs;
 use super::text::json;
 use crate::cli::configured;
@@ -71,22 +72,24 @@ impl ReplayArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         if !self.sandbox.is_named() {
-            return self.judge(&self.case(place)?, out);
+            return self.judge(&self.case(place)?, output.out);
         }
-        match self.case(place).and_then(|case| self.send(&case, out)) {
+        match self
+            .case(place)
+            .and_then(|case| self.send(&case, output.out))
+        {
             Ok(code) => Ok(code),
             Err(why) => {
                 if self.json {
                     let said = serde_json::json!({
                         "action_id": self.action_id, "outcome": "not_replayed", "why": format!("{why:#}"),
                     });
-                    line(&said, out)?;
+                    line(&said, output.out)?;
                 }
-                writeln!(err, "toolgate: {why:#}")?;
+                writeln!(output.err, "toolgate: {why:#}")?;
                 Ok(sandbox::NOT_REPLAYED_CODE)
             }
         }

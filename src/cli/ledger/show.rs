@@ -5,6 +5,7 @@ use super::calls::unfinished;
 use super::contents::{LedgerContent, keys};
 use super::history::History;
 use super::noted::event;
+use super::output::LedgerOutput;
 use super::resolved::Resolved;
 use super::{LedgerShowArgs, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
@@ -39,8 +40,7 @@ impl LedgerShowArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let mut story = Story {
             keys: if self.contents {
@@ -51,26 +51,23 @@ impl LedgerShowArgs {
             ..Story::default()
         };
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
-            match self.take(&record?, &mut story) {
-                Err(error @ JournalError::Unreadable { .. }) => writeln!(err, "{error}")?,
-                taken => taken?,
-            }
+            output.readable(self.take(&record?, &mut story))?;
         }
         match (story.ids.as_slice(), &story.entry) {
             ([_], Some((seq, entry))) => {
-                self.print(*seq, entry, &story, out)?;
+                self.print(*seq, entry, &story, output.out)?;
                 Ok(0)
             }
             ([], _) | (_, None) => {
                 let wanted = text::plain(&self.action_id.to_ascii_lowercase());
                 writeln!(
-                    err,
+                    output.err,
                     "no call's action id begins or ends with {wanted}; see `toolgate ledger list`"
                 )?;
                 Ok(1)
             }
             (several, _) => {
-                writeln!(err, "{}", ambiguous(several))?;
+                writeln!(output.err, "{}", ambiguous(several))?;
                 Ok(1)
             }
         }

@@ -3,12 +3,10 @@
 use super::LedgerLocation;
 use super::call_filter::CallFilter;
 use super::calls::{LedgerCall, LedgerCalls, LedgerStep};
+use super::output::{LedgerOutput, Newest};
 use super::text::{plain, short};
 use crate::cli::serve::{runtime, told_to_end};
 use crate::cli::terminal::ids;
-use crate::store::journal::JournalError;
-use std::collections::VecDeque;
-use std::io::Write;
 use std::time::Duration;
 
 /// How soon the end of the journal is looked at again, at first …
@@ -35,28 +33,23 @@ impl LedgerTailArgs {
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let mut calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
-        let most = self.lines as usize;
-        let (mut newest, mut code) = (VecDeque::new(), 0);
-        while let Some(line) = self.next(&mut calls, err, &mut code)? {
-            newest.push_back(line);
-            if newest.len() > most {
-                newest.pop_front();
-            }
+        let mut newest = Newest::at_most(self.lines);
+        while let Some(line) = self.next(&mut calls, output)? {
+            newest.push(line);
         }
-        for line in newest {
-            writeln!(out, "{line}")?;
+        for line in newest.into_all() {
+            output.line(&line)?;
         }
-        out.flush()?;
+        output.out.flush()?;
         if !self.follow {
-            return Ok(code);
+            return Ok(output.code);
         }
         runtime()?.block_on(async {
             tokio::select! {
-                followed = self.go_on(&mut calls, out, err) => followed,
+                followed = self.go_on(&mut calls, output) => followed,
                 () = told_to_end() => Ok(0),
             }
         })
@@ -66,17 +59,16 @@ impl LedgerTailArgs {
     async fn go_on(
         &self,
         calls: &mut LedgerCalls,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
-        let (mut wait, mut code) = (FIRST_LOOK, 0);
+        let mut wait = FIRST_LOOK;
         loop {
             let mut has_more = false;
-            while let Some(line) = self.next(calls, err, &mut code)? {
-                writeln!(out, "{line}")?;
+            while let Some(line) = self.next(calls, output)? {
+                output.line(&line)?;
                 has_more = true;
             }
-            out.flush()?;
+            output.out.flush()?;
             wait = if has_more {
                 FIRST_LOOK
             } else {
@@ -90,24 +82,18 @@ impl LedgerTailArgs {
     fn next(
         &self,
         calls: &mut LedgerCalls,
-        err: &mut dyn Write,
-        code: &mut u8,
+        output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<Option<String>> {
         while let Some(step) = calls.step() {
-            match step {
-                Ok(LedgerStep::Call(call)) if self.wanted.fits(&call.entry) => {
+            match output.readable(step)? {
+                Some(LedgerStep::Call(call)) if self.wanted.fits(&call.entry) => {
                     return Ok(Some(self.line(&call)));
                 }
-                Ok(LedgerStep::Note(note)) if note.fits(&self.wanted) => {
+                Some(LedgerStep::Note(note)) if note.fits(&self.wanted) => {
                     let line = if self.json { note.json() } else { note.line() };
                     return Ok(Some(line));
                 }
-                Ok(_) => {}
-                Err(error @ JournalError::Unreadable { .. }) => {
-                    writeln!(err, "{error}")?;
-                    *code = 1;
-                }
-                Err(error) => return Err(error.into()),
+                _ => {}
             }
         }
         Ok(None)
