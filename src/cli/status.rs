@@ -6,6 +6,7 @@ use super::configured::DataArgs;
 use super::operator::{DoorArgs, print};
 use super::running::{self, Running};
 use super::serve::{runtime, told_to_end};
+use super::terminal::Terminal;
 use crate::config::DataPlace;
 use crate::model::clock::Clock;
 pub(super) use screen::bytes;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 mod at_rest;
 mod screen;
+mod tones;
 
 /// How often it is looked at with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
@@ -96,7 +98,8 @@ async fn watch(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::R
 /// What is seen, and the exit code that says how it is.
 async fn look(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Result<(String, u8)> {
     let found = running::find(&place.data, address, &args.door).await?;
-    let page = Page::here(Clock.wall());
+    let terminal = Terminal::stdout();
+    let page = Page::on(terminal, Clock.wall());
     let (text, value, is_well) = match found {
         Running::Seen(report) => {
             let mut value = serde_json::to_value(&report).unwrap_or_default();
@@ -133,7 +136,7 @@ async fn look(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Re
     let text = if args.json {
         format!("{}\n", super::ledger::text::json(&value.to_string()))
     } else {
-        text
+        tones::painted(&text, &terminal)
     };
     Ok((text, u8::from(!is_well)))
 }

@@ -5,19 +5,19 @@ use crate::admin::overview::StatusReport;
 use crate::admin::status::{DiskStatus, ProcessReport, Readiness, ServerStatus};
 use crate::cli::ledger::text::plain;
 use crate::cli::running::DimView;
+use crate::cli::terminal::Terminal;
 use crate::model::counted::counted;
 use crate::model::disabled::Disabled;
 use crate::telemetry::recent_problems::RecentProblem;
 use jiff::Timestamp;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Columns where nobody says how many there are.
-const DEFAULT_COLUMNS: usize = 80;
-/// Columns that words stand in at most and at least: longer lines are hard to read, shorter ones harder.
-const COLUMNS: std::ops::RangeInclusive<usize> = 40..=160;
+/// Columns of a terminal that words stand in at most: longer lines are hard to read.
+const MAX_COLUMNS: usize = 160;
 /// Where what a line says begins.
-const INDENT: usize = 10;
+pub(super) const INDENT: usize = 10;
 /// Things of one kind that are named; the others are only counted.
 const MAX_NAMED: usize = 12;
 /// Lines of the log that are shown.
@@ -28,27 +28,19 @@ const VERSION_CHARS: usize = 12;
 /// What is written on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
-    columns: usize,
+    /// Columns for what a line says; none where it may be as long as it is.
+    room: Option<usize>,
     now: Timestamp,
 }
 
 impl Page {
-    /// The terminal, or a page of 80 columns.
-    pub(super) fn here(now: Timestamp) -> Self {
-        let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-        let columns = terminal.map_or(0, |size| usize::from(size.ws_col));
-        let columns = if columns == 0 {
-            DEFAULT_COLUMNS
-        } else {
-            columns
-        };
-        Self::of(columns, now)
-    }
-
-    /// A page of so many columns.
-    pub(super) fn of(columns: usize, now: Timestamp) -> Self {
-        let columns = columns.clamp(*COLUMNS.start(), *COLUMNS.end());
-        Self { columns, now }
+    /// One for `terminal`, at that time.
+    pub(super) fn on(terminal: Terminal, now: Timestamp) -> Self {
+        let columns = terminal.columns.map(|columns| columns.min(MAX_COLUMNS));
+        Self {
+            room: columns.map(|columns| columns.saturating_sub(INDENT).max(1)),
+            now,
+        }
     }
 
     /// How long ago `time` was, in words.
@@ -67,12 +59,12 @@ impl Page {
 
     /// A line: what it is about, and what there is to say of it.
     fn line(self, out: &mut String, about: &str, what: &str) {
-        let room = self.columns - INDENT;
+        let room = self.room.unwrap_or(usize::MAX);
         let mut start = format!("{about:<INDENT$}");
         let mut line = String::new();
         for word in pieces(what, room) {
-            let length = line.chars().count();
-            if length > 0 && length + 1 + word.chars().count() > room {
+            let length = line.width();
+            if length > 0 && length + 1 + word.width() > room {
                 let _ = writeln!(out, "{start}{line}");
                 (start, line) = (" ".repeat(INDENT), String::new());
             }
@@ -102,12 +94,23 @@ impl Page {
     }
 }
 
-/// The words of `text`, none longer than `room`.
+/// The words of `text`, none wider than `room`.
 fn pieces(text: &str, room: usize) -> impl Iterator<Item = String> {
     let cut = move |word: &str| {
-        let letters: Vec<char> = word.chars().collect();
-        let parts = letters.chunks(room).map(|part| part.iter().collect());
-        parts.collect::<Vec<String>>()
+        let mut parts = vec![String::new()];
+        let mut length = 0;
+        for letter in word.chars() {
+            let width = letter.width().unwrap_or_default();
+            if length > 0 && length + width > room {
+                parts.push(String::new());
+                length = 0;
+            }
+            length += width;
+            if let Some(part) = parts.last_mut() {
+                part.push(letter);
+            }
+        }
+        parts
     };
     plain(text)
         .split_whitespace()

@@ -4,7 +4,8 @@ use super::*;
 use serde_json::json;
 
 fn page(columns: usize) -> Page {
-    Page::of(columns, "2026-11-28T10:00:00Z".parse().unwrap())
+    let now = "2026-11-28T10:00:00Z";
+    Page::on(Terminal::of(Some(columns), now), now.parse().unwrap())
 }
 
 /// A toolgate that needs its operators, with everything there can be to see.
@@ -97,6 +98,17 @@ fn screens_of_those_that_tell_less() {
         at_rest(address, &seen, page(80)),
     ];
     insta::assert_snapshot!(screens.join("\n"));
+}
+
+/// A pipe gets each thing on one line.
+#[test]
+fn a_pipe_gets_whole_lines() {
+    let now = "2026-11-28T10:00:00Z";
+    let pipe = Page::on(Terminal::of(None, now), now.parse().unwrap());
+    let screen = whole(&troubled(), pipe);
+    let heads = screen.lines().filter(|line| line.starts_with("disabled"));
+    let ends = |line: &str| line.ends_with("nobody knows why it does so on Sundays");
+    assert_eq!(heads.filter(|line| ends(line)).count(), 1, "{screen}");
 }
 
 /// What needs nobody is no reason for another exit code.
