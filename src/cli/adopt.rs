@@ -43,7 +43,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<u8> {
     let from = match (file, writing.undo) {
         (_, true) => None,
         (Some(file), false) => Some(file),
-        (None, false) => Some(found()?),
+        (None, false) => match found() {
+            Ok(found) => Some(found),
+            Err(error) => return init::refused(error, writing.json),
+        },
     };
     init::run(&init::Args {
         rewrite_client: from.is_some(),

@@ -14,9 +14,9 @@ mod merge;
 mod record;
 mod rewrite;
 mod source;
+mod telling;
 mod undo;
 
-use super::configured;
 use super::listed_tools::ListedTools;
 use super::timeouts::timeout;
 use crate::config::{FILE_NAME, Loaded};
@@ -24,12 +24,12 @@ use crate::guards::pins::PIN_FILE_NAME as PINS;
 use anyhow::{Context as _, bail};
 use connect::{CONNECT_TIMEOUT, InterruptibleRuntime};
 use draft_files::{DraftFiles, GoodFiles, pack_file, policy_file};
-use record::{InitRecord, NewFile, RECORD_FILE};
+use record::{NewFile, RECORD_FILE, WrittenFile};
 pub(super) use rewrite::AgentRoute;
 use source::{AgentConfig, FoundServers};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use telling::{FileSaid, InitTelling};
 
 /// Where to begin.
 #[derive(Debug, clap::Args)]
@@ -79,6 +79,9 @@ pub(super) struct WriteArgs {
     /// Take back what the last init in DIR did; what was changed since stays, and is named
     #[arg(long)]
     pub(super) undo: bool,
+    /// One JSON object at the end, in place of lines
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 impl WriteArgs {
@@ -91,10 +94,22 @@ impl WriteArgs {
 /// Takes servers over, or an init back. 1 where a server did not answer, or a file has to stay.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
+    let mut telling = InitTelling::new(&mut out, args.writing.json);
     let place = args.writing.shown_directory();
-    if args.writing.undo {
-        return undo::undo(place, args.writing.force, &mut out);
-    }
+    let done = if args.writing.undo {
+        undo::undo(place, args.writing.force, &mut telling)
+    } else {
+        take_over(args, place, &mut telling)
+    };
+    telling.end(done)
+}
+
+/// Why nothing was begun, in the form that is asked for.
+pub(super) fn refused(error: anyhow::Error, is_json: bool) -> anyhow::Result<u8> {
+    InitTelling::new(&mut std::io::stdout().lock(), is_json).end(Err(error))
+}
+
+fn take_over(args: &Args, place: &Path, telling: &mut InitTelling<'_>) -> anyhow::Result<u8> {
     let agents = args
         .from
         .as_deref()
@@ -103,13 +118,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         .map_err(anyhow::Error::msg)?;
     let mut found = begin(args, agents.as_ref());
     for note in &found.notes {
-        writeln!(out, "note     {note}")?;
+        telling.note(note);
     }
-    judge(args, &found)?;
+    judge(args, &found, telling)?;
     let mut runtime = InterruptibleRuntime::new()?;
     let bound = args.writing.timeout.unwrap_or(CONNECT_TIMEOUT);
     let draft = DraftFiles::new(place, agents.as_ref(), bound)?;
-    let listed = draft.connect(&mut runtime, &found, &mut out)?;
+    let listed = draft.connect(&mut runtime, &found, telling)?;
     let left_out = found.keep(|name| {
         listed
             .offers
@@ -121,17 +136,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         loaded,
         notes,
     } = draft.good(&found, &listed)?;
-    for note in notes {
-        writeln!(out, "note     {note}")?;
+    for note in &notes {
+        telling.note(note);
     }
     if let (Some(agents), true) = (&agents, args.rewrite_client) {
         files.push(rewritten(args, agents, &found, &loaded)?);
     }
     let record = record::write(place, &files)?;
-    report(args, &found, &listed, &record, &mut out)?;
+    telling.keeps(record.backups.as_ref());
+    for (file, written) in files.iter().zip(&record.files) {
+        telling.wrote(said_of(file, written, place, &listed));
+    }
+    report(args, &found, telling);
     for name in &left_out {
-        configured::say(&format!(
-            "problem  {name} was left out, since it does not answer: mend it, then `toolgate init --undo` and init again"
+        telling.problem(&format!(
+            "{name} was left out, since it does not answer: mend it, then `toolgate init --undo` and init again"
         ));
     }
     Ok(u8::from(!left_out.is_empty()))
@@ -152,7 +171,7 @@ fn begin(args: &Args, agents: Option<&AgentConfig>) -> FoundServers {
 }
 
 /// All that speaks against it, before anything is started.
-fn judge(args: &Args, found: &FoundServers) -> anyhow::Result<()> {
+fn judge(args: &Args, found: &FoundServers, telling: &mut InitTelling<'_>) -> anyhow::Result<()> {
     let mut problems = found.problems.clone();
     problems.extend(occupied(args, found));
     let unset = found
@@ -168,7 +187,7 @@ fn judge(args: &Args, found: &FoundServers) -> anyhow::Result<()> {
         return Ok(());
     }
     for problem in &problems {
-        configured::say(&format!("problem  {problem}"));
+        telling.problem(problem);
     }
     bail!("nothing was written; everything that is in the way is shown above");
 }
@@ -230,26 +249,24 @@ fn rewritten(
     })
 }
 
-/// What there is now, and what to do next.
-fn report(
-    args: &Args,
-    found: &FoundServers,
-    listed: &ListedTools,
-    record: &InitRecord,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let place = args.writing.shown_directory();
-    for written in &record.files {
-        let path = place.join(&written.path);
-        let what = match path.file_name().and_then(|name| name.to_str()) {
-            Some(PINS) => format!(": {} definitions pinned", listed.tools.len()),
-            _ => String::new(),
-        };
-        writeln!(out, "wrote    {}{what}", path.display())?;
-        if let Some(backup) = &written.backup {
-            writeln!(out, "         as it was: {}", backup.display())?;
-        }
+/// What became of a file.
+fn said_of(file: &NewFile, written: &WrittenFile, place: &Path, listed: &ListedTools) -> FileSaid {
+    let is_pins = file.path.file_name().is_some_and(|name| name == PINS);
+    FileSaid {
+        path: place.join(&written.path),
+        change: match (&written.backup, file.is_agents) {
+            (Some(_), true) => "rewritten",
+            (Some(_), false) => "replaced",
+            (None, _) => "created",
+        },
+        backup: written.backup.clone(),
+        definitions: is_pins.then_some(listed.tools.len()),
+        why: None,
     }
+}
+
+/// What there is to set, and what to do next.
+fn report(args: &Args, found: &FoundServers, telling: &mut InitTelling<'_>) {
     let from = args
         .from
         .as_ref()
@@ -261,23 +278,17 @@ fn report(
             (Some(_), None) => "; its value was on the command line, and was not copied".to_owned(),
             (None, _) => String::new(),
         };
-        writeln!(
-            out,
-            "set      {name} before toolgate starts ({}{whence})",
-            variable.place
-        )?;
+        telling.set(name, &variable.place, &whence);
     }
     if args.from.is_some() && !args.rewrite_client {
-        writeln!(
-            out,
-            "note     the agent's own configuration is as it was; --rewrite-client points it at toolgate"
-        )?;
+        telling.note(
+            "the agent's own configuration is as it was; --rewrite-client points it at toolgate",
+        );
     }
-    let configuration = place.join(FILE_NAME);
-    writeln!(
-        out,
-        "next     toolgate check {0}; toolgate serve --config {0}",
-        configuration.display()
-    )?;
-    Ok(())
+    let configuration = args.writing.shown_directory().join(FILE_NAME);
+    let configuration = configuration.display();
+    telling.next(&[
+        format!("toolgate check {configuration}"),
+        format!("toolgate serve --config {configuration}"),
+    ]);
 }

@@ -2,6 +2,7 @@
 //! accepts; and back again.
 
 mod places;
+mod programs;
 mod taking_back;
 
 use crate::harness::gate::run;

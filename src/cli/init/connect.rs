@@ -2,9 +2,10 @@
 //! until a signal.
 
 use super::source::{FoundServer, FoundServers, FoundTransport};
-use crate::cli::configured;
+use super::telling::{InitTelling, ServerSaid};
 use crate::cli::listed_tools::{ListedTools, listed_until};
 use crate::cli::serve::runtime;
+use crate::cli::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::Config;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
@@ -13,7 +14,7 @@ use crate::model::ids::ServerName;
 use crate::policy::live::LivePolicy;
 use anyhow::{Context as _, bail};
 use std::cell::{Cell, RefCell};
-use std::io::Write;
+use std::io::{IsTerminal as _, stdout};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -65,15 +66,19 @@ pub(super) fn connect(
     config: &Config,
     policy: &Arc<LivePolicy>,
     bound: Duration,
-    out: &mut impl Write,
+    telling: &mut InitTelling<'_>,
 ) -> anyhow::Result<ListedTools> {
     let names: Vec<&ServerName> = config.servers.keys().collect();
     let shown: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let time = seconds(bound);
-    writeln!(out, "connect  {} (up to {time})", shown.join(", "))?;
-    out.flush()?;
+    telling.line(&format!("connect  {} (up to {time})", shown.join(", ")));
+    // Where lines say it already, one that changes would stand among them.
+    let says_lines = !telling.is_json && stdout().is_terminal();
+    let all = u64::try_from(names.len()).ok();
+    let bar = WorkProgress::of("asking the tool servers", all, ProgressUnit::Steps);
     let progress = RefCell::new(ConnectProgress {
-        out,
+        bar: bar.unless(says_lines),
+        telling,
         began: Clock.steady(),
         open: names.into_iter().cloned().collect(),
     });
@@ -109,10 +114,8 @@ pub(super) fn connect(
     }
     for (server, why) in &listed.quarantined {
         let why = plain(why);
-        writeln!(
-            progress.borrow_mut().out,
-            "  {server}: a tool is quarantined, and gets no contract: {why}"
-        )?;
+        let words = format!("{server}: a tool is quarantined, and gets no contract: {why}");
+        progress.borrow_mut().quarantines(&words);
     }
     Ok(listed)
 }
@@ -123,8 +126,9 @@ pub(super) fn judge(
     listed: &ListedTools,
     found: &FoundServers,
     bound: Duration,
+    telling: &mut InitTelling<'_>,
 ) -> anyhow::Result<()> {
-    problems(listed, found, &seconds(bound));
+    problems(listed, found, bound, telling);
     if listed.offers.is_empty() {
         bail!("nothing was written: no server answers");
     }
@@ -132,10 +136,15 @@ pub(super) fn judge(
 }
 
 /// Names what does not answer, and says what to do.
-fn problems(listed: &ListedTools, found: &FoundServers, time: &str) {
+fn problems(
+    listed: &ListedTools,
+    found: &FoundServers,
+    bound: Duration,
+    telling: &mut InitTelling<'_>,
+) {
     for (server, why) in &listed.down {
         let why = plain(why);
-        configured::say(&format!("problem  {server} does not answer: {why}"));
+        telling.problem(&format!("{server} does not answer: {why}"));
     }
     for server in &listed.silent {
         let own = found
@@ -143,9 +152,12 @@ fn problems(listed: &ListedTools, found: &FoundServers, time: &str) {
             .iter()
             .find(|known| known.name == server.as_str());
         let reached = own.map(reached).unwrap_or_default();
-        configured::say(&format!(
-            "problem  {server} has not answered in {time}: {reached}; `--timeout 2m` waits longer, `--skip {server}` leaves it out"
-        ));
+        let words = format!(
+            "{server} has not answered in {}: {reached}; `--timeout 2m` waits longer, `--skip {server}` leaves it out",
+            seconds(bound)
+        );
+        telling.problem(&words);
+        telling.is_silent(server.as_str(), bound);
     }
 }
 
@@ -163,28 +175,42 @@ fn reached(server: &FoundServer) -> String {
     }
 }
 
-struct ConnectProgress<'o, W> {
-    out: &'o mut W,
+struct ConnectProgress<'t, 'o> {
+    bar: WorkProgress,
+    telling: &'t mut InitTelling<'o>,
     began: Duration,
     open: Vec<ServerName>,
 }
 
-impl<W: Write> ConnectProgress<'_, W> {
-    /// One server was tried. That nobody reads what is said is no reason to stop.
+impl ConnectProgress<'_, '_> {
+    /// One server was tried.
     fn heard(&mut self, name: &ServerName, said: Result<usize, &str>) {
+        self.bar.step();
         self.open.retain(|open| open != name);
-        let time = seconds(Clock.steady().saturating_sub(self.began));
+        let took = Clock.steady().saturating_sub(self.began);
         let what = said.map_or_else(|_| "no answer".to_owned(), |tools| counted(tools, "tool"));
-        drop(writeln!(self.out, "  {name}: {what} ({time})"));
-        drop(self.out.flush());
+        let server = ServerSaid {
+            name: name.to_string(),
+            state: if said.is_ok() { "listed" } else { "down" },
+            tools: said.unwrap_or_default(),
+            millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            why: said.err().map(plain),
+        };
+        let line = format!("  {name}: {what} ({})", seconds(took));
+        self.telling.server(&line, server);
+    }
+
+    /// A tool that gets no contract, and why.
+    fn quarantines(&mut self, words: &str) {
+        self.telling.quarantines(words);
     }
 
     fn waits(&mut self) {
         let time = seconds(PATIENCE);
         for name in &self.open {
-            drop(writeln!(self.out, "  {name}: no answer yet ({time})"));
+            let line = format!("  {name}: no answer yet ({time})");
+            self.telling.line(&line);
         }
-        drop(self.out.flush());
     }
 }
 

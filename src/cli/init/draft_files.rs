@@ -4,6 +4,7 @@ use super::connect::{self, InterruptibleRuntime};
 use super::draft;
 use super::record::NewFile;
 use super::source::{AgentConfig, FoundServer, FoundServers, FoundTransport};
+use super::telling::InitTelling;
 use crate::cli::files;
 use crate::cli::listed_tools::ListedTools;
 use crate::cli::templates::{self, KnownServer, Template};
@@ -18,7 +19,6 @@ use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl DraftFiles {
         &self,
         runtime: &mut InterruptibleRuntime,
         found: &FoundServers,
-        out: &mut impl Write,
+        telling: &mut InitTelling<'_>,
     ) -> anyhow::Result<ListedTools> {
         files::replace(
             &self.directory.join(FILE_NAME),
@@ -101,8 +101,8 @@ impl DraftFiles {
             .with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
         let again = config::reader(self.directory.join(FILE_NAME), &config);
         let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
-        let listed = connect::connect(runtime, &config, &policy, self.bound, out)?;
-        connect::judge(&listed, found, self.bound)?;
+        let listed = connect::connect(runtime, &config, &policy, self.bound, telling)?;
+        connect::judge(&listed, found, self.bound, telling)?;
         Ok(listed)
     }
 

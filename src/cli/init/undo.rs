@@ -4,6 +4,7 @@
 
 use super::merge::merge;
 use super::record::{InitRecord, RECORD_FILE, WrittenFile};
+use super::telling::InitTelling;
 use crate::cli::files;
 use crate::config::FILE_NAME;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -14,7 +15,7 @@ use crate::owners::private::PRIVATE_FILE_MODE;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Files that are not `init`'s and are named at most.
@@ -22,7 +23,11 @@ const MAX_OTHERS_NAMED: usize = 20;
 
 /// Takes the last `init` in `directory` back; with `force` also what was changed since. 1 where
 /// something has to stay.
-pub(super) fn undo(directory: &Path, force: bool, out: &mut impl Write) -> anyhow::Result<u8> {
+pub(super) fn undo(
+    directory: &Path,
+    force: bool,
+    telling: &mut InitTelling<'_>,
+) -> anyhow::Result<u8> {
     let record = read(&directory.join(RECORD_FILE))?;
     let mut undoing = Undoing {
         directory,
@@ -37,20 +42,20 @@ pub(super) fn undo(directory: &Path, force: bool, out: &mut impl Write) -> anyho
         .iter()
         .partition(|written| written.written.is_some());
     for written in agents {
-        undoing.agents_own(written, out)?;
+        undoing.agents_own(written, telling);
     }
     let mut needed_by = undoing.left.first().map(|left| left.path.clone());
     // The configuration first: where it stays, so does what it names.
     for written in own {
         if let Some(other) = &needed_by {
-            let (path, other) = (written.path.display(), other.display());
-            writeln!(out, "kept     {path}: {other} needs it")?;
+            let why = format!(": {} needs it", other.display());
+            telling.took_back("kept", &written.path, &why);
             undoing.left.push(written.clone());
-        } else if !undoing.toolgates_own(written, out)? && written.path == Path::new(FILE_NAME) {
+        } else if !undoing.toolgates_own(written, telling) && written.path == Path::new(FILE_NAME) {
             needed_by = Some(written.path.clone());
         }
     }
-    undoing.end(out)
+    undoing.end(telling)
 }
 
 fn read(path: &Path) -> anyhow::Result<InitRecord> {
@@ -69,6 +74,12 @@ fn read(path: &Path) -> anyhow::Result<InitRecord> {
     })
 }
 
+/// What became of a file, as a line begins, and how it goes on.
+struct BackTaken {
+    change: &'static str,
+    more: String,
+}
+
 struct Undoing<'a> {
     directory: &'a Path,
     force: bool,
@@ -80,24 +91,15 @@ struct Undoing<'a> {
 
 impl Undoing<'_> {
     /// The agent's own configuration.
-    fn agents_own(&mut self, written: &WrittenFile, out: &mut impl Write) -> anyhow::Result<()> {
+    fn agents_own(&mut self, written: &WrittenFile, telling: &mut InitTelling<'_>) {
         let path = self.directory.join(&written.path);
-        let shown = path.display();
-        match self.agents_own_back(&path, written, out) {
-            Ok(true) => {}
-            Ok(false) => {
-                writeln!(
-                    out,
-                    "kept     {shown}: it leads to toolgate still; --force takes that, too"
-                )?;
-                self.left.push(written.clone());
-            }
-            Err(why) => {
-                writeln!(out, "kept     {shown}: {why:#}")?;
-                self.left.push(written.clone());
-            }
-        }
-        Ok(())
+        let why = match self.agents_own_back(&path, written, telling) {
+            Ok(true) => return,
+            Ok(false) => ": it leads to toolgate still; --force takes that, too".to_owned(),
+            Err(why) => format!(": {why:#}"),
+        };
+        telling.took_back("kept", &path, &why);
+        self.left.push(written.clone());
     }
 
     /// Whether it leads to toolgate no more.
@@ -105,11 +107,10 @@ impl Undoing<'_> {
         &mut self,
         path: &Path,
         written: &WrittenFile,
-        out: &mut impl Write,
+        telling: &mut InitTelling<'_>,
     ) -> anyhow::Result<bool> {
-        let shown = path.display();
         let Some(now) = present(path)? else {
-            writeln!(out, "gone     {shown}")?;
+            telling.took_back("gone", path, "");
             return Ok(true);
         };
         let kept = |kept: &Option<PathBuf>| -> anyhow::Result<Vec<u8>> {
@@ -118,12 +119,12 @@ impl Undoing<'_> {
         };
         let before = kept(&written.backup)?;
         if now == before {
-            writeln!(out, "restored {shown}: it was so already")?;
+            telling.took_back("restored", path, ": it was so already");
             return Ok(true);
         }
         if sha256(&now) == written.sha256 {
             files::replace(path, &before, PRIVATE_FILE_MODE)?;
-            writeln!(out, "restored {shown}")?;
+            telling.took_back("restored", path, "");
             return Ok(true);
         }
         let base = kept(&written.written)?;
@@ -135,40 +136,40 @@ impl Undoing<'_> {
         })?;
         let copy = self.copy(path, &now)?;
         files::replace(path, merged.text.as_bytes(), PRIVATE_FILE_MODE)?;
-        writeln!(
-            out,
-            "restored {shown}, and kept what was changed since (as it was: {})",
+        let why = format!(
+            ", and kept what was changed since (as it was: {})",
             copy.display()
-        )?;
-        for note in merged.notes {
-            writeln!(out, "         {note}")?;
+        );
+        telling.took_back("restored", path, &why);
+        for note in &merged.notes {
+            telling.detail(note);
         }
         Ok(merged.leading.is_empty())
     }
 
     /// One of toolgate's files; whether it is as it was before.
-    fn toolgates_own(
-        &mut self,
-        written: &WrittenFile,
-        out: &mut impl Write,
-    ) -> anyhow::Result<bool> {
-        match self.toolgates_own_back(written) {
-            Ok(done) => {
-                writeln!(out, "{done}")?;
-                Ok(true)
+    fn toolgates_own(&mut self, written: &WrittenFile, telling: &mut InitTelling<'_>) -> bool {
+        let path = self.directory.join(&written.path);
+        match self.toolgates_own_back(&path, written) {
+            Ok(BackTaken { change, more }) => {
+                telling.took_back(change, &path, &more);
+                true
             }
             Err(why) => {
-                let path = self.directory.join(&written.path);
-                writeln!(out, "kept     {}: {why:#}", path.display())?;
+                telling.took_back("kept", &path, &format!(": {why:#}"));
                 self.left.push(written.clone());
-                Ok(false)
+                false
             }
         }
     }
 
-    fn toolgates_own_back(&mut self, written: &WrittenFile) -> anyhow::Result<String> {
-        let path = &self.directory.join(&written.path);
-        let (shown, now) = (path.display(), present(path)?);
+    fn toolgates_own_back(
+        &mut self,
+        path: &Path,
+        written: &WrittenFile,
+    ) -> anyhow::Result<BackTaken> {
+        let taken = |change, more| Ok(BackTaken { change, more });
+        let now = present(path)?;
         let before = match &written.backup {
             Some(backup) => Some(
                 fs::read(backup).with_context(|| format!("{} cannot be read", backup.display()))?,
@@ -176,10 +177,10 @@ impl Undoing<'_> {
             None => None,
         };
         if now == before {
-            return Ok(match now {
-                Some(_) => format!("restored {shown}: it was so already"),
-                None => format!("gone     {shown}"),
-            });
+            return match now {
+                Some(_) => taken("restored", ": it was so already".to_owned()),
+                None => taken("gone", String::new()),
+            };
         }
         let mut copied = String::new();
         if let Some(now) = &now
@@ -193,10 +194,10 @@ impl Undoing<'_> {
         }
         let Some(before) = before else {
             fs::remove_file(path).context("it cannot be removed")?;
-            return Ok(format!("removed  {shown}{copied}"));
+            return taken("removed", copied);
         };
         files::replace(path, &before, PRIVATE_FILE_MODE)?;
-        Ok(format!("restored {shown}{copied}"))
+        taken("restored", copied)
     }
 
     /// Keeps what the operator has made of a file.
@@ -230,12 +231,13 @@ impl Undoing<'_> {
     }
 
     /// Says what is left, and keeps the record of what can be taken back later.
-    fn end(self, out: &mut impl Write) -> anyhow::Result<u8> {
+    fn end(self, telling: &mut InitTelling<'_>) -> anyhow::Result<u8> {
         // Only where nothing else is in them.
         for emptied in ["policies/tests", "policies"] {
             drop(fs::remove_dir(self.directory.join(emptied)));
         }
-        others(self.directory, self.record, out)?;
+        others(self.directory, self.record, telling);
+        telling.keeps(self.copies.as_ref());
         let path = self.directory.join(RECORD_FILE);
         if self.left.is_empty() {
             fs::remove_file(&path)
@@ -247,17 +249,16 @@ impl Undoing<'_> {
                 // What is no backup any more held secrets.
                 drop(fs::remove_dir_all(backups));
             }
-            writeln!(out, "everything that init did is undone")?;
+            telling.line("everything that init did is undone");
             return Ok(0);
         }
         let one = self.left.len() == 1;
-        writeln!(
-            out,
+        telling.problem_line(&format!(
             "{} {} kept: go on with what is there, or `toolgate init --undo --force` takes {} back, too, and keeps a copy",
             counted(self.left.len(), "file"),
             if one { "is" } else { "are" },
             if one { "it" } else { "them" },
-        )?;
+        ));
         let keep = InitRecord {
             files: self.left,
             backups: self.record.backups.clone(),
@@ -279,7 +280,7 @@ fn holds_copies(backups: &Path) -> bool {
 }
 
 /// Names what toolgate or the operator wrote since.
-fn others(directory: &Path, record: &InitRecord, out: &mut impl Write) -> anyhow::Result<()> {
+fn others(directory: &Path, record: &InitRecord, telling: &mut InitTelling<'_>) {
     let within = |below: &str| {
         let entries = fs::read_dir(directory.join(below)).into_iter().flatten();
         let mut paths: Vec<PathBuf> = entries
@@ -292,12 +293,10 @@ fn others(directory: &Path, record: &InitRecord, out: &mut impl Write) -> anyhow
     for path in within("") {
         let name = path.to_string_lossy().into_owned();
         if name.starts_with("toolgate-data") && directory.join(&path).is_dir() {
-            let shown = directory.join(&path);
-            let shown = shown.display();
-            writeln!(
-                out,
-                "left     {shown}: the ledger of all calls; `rm -r {shown}` removes it for good"
-            )?;
+            let left = directory.join(&path);
+            let shown = left.display();
+            let why = format!(": the ledger of all calls; `rm -r {shown}` removes it for good");
+            telling.took_back("left", &left, &why);
         }
     }
     let mut others: Vec<PathBuf> = ["policies", "policies/tests"]
@@ -309,10 +308,9 @@ fn others(directory: &Path, record: &InitRecord, out: &mut impl Write) -> anyhow
         !is_known && directory.join(path).is_file()
     });
     for path in others.iter().take(MAX_OTHERS_NAMED) {
-        let shown = directory.join(path);
-        writeln!(out, "left     {}: init did not write it", shown.display())?;
+        let left = directory.join(path);
+        telling.took_back("left", &left, ": init did not write it");
     }
-    Ok(())
 }
 
 /// What a file holds, if it is there.
