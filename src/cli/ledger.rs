@@ -8,6 +8,7 @@ use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
+use merged::NamedLedger;
 use output::LedgerOutput;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,9 @@ pub(super) mod ended;
 mod events;
 mod export;
 mod history;
+mod known_names;
 mod list;
+mod merged;
 mod met_names;
 mod noted;
 mod output;
@@ -39,8 +42,8 @@ pub(super) struct Args {
     verb: LedgerVerb,
     #[command(flatten)]
     place: DataArgs,
-    /// Every ledger that `toolgate stdio` has kept without a configuration, one after the other [list,
-    /// show, export, verify]
+    /// Every ledger that `toolgate stdio` has kept without a configuration: `list` in one table with a
+    /// column for the server, others one after the other [list, show, export, verify]
     #[arg(long, global = true, conflicts_with_all = ["data", "config", "archive"])]
     stdio: bool,
     /// Where segments are that the ledger does not need any more; they are read, too [for verify:
@@ -151,6 +154,7 @@ struct VerifyArgs {
 }
 
 /// Which ledger is meant.
+#[derive(Clone, Copy)]
 struct LedgerLocation<'a> {
     data: &'a Path,
     archive: Option<&'a Path>,
@@ -212,6 +216,46 @@ fn flushed(done: anyhow::Result<u8>, out: &mut dyn Write) -> anyhow::Result<u8> 
     }
 }
 
+/// A ledger that `toolgate stdio` has kept.
+struct StdioLedger {
+    /// The server that was wrapped.
+    server: String,
+    named: DataArgs,
+    found: DataPlace,
+}
+
+impl StdioLedger {
+    /// That of a server's name and directory.
+    fn of(kept: (String, PathBuf)) -> Self {
+        let (server, data) = kept;
+        Self {
+            server,
+            // No configuration is of it, whichever there is where this runs.
+            named: DataArgs {
+                data: Some(data.clone()),
+                config: None,
+            },
+            found: DataPlace {
+                data,
+                ..DataPlace::default()
+            },
+        }
+    }
+
+    fn named(&self) -> NamedLedger<'_> {
+        NamedLedger {
+            server: Some(&self.server),
+            place: LedgerLocation {
+                data: &self.found.data,
+                archive: None,
+                named: &self.named,
+                place: &self.found,
+                terminal: Terminal::stdout(),
+            },
+        }
+    }
+}
+
 /// The same for each ledger of `toolgate stdio`. The code is the worst of all; of `show` the best, since
 /// one of them has the call.
 fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
@@ -219,20 +263,15 @@ fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
     if places.is_empty() {
         anyhow::bail!("`toolgate stdio` has kept no ledger here");
     }
+    let kept: Vec<_> = places.into_iter().map(StdioLedger::of).collect();
+    if let LedgerVerb::List(list) = &args.verb {
+        let all: Vec<_> = kept.iter().map(StdioLedger::named).collect();
+        return list.run(&all, &mut LedgerOutput::new(out, err));
+    }
     let is_show = matches!(args.verb, LedgerVerb::Show(_));
     let mut codes = Vec::new();
-    for (name, data) in &places {
-        let found = DataPlace {
-            data: data.clone(),
-            ..DataPlace::default()
-        };
-        let place = LedgerLocation {
-            data,
-            archive: None,
-            named: &args.place,
-            place: &found,
-            terminal: Terminal::stdout(),
-        };
+    for ledger in &kept {
+        let (name, place) = (&ledger.server, ledger.named().place);
         if is_show {
             let mut shown = Vec::new();
             let code = run_on(args, &place, &mut shown, &mut io::sink());
@@ -243,7 +282,7 @@ fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
             codes.push(1);
             continue;
         }
-        writeln!(err, "{name}: {}", data.display())?;
+        writeln!(err, "{name}: {}", place.data.display())?;
         codes.push(run_on(args, &place, out, err)?);
         out.flush()?;
     }
@@ -261,7 +300,10 @@ fn run_on(
 ) -> anyhow::Result<u8> {
     let mut output = LedgerOutput::new(out, err);
     match &args.verb {
-        LedgerVerb::List(list) => list.run(place, &mut output),
+        LedgerVerb::List(list) => {
+            let (server, place) = (None, *place);
+            list.run(&[NamedLedger { server, place }], &mut output)
+        }
         LedgerVerb::Tail(tail) => tail.run(place, &mut output),
         LedgerVerb::Events(events) => events.run(place, &mut output),
         LedgerVerb::Show(show) => show.run(place, &mut output),

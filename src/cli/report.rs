@@ -46,8 +46,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let versions = Versions::read(&args.place.place()?.data, &args.wanted)?;
-    let config = args.place.config.as_deref();
-    let unmet = args.wanted.say_unmet(config, &mut std::io::stderr())?;
+    let err = &mut std::io::stderr();
+    let unmet = args.wanted.say_unmet(&args.place, err)?;
     let Some(named) = &args.compare else {
         words::list(&versions, args.json, out)?;
         return Ok(unmet);

@@ -123,8 +123,7 @@ fn observed(
         None => observed.take(call.seq, &call.entry, definitions),
     })?;
     args.judged_as.met(|recorded| met.contains(recorded))?;
-    args.wanted
-        .say_unmet(args.place.config.as_deref(), &mut std::io::stderr())?;
+    args.wanted.say_unmet(&args.place, &mut std::io::stderr())?;
     Ok(observed)
 }
 

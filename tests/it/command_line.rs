@@ -36,6 +36,16 @@ async fn exit_codes_are_as_said() {
         ("ledger show ffffffff --data data", 1),
         ("ledger list --data data --code tool_not_alowlisted", 2),
         ("ledger list --data data --outcome maybe", 2),
+        ("ledger list --tool oracel__look", 2),
+        ("ledger export --tool look", 2),
+        ("ledger tail --tool oracel__look", 2),
+        ("ledger tail -f --tool oracel__look", 2),
+        ("report --tool oracel__look", 2),
+        // Only the server could say whether it has that tool.
+        ("ledger list --tool oracle__other", 0),
+        ("ledger list --tool files__read --method resources/read", 0),
+        // The ledger of a directory alone may be of other servers.
+        ("ledger list --data data --tool oracel__look", 0),
         ("calls list --state maybe", 2),
         ("explain --agent anonymous --tool oracle__look", 0),
         ("explain --agent anonymous --tool oracle__nothing", 1),
@@ -115,6 +125,13 @@ async fn a_table_is_for_what_reads_it() {
         colored.contains("\u{1b}[33mrefused\u{1b}[0m"),
         "{colored:?}"
     );
+    let status = ["--color", "always", "status"];
+    let (_, colored_status, _) = run(&setup, &status).await;
+    let heading = "\u{1b}[1mtoolgate\u{1b}[0m";
+    assert!(colored_status.starts_with(heading), "{colored_status:?}");
+    let (_, plain_status, _) = run(&setup, &["status"]).await;
+    assert!(!plain_status.contains('\u{1b}'), "{plain_status:?}");
+
     let forced = setup.clone().environment("CLICOLOR_FORCE", "1");
     assert_eq!(run(&forced, &list).await.1, colored);
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {

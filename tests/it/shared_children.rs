@@ -241,5 +241,23 @@ async fn what_is_wrapped_has_its_name_and_its_ledger() {
         (0, 2),
         "{out}{err}"
     );
-    assert!(err.contains("child-2: "), "{err}");
+    // One table, whose second column says which server it was.
+    let rows: Vec<Vec<_>> = out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let column = |row: &Vec<&str>| row[1].to_owned();
+    let mut servers: Vec<_> = rows.iter().map(column).collect();
+    servers[1..].sort();
+    servers.dedup();
+    assert_eq!(servers, ["SERVER", "child", "child-2"], "{out}{err}");
+    let (_, out, _) = runs(&setup, "ledger --stdio list --json").await;
+    let calls: Vec<Value> = out.lines().map(|line| line.parse().unwrap()).collect();
+    let mut named: Vec<_> = calls.iter().map(|call| call["server"].as_str()).collect();
+    named.sort();
+    named.dedup();
+    assert_eq!(named, [Some("child"), Some("child-2")], "{out}");
+    let time =
+        |call: &Value| -> jiff::Timestamp { call["time"].as_str().unwrap().parse().unwrap() };
+    assert!(calls.is_sorted_by_key(time), "{out}");
 }

@@ -1,6 +1,8 @@
 //! Which calls are asked for.
 
-use super::met_names::{CODE, MetNames};
+use super::known_names::KnownNames;
+use super::met_names::{CODE, MetNames, TOOL};
+use crate::cli::configured::DataArgs;
 use crate::cli::operator::MISUSE_EXIT_CODE;
 use crate::cli::terminal::ids::is_meant;
 use crate::model::clock::Clock;
@@ -8,7 +10,6 @@ use crate::model::entry::Entry;
 use crate::model::ids::NAME_SEPARATOR;
 use jiff::{SignedDuration, Timestamp};
 use std::io::{self, Write};
-use std::path::Path;
 
 /// The method of a call.
 const CALL_METHOD: &str = "tools/call";
@@ -88,25 +89,31 @@ impl CallFilter {
         let met = &self.met;
         met.meet("is by the agent", self.agent.as_deref(), agent);
         met.meet("is for the user", self.user.as_deref(), named);
-        met.meet("is of the tool", self.tool.as_deref(), tool);
+        met.meet(TOOL, self.tool.as_deref(), tool);
         met.meet(CODE, self.code.as_deref(), codes);
         met.meet("is of the task", self.task.as_deref(), task);
         met.meet("is in the session", self.session.as_deref(), session);
     }
 
     /// Says which names that are asked for no call has, once all were looked at. The exit code: 0, or 2
-    /// where a code cannot be, by the policy of `config`.
+    /// where a code or a tool cannot be, by the configuration of the ledger that is `named`.
     pub(in crate::cli) fn say_unmet(
         &self,
-        config: Option<&Path>,
+        named: &DataArgs,
         err: &mut dyn Write,
     ) -> io::Result<u8> {
         self.meet(None);
         let unmet = self.met.unmet();
-        for one in &unmet {
-            writeln!(err, "toolgate: {}", one.words())?;
+        if unmet.is_empty() {
+            return Ok(0);
         }
-        let is_wrong = unmet.iter().any(|one| one.is_impossible(config));
+        let known = KnownNames::of(named);
+        for one in &unmet {
+            writeln!(err, "toolgate: {}", one.words(&known))?;
+        }
+        let is_of_calls = self.method.as_deref().is_none_or(|one| one == CALL_METHOD);
+        let mut judged = unmet.iter().filter(|one| is_of_calls || !one.is_of_tool());
+        let is_wrong = judged.any(|one| one.is_impossible(&known));
         Ok(if is_wrong { MISUSE_EXIT_CODE } else { 0 })
     }
 

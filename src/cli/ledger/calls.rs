@@ -34,15 +34,17 @@ pub(in crate::cli) struct LedgerCall {
 }
 
 impl LedgerCall {
-    /// As one line of JSON, with how it was resolved later.
-    pub(super) fn line(&self, resolved: Option<&Text>) -> String {
+    /// As one line of JSON, with `more` members.
+    pub(super) fn line(&self, more: &[(&str, Text)]) -> String {
         let entry = match &self.written {
             Some(written) => written.clone(),
             None => serde_json::to_vec(&self.entry).unwrap_or_default().into(),
         };
-        let with = resolved.and_then(|resolved| {
-            let entry = Text::read(entry.clone(), &SERVER_JSON_LIMITS).ok()?;
-            Some(entry.with_new_member("resolved", resolved).bytes())
+        let read = || Text::read(entry.clone(), &SERVER_JSON_LIMITS).ok();
+        let with = (!more.is_empty()).then(read).flatten().map(|entry| {
+            let member =
+                |entry: Text, (name, value): &(&str, Text)| entry.with_new_member(name, value);
+            more.iter().fold(entry, member).bytes()
         });
         text::line(self.seq, &with.unwrap_or(entry))
     }

@@ -3,7 +3,7 @@
 use super::call_filter::since;
 use super::noted::LedgerNote;
 use super::output::{LedgerOutput, Newest};
-use super::{CallFilter, LedgerLocation};
+use super::{CallFilter, LedgerLocation, reading};
 use crate::store::journal::JournalReader;
 use jiff::Timestamp;
 
@@ -38,13 +38,20 @@ impl LedgerEventsArgs {
             .unwrap_or(if self.json { 0 } else { DEFAULT_LINES });
         let wanted = CallFilter::of_time(self.since, self.until);
         let mut newest = Newest::limited(limit);
+        let progress = reading();
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
+            progress.step();
             let read = record.and_then(|record| LedgerNote::of(&record));
             let note = output.readable(read)?.flatten();
             if let Some(note) = note.filter(|note| note.fits(&wanted)) {
-                newest.push(if self.json { note.json() } else { note.line() });
+                newest.push(if self.json {
+                    note.json()
+                } else {
+                    note.line(&place.terminal)
+                });
             }
         }
+        drop(progress);
         for line in newest.into_all() {
             output.line(&line)?;
         }

@@ -30,8 +30,7 @@ impl ExportArgs {
                 output.line(&line)?;
             }
         }
-        let config = place.named.config.as_deref();
-        let unmet = self.wanted.say_unmet(config, output.err)?;
+        let unmet = self.wanted.say_unmet(place.named, output.err)?;
         Ok(output.code.max(unmet))
     }
 

@@ -1,14 +1,15 @@
 //! `toolgate ledger list`.
 
 use super::LedgerListArgs;
-use super::LedgerLocation;
-use super::calls::{LedgerCall, LedgerCalls};
+use super::calls::LedgerCall;
+use super::merged::{MergedCall, MergedCalls, MergedLedger, NamedLedger};
 use super::output::{LedgerOutput, Newest};
 use super::reading;
-use super::resolved::{Resolved, ResolvedCalls};
+use super::resolved::ResolvedCalls;
 use super::text::{plain, short};
 use crate::cli::table::{Column, Table, TableWriter};
 use crate::cli::terminal::Tone;
+use crate::mcp::json::Text;
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
 use std::borrow::Cow;
@@ -18,7 +19,14 @@ use std::io::{self, Write};
 const DEFAULT_TABLE_ROWS: u32 = 50;
 
 /// How calls are listed.
-static CALLS: Table<7> = Table([
+static CALLS: Table<7> = Table(COLUMNS);
+/// How those of several ledgers are.
+static SERVERS_CALLS: Table<8> = {
+    let [time, id, agent, tool, outcome, code, ms] = COLUMNS;
+    let server = Column::text("SERVER").least(8);
+    Table([time, server, id, agent, tool, outcome, code, ms])
+};
+const COLUMNS: [Column; 7] = [
     Column::time("TIME"),
     Column::id("ACTION ID"),
     Column::text("AGENT").rank(1).least(8),
@@ -26,10 +34,10 @@ static CALLS: Table<7> = Table([
     Column::text("OUTCOME").tone(outcome_tone),
     Column::text("CODE").least(16),
     Column::number("MS").rank(2),
-]);
+];
 
 /// How an outcome is to be taken.
-fn outcome_tone(outcome: &str) -> Option<Tone> {
+pub(super) fn outcome_tone(outcome: &str) -> Option<Tone> {
     match outcome.split(' ').next()? {
         "refused" => Some(Tone::Warn),
         "failed" | "unknown" => Some(Tone::Bad),
@@ -41,32 +49,37 @@ fn outcome_tone(outcome: &str) -> Option<Tone> {
 /// What is written of a call.
 enum CallLine {
     Json(String),
-    Row([String; 7]),
+    Row(Option<String>, [String; 7]),
 }
 
 impl LedgerListArgs {
+    /// Lists the calls of all `ledgers` in one table. Which names there can be, the first of them says.
     pub(super) fn run(
         &self,
-        place: &LedgerLocation<'_>,
+        ledgers: &[NamedLedger<'_>],
         output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
+        let Some(NamedLedger { place, server }) = ledgers.first() else {
+            return Ok(output.code);
+        };
         let limit = self
             .limit
             .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS });
-        let known = ResolvedCalls::read(place.data, place.archive)?;
-        let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
-        let mut screen = CallScreen {
-            table: (!self.json).then(|| CALLS.on(place.terminal)),
+        let mut calls = MergedCalls::open(ledgers)?;
+        let mut screen = match server {
+            _ if self.json => CallScreen::Json,
+            None => CallScreen::One(CALLS.on(place.terminal)),
+            Some(_) => CallScreen::Several(SERVERS_CALLS.on(place.terminal)),
         };
         let mut newest = Newest::limited(limit);
         let (mut fitting, mut end) = (0_usize, Ok(()));
         let is_among_lines = limit == 0 && place.terminal.columns.is_some();
         let progress = reading().unless(is_among_lines);
         let mut is_supposed = false;
-        for call in calls {
+        while let Some(MergedCall { ledger, call }) = calls.next() {
             progress.step();
             let call = match output.readable(call) {
-                Ok(Some(call)) if self.asks_for(&call, &known) => call,
+                Ok(Some(call)) if self.asks_for(&call, &ledger.known) => call,
                 Ok(_) => continue,
                 Err(error) => {
                     end = Err(error);
@@ -74,7 +87,7 @@ impl LedgerListArgs {
                 }
             };
             is_supposed |= call.entry.would_refuse.is_some();
-            let line = self.line(&call, &known);
+            let line = self.line(&call, ledger);
             fitting += 1;
             if limit == 0 {
                 screen.write(line, output.out)?;
@@ -93,8 +106,7 @@ impl LedgerListArgs {
             notes(shown, fitting, is_supposed, output.err)?;
         }
         end?;
-        let config = place.named.config.as_deref();
-        let unmet = self.wanted.say_unmet(config, output.err)?;
+        let unmet = self.wanted.say_unmet(place.named, output.err)?;
         Ok(output.code.max(unmet))
     }
 
@@ -103,11 +115,14 @@ impl LedgerListArgs {
     }
 
     /// The line for `call`.
-    fn line(&self, call: &LedgerCall, known: &ResolvedCalls) -> CallLine {
-        let entry = &call.entry;
+    fn line(&self, call: &LedgerCall, ledger: &MergedLedger<'_>) -> CallLine {
+        let (entry, known) = (&call.entry, &ledger.known);
         let resolved = known.of(entry);
         if self.json {
-            return CallLine::Json(call.line(resolved.map(Resolved::field).as_ref()));
+            let server = ledger.server.map(|server| ("server", Text::string(server)));
+            let resolved = resolved.map(|resolved| ("resolved", resolved.field()));
+            let more: Vec<_> = server.into_iter().chain(resolved).collect();
+            return CallLine::Json(call.line(&more));
         }
         let code = match (&entry.aborted_reason, &entry.would_refuse) {
             (Some(code), _) => plain(code),
@@ -124,7 +139,7 @@ impl LedgerListArgs {
             Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),
             Some(_) | None => plain(&entry.outcome),
         };
-        CallLine::Row([
+        let cells = [
             plain(&entry.time),
             plain(&entry.action_id),
             short(&caller(entry)),
@@ -132,28 +147,40 @@ impl LedgerListArgs {
             outcome,
             code,
             format!("{:.1}", entry.latency_ms),
-        ])
+        ];
+        CallLine::Row(ledger.server.map(ToOwned::to_owned), cells)
     }
 }
 
 /// How the lines of calls are laid out.
-struct CallScreen {
-    /// Unless lines are JSON.
-    table: Option<TableWriter<7>>,
+enum CallScreen {
+    Json,
+    One(TableWriter<7>),
+    Several(TableWriter<8>),
 }
 
 impl CallScreen {
     fn write(&mut self, line: CallLine, out: &mut dyn Write) -> io::Result<()> {
-        match (line, &mut self.table) {
+        match (line, self) {
             (CallLine::Json(line), _) => writeln!(out, "{line}"),
-            (CallLine::Row(row), Some(table)) => out.write_all(table.add(row).as_bytes()),
-            (CallLine::Row(_), None) => Ok(()),
+            (CallLine::Row(_, row), Self::One(table)) => out.write_all(table.add(row).as_bytes()),
+            (CallLine::Row(server, row), Self::Several(table)) => {
+                let [time, id, agent, tool, outcome, code, ms] = row;
+                let server = server.unwrap_or_default();
+                let row = [time, server, id, agent, tool, outcome, code, ms];
+                out.write_all(table.add(row).as_bytes())
+            }
+            (CallLine::Row(..), Self::Json) => Ok(()),
         }
     }
 
     /// Writes what is left, so that what is said of it on standard error comes after it.
     fn end(self, out: &mut dyn Write) -> io::Result<()> {
-        let rest = self.table.map(TableWriter::end).unwrap_or_default();
+        let rest = match self {
+            Self::Json => String::new(),
+            Self::One(table) => table.end(),
+            Self::Several(table) => table.end(),
+        };
         out.write_all(rest.as_bytes())?;
         out.flush()
     }

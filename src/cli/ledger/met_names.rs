@@ -1,20 +1,21 @@
 //! Whether what a filter names is there at all: no line for a misspelt name looks like no call.
 
-use crate::config;
+use super::known_names::KnownNames;
 use crate::guards::{REFUSAL_CODES, is_own_code};
 use crate::mcp::pretty::plain;
 use crate::model::spelling::nearest;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Names of a kind that are remembered, to find the one that was meant.
 const MAX_NAMES_MET: usize = 4096;
 
 /// A kind of name, and how a sentence goes on that says that no call has it.
 pub(super) type NameKind = &'static str;
-/// The only kind of which it is known which names there can be.
+/// A kind of which it is known which names there can be.
 pub(super) const CODE: NameKind = "was refused with the code";
+/// Another, where a configuration can be read.
+pub(super) const TOOL: NameKind = "is of the tool";
 
 /// What was met of each kind of name that is asked for.
 #[derive(Debug, Default)]
@@ -72,29 +73,31 @@ impl MetNames {
 }
 
 impl UnmetName {
-    /// Whether it is a code that nothing can be refused with: neither toolgate's own, nor one of a rule
-    /// of the policy of `config`, as far as there is one to ask.
-    pub(super) fn is_impossible(&self, config: Option<&Path>) -> bool {
-        if self.kind != CODE || is_own_code(&self.name) {
-            return false;
+    /// Whether no call can have it: a code that nothing can be refused with, neither toolgate's own nor one
+    /// of a rule; or a tool that no server has.
+    pub(super) fn is_impossible(&self, known: &KnownNames) -> bool {
+        match self.kind {
+            CODE => !is_own_code(&self.name) && !known.may_be_code(&self.name),
+            TOOL => !known.may_be_tool(&self.name),
+            _ => false,
         }
-        let Some(path) = config.map(Path::to_path_buf).or_else(config::find) else {
-            return true;
-        };
-        let policy = config::load_supposing(&path).reading.policy;
-        policy.is_some_and(|policy| {
-            let mut codes = policy.allowlist.codes().flat_map(|(_, codes)| codes);
-            codes.all(|(_, code)| code != self.name)
-        })
+    }
+
+    /// Whether it is one of tools; of messages that are no calls, other things have such names.
+    pub(super) fn is_of_tool(&self) -> bool {
+        self.kind == TOOL
     }
 
     /// A line that says so, with the name that may have been meant.
-    pub(super) fn words(&self) -> String {
-        let mut known = self.others.clone();
-        if self.kind == CODE {
-            known.extend(REFUSAL_CODES.iter().map(|own| own.code.to_owned()));
+    pub(super) fn words(&self, known: &KnownNames) -> String {
+        let mut names = self.others.clone();
+        match self.kind {
+            CODE => names.extend(REFUSAL_CODES.iter().map(|own| own.code.to_owned())),
+            TOOL => names.extend(known.tools()),
+            _ => {}
         }
-        let near = nearest(&self.name, &known);
+        // A name that is right, and that no call has yet, is the nearest.
+        let near = nearest(&self.name, &names).filter(|near| *near != self.name);
         let near = near.map(|near| format!("; did you mean `{}`?", plain(near)));
         format!(
             "no recorded call {} `{}`{}",
@@ -113,13 +116,14 @@ mod tests {
     fn a_name_that_no_call_has_is_said_with_the_one_that_was_meant() {
         let met = MetNames::default();
         for tool in ["bank__pay", "bank__look", "bank__pay"] {
-            met.meet("is of the tool", Some("bank__pya"), [tool]);
+            met.meet(TOOL, Some("bank__pya"), [tool]);
             met.meet("is by the agent", None, ["bot"]);
             met.meet("is for the user", Some("ada"), ["ada"]);
             met.meet(CODE, Some("budget_exceded"), []);
         }
         let unmet = met.unmet();
-        let words: Vec<String> = unmet.iter().map(UnmetName::words).collect();
+        let known = KnownNames::default();
+        let words: Vec<String> = unmet.iter().map(|one| one.words(&known)).collect();
         assert_eq!(
             words,
             [

@@ -3,6 +3,7 @@
 
 use super::call_filter::CallFilter;
 use super::text::{json, plain, short};
+use crate::cli::terminal::{Terminal, Tone};
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::operator::time;
 use crate::store::state::event::{Note, Noted, StoreEvent};
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 
 /// How the records begin that are told of here; the others need not be read.
 const NOTED_RECORD: &[u8] = b"{\"noted\"";
+/// Columns of what happened, in a line for people.
+pub(super) const EVENT_COLUMNS: usize = 14;
 /// Of a policy's version, as much as the other screens show.
 const VERSION_CHARS: usize = 12;
 
@@ -57,10 +60,26 @@ impl LedgerNote {
     }
 
     /// A line for people.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn line(&self, terminal: &Terminal) -> String {
         let (at, what) = (time(self.noted.at), self.words());
-        let at = at.get(..19).unwrap_or(&at);
-        format!("{at}Z  {:<14}  {}", self.name(), plain(&what))
+        let name = format!("{:<EVENT_COLUMNS$}", self.name());
+        let name = self
+            .tone()
+            .map(|tone| terminal.paint(tone, &name))
+            .unwrap_or(name);
+        format!("{}  {name}  {}", second(&at), plain(&what))
+    }
+
+    /// How it is to be taken.
+    fn tone(&self) -> Option<Tone> {
+        match &self.noted.note {
+            Note::ReloadRefused { .. } | Note::Drifted { .. } => Some(Tone::Bad),
+            Note::Disabled { .. } | Note::Stripped { .. } => Some(Tone::Warn),
+            Note::Started { .. }
+            | Note::Stopped { .. }
+            | Note::Reloaded { .. }
+            | Note::Enabled { .. } => None,
+        }
     }
 
     /// A line for programs.
@@ -119,6 +138,11 @@ impl LedgerNote {
             Note::Drifted { tool, why, .. } => format!("{}: {why}", short(tool.as_str())),
         }
     }
+}
+
+/// A time of RFC 3339 to the second, in UTC.
+pub(super) fn second(time: &str) -> String {
+    format!("{}Z", plain(time.get(..19).unwrap_or(time)))
 }
 
 fn cut(version: &str) -> &str {

@@ -1,12 +1,14 @@
 //! `toolgate ledger tail`: the last calls and events, and with `-f` each one as it is written.
 
-use super::LedgerLocation;
 use super::call_filter::CallFilter;
 use super::calls::{LedgerCall, LedgerCalls, LedgerStep};
+use super::list::outcome_tone;
+use super::noted::{EVENT_COLUMNS, second};
 use super::output::{LedgerOutput, Newest};
 use super::text::{plain, short};
+use super::{LedgerLocation, reading};
 use crate::cli::serve::{runtime, told_to_end};
-use crate::cli::terminal::ids;
+use crate::cli::terminal::{Terminal, Tone, ids};
 use std::time::Duration;
 
 /// How soon the end of the journal is looked at again, at first …
@@ -36,20 +38,23 @@ impl LedgerTailArgs {
         output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let mut calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
-        let mut newest = Newest::at_most(self.lines);
-        while let Some(line) = self.next(&mut calls, output)? {
+        let (mut newest, progress) = (Newest::at_most(self.lines), reading());
+        while let Some(line) = self.next(&mut calls, place.terminal, output)? {
+            progress.step();
             newest.push(line);
         }
+        drop(progress);
         for line in newest.into_all() {
             output.line(&line)?;
         }
         output.out.flush()?;
-        if !self.follow {
-            return Ok(output.code);
+        let unmet = self.wanted.say_unmet(place.named, output.err)?;
+        if !self.follow || unmet > 0 {
+            return Ok(output.code.max(unmet));
         }
         runtime()?.block_on(async {
             tokio::select! {
-                followed = self.go_on(&mut calls, output) => followed,
+                followed = self.go_on(&mut calls, place.terminal, output) => followed,
                 () = told_to_end() => Ok(0),
             }
         })
@@ -59,12 +64,13 @@ impl LedgerTailArgs {
     async fn go_on(
         &self,
         calls: &mut LedgerCalls,
+        terminal: Terminal,
         output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
         let mut wait = FIRST_LOOK;
         loop {
             let mut has_more = false;
-            while let Some(line) = self.next(calls, output)? {
+            while let Some(line) = self.next(calls, terminal, output)? {
                 output.line(&line)?;
                 has_more = true;
             }
@@ -82,15 +88,20 @@ impl LedgerTailArgs {
     fn next(
         &self,
         calls: &mut LedgerCalls,
+        terminal: Terminal,
         output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<Option<String>> {
         while let Some(step) = calls.step() {
             match output.readable(step)? {
                 Some(LedgerStep::Call(call)) if self.wanted.fits(&call.entry) => {
-                    return Ok(Some(self.line(&call)));
+                    return Ok(Some(self.line(&call, terminal)));
                 }
                 Some(LedgerStep::Note(note)) if note.fits(&self.wanted) => {
-                    let line = if self.json { note.json() } else { note.line() };
+                    let line = if self.json {
+                        note.json()
+                    } else {
+                        note.line(&terminal)
+                    };
                     return Ok(Some(line));
                 }
                 _ => {}
@@ -99,34 +110,43 @@ impl LedgerTailArgs {
         Ok(None)
     }
 
-    fn line(&self, call: &LedgerCall) -> String {
+    fn line(&self, call: &LedgerCall, terminal: Terminal) -> String {
         if self.json {
-            return call.line(None);
+            return call.line(&[]);
         }
         let entry = &call.entry;
-        let at = entry.time.get(..19).unwrap_or(&entry.time);
-        let code = match (&entry.aborted_reason, &entry.would_refuse) {
-            (Some(code), _) => format!(" {code}"),
-            (None, Some(code)) => format!(" (would refuse: {code})"),
-            (None, None) if entry.replayed => " (replayed)".to_owned(),
-            (None, None) => String::new(),
+        let (code, tone) = match (&entry.aborted_reason, &entry.would_refuse) {
+            (Some(code), _) => (format!(" {code}"), Tone::Warn),
+            (None, Some(code)) => (format!(" (would refuse: {code})"), Tone::Warn),
+            (None, None) if entry.replayed => (" (replayed)".to_owned(), Tone::Faint),
+            (None, None) => (String::new(), Tone::Faint),
+        };
+        let outcome = format!("{:<EVENT_COLUMNS$}", plain(&entry.outcome));
+        let outcome = match outcome_tone(&entry.outcome) {
+            Some(tone) => terminal.paint(tone, &outcome),
+            None => outcome,
         };
         let method = entry.method.as_deref().map(|method| format!("{method} "));
         let behind = entry
             .named_user()
             .map(|user| format!(" for {}", short(user)));
         let count = entry.count.filter(|count| *count > 1);
+        // What reads a pipe needs the id that no other call has.
+        let id = match terminal.columns {
+            Some(_) => ids::short(&entry.action_id, ids::SHORT_ID_DIGITS),
+            None => entry.action_id.clone(),
+        };
         format!(
-            "{}Z  {:<14}  {}{} by {}{}{}  {:.1} ms  {}",
-            plain(at),
-            plain(&entry.outcome),
+            "{}  {outcome}  {}{} by {}{}{}{}  {:.1} ms  {}",
+            second(&entry.time),
             plain(&method.unwrap_or_default()),
             short(&entry.tool),
             short(entry.agent()),
             behind.unwrap_or_default(),
-            plain(&code) + &count.map(|count| format!(" ×{count}")).unwrap_or_default(),
+            terminal.paint(tone, &plain(&code)),
+            count.map(|count| format!(" ×{count}")).unwrap_or_default(),
             entry.latency_ms,
-            plain(&ids::short(&entry.action_id, ids::SHORT_ID_DIGITS)),
+            plain(&id),
         )
     }
 }

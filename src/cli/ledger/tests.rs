@@ -409,3 +409,23 @@ fn change_of(change: &Value) -> Value {
     }
     value
 }
+
+/// A pipe gets the id that no other call has, a terminal a short one; what to look at has a colour.
+#[tokio::test]
+async fn a_line_of_tail_is_as_its_reader_needs_it() {
+    let data = three().await;
+    let pipe = ledger(data.path(), &["tail"]).1;
+    let screen = Terminal::of(Some(80), "2026-07-28T09:10:00Z");
+    let short = ledger_on(screen, data.path(), &["tail"]).1;
+    let colored = ledger_on(screen.colored(), data.path(), &["tail"]).1;
+    let ids = |text: &str| -> Vec<String> {
+        let last = |line: &str| line.rsplit(' ').next().map(ToOwned::to_owned);
+        text.lines().filter_map(last).collect()
+    };
+    let whole = (1..=3).map(|n| format!("0198f1a2-{n:04x}-7000-8000-00000000000a"));
+    assert_eq!(ids(&pipe), whole.collect::<Vec<_>>(), "{pipe}");
+    assert_eq!(ids(&short), ["0000000a"; 3], "{short}");
+    assert!(!pipe.contains('\u{1b}') && !short.contains('\u{1b}'));
+    let painted = "\u{1b}[33mrefused       \u{1b}[0m";
+    assert!(colored.contains(painted), "{colored}");
+}

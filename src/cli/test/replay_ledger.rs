@@ -126,8 +126,7 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
         }
     }
     drop(progress);
-    args.wanted
-        .say_unmet(args.place.config.as_deref(), &mut std::io::stderr())?;
+    args.wanted.say_unmet(&args.place, &mut std::io::stderr())?;
     args.judged_as.met(|recorded| met.contains(recorded))?;
     Ok(unreadable)
 }

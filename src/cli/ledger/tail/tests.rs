@@ -3,6 +3,7 @@
 use super::{CallFilter, LedgerCalls, LedgerStep};
 use crate::cli::ledger::noted::LedgerNote;
 use crate::cli::ledger::tests::entry;
+use crate::cli::terminal::Terminal;
 use crate::model::ids::ToolName;
 use crate::store::disabling::note;
 use crate::store::journal::{Journal, JournalOptions, JournalReader, Retention};
@@ -125,9 +126,10 @@ async fn each_event_is_told() {
     let told = JournalReader::open(data.path()).unwrap();
     let told = told.filter_map(|record| LedgerNote::of(&record.unwrap()).unwrap());
     let all = CallFilter::default();
+    let pipe = Terminal::of(None, "2026-11-28T10:00:00Z");
     let told: Vec<String> = told
         .filter(|note| note.fits(&all))
-        .map(|note| format!("{}\n{}\n", note.line(), note.json()))
+        .map(|note| format!("{}\n{}\n", note.line(&pipe), note.json()))
         .collect();
     insta::assert_snapshot!(told.concat());
     let late = CallFilter::of_time("2026-11-28T10:00:05Z".parse().ok(), None);
