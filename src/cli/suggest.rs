@@ -27,6 +27,7 @@ use super::ledger::calls::{LedgerCall, LedgerCalls};
 use super::ledger::reading;
 use super::ledger::recorded::audited;
 use super::ledger::recorded_as::RecordedAs;
+use super::ledger::text::json;
 use crate::config::DataPlace;
 use crate::mcp::pretty::plain;
 use crate::policy::Policy;
@@ -36,7 +37,7 @@ use definitions::Definitions;
 use drafted::DraftedTool;
 use judged::{DraftTrials, write};
 use observed::{LearnedCalls, LeftOut};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,25 +54,51 @@ pub(super) struct Args {
     /// Replace drafts that are there; those of the same servers that are not drafted any more are removed
     #[arg(long)]
     force: bool,
+    /// One JSON object at the end, in place of lines
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     wanted: CallFilter,
     #[command(flatten)]
     judged_as: RecordedAs,
 }
 
+/// What was drafted, and what is to be said of it.
+struct JudgedDrafts {
+    drafts: Vec<ServerDraft>,
+    notes: Vec<String>,
+    /// Earlier drafts that are gone.
+    removed: Vec<PathBuf>,
+}
+
 /// Drafts what recorded calls have in common.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
+    if !args.json {
+        return draft(args, &mut out, &mut Map::new());
+    }
+    let mut said = Map::new();
+    let done = draft(args, &mut std::io::sink(), &mut said);
+    let error = done.as_ref().err().map(|error| format!("{error:#}"));
+    said.insert("error".to_owned(), error.into());
+    writeln!(out, "{}", json(&Value::from(said).to_string()))?;
+    done
+}
+
+/// The same, with lines for people in `out`, and in `said` what programs read.
+fn draft(args: &Args, out: &mut dyn Write, said: &mut Map<String, Value>) -> anyhow::Result<u8> {
     let (definitions, place) = sources(args)?;
     let observed = observed(args, &place, &definitions)?;
-    report::calls(&observed, &definitions, &mut out)?;
+    report::calls(&observed, &definitions, out)?;
+    said.append(&mut report::calls_said(&observed, &definitions));
     if observed.tools.is_empty() {
         bail!("nothing was written: {}", why_nothing(&observed));
     }
     let mut tools = drafted::drafted(&observed, &definitions);
     try_recorded(args, &place, &observed, &mut tools)?;
-    let drafts = judged(args, tools, &definitions, &mut out)?;
-    report::drafts(&args.out, &drafts, &mut out)?;
+    let judged = judged(args, tools, &definitions)?;
+    report::drafts(&args.out, &judged, out)?;
+    said.append(&mut report::drafts_said(&args.out, &judged));
     Ok(0)
 }
 
@@ -162,8 +189,7 @@ fn judged(
     args: &Args,
     tools: BTreeMap<&str, DraftedTool<'_>>,
     definitions: &Definitions,
-    out: &mut impl Write,
-) -> anyhow::Result<Vec<ServerDraft>> {
+) -> anyhow::Result<JudgedDrafts> {
     let mut files = written::files(tools, definitions);
     let names = files.iter().flat_map(|file| written::paths(&file.name));
     occupied(args, names)?;
@@ -177,22 +203,22 @@ fn judged(
             .filter_map(|tool| Some((tool.name, tool.flaw?)));
         notes.extend(flaws.map(|(name, flaw)| format!("{}: {flaw}", plain(name))));
     }
-    for note in notes {
-        writeln!(out, "note     {note}")?;
-    }
     let texts: Vec<(PathBuf, &str)> = drafts.iter().flat_map(texts).collect();
     if texts.is_empty() {
         bail!("nothing was written");
     }
     write(&args.out, &texts)?;
+    let mut removed = Vec::new();
     if args.force {
         let written: Vec<&Path> = texts.iter().map(|(name, _)| name.as_path()).collect();
         let servers = files.iter().map(|file| file.server.as_str()).collect();
-        for path in stale::remove(&args.out, &servers, &written)? {
-            writeln!(out, "removed  {}: not drafted any more", path.display())?;
-        }
+        removed = stale::remove(&args.out, &servers, &written)?;
     }
-    Ok(drafts)
+    Ok(JudgedDrafts {
+        drafts,
+        notes,
+        removed,
+    })
 }
 
 /// Why there is nothing to draft, and what to do about it.

@@ -49,6 +49,9 @@ pub(super) struct Add {
     /// Why the verdict that is expected is right
     #[arg(long, value_name = "WORDS")]
     because: Option<String>,
+    /// The sample, where it stands now and what is said of it, as one JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     judged_as: RecordedAs,
 }
@@ -78,7 +81,15 @@ impl Add {
             .map_or_else(|| entry.agent().to_owned(), Clone::clone);
         let sample = self.sample(&entry, &name, arguments, state(&entry, &policy));
         let Some(path) = &self.to else {
-            out.push_str(&written(&sample));
+            if self.json {
+                writeln!(
+                    out,
+                    "{}",
+                    plain_json(&json!({ "sample": sample }).to_string())
+                )?;
+            } else {
+                out.push_str(&written(&sample));
+            }
             return Ok(0);
         };
         match pack {
@@ -91,7 +102,13 @@ impl Add {
             Some(_) => append(path, &sample)?,
             None => begin(path, caller.is_none().then_some((&name, &entry)), &sample)?,
         }
-        Self::say(path, named.config.as_deref(), out)?;
+        let suites = Suites::run(std::slice::from_ref(path), named.config.as_deref())?;
+        if self.json {
+            let said = said(path, &suites, sample);
+            writeln!(out, "{}", plain_json(&said.to_string()))?;
+        } else {
+            Self::say(path, &suites, out)?;
+        }
         Ok(0)
     }
 
@@ -168,8 +185,7 @@ impl Add {
     }
 
     /// Where the sample stands, and what is said of it now.
-    fn say(path: &Path, named: Option<&Path>, out: &mut String) -> anyhow::Result<()> {
-        let suites = Suites::run(&[path.to_path_buf()], named)?;
+    fn say(path: &Path, suites: &Suites, out: &mut String) -> anyhow::Result<()> {
         for diagnostic in &suites.diagnostics {
             for line in diagnostic.to_string().lines() {
                 writeln!(out, "{}", plain(line))?;
@@ -188,6 +204,19 @@ impl Add {
         }
         Ok(())
     }
+}
+
+/// As [`Add::say`], for programs.
+fn said(path: &Path, suites: &Suites, sample: Map<String, Value>) -> Value {
+    let last = suites.runs().flat_map(super::suite::PackRun::judged).last();
+    let problems: Vec<String> = suites.diagnostics.iter().map(ToString::to_string).collect();
+    json!({
+        "sample": sample,
+        "file": path,
+        "line": last.map(|(_, judged)| judged.place.line),
+        "now": last.map(|(posed, judged)| verdict(posed, judged)),
+        "problems": problems,
+    })
 }
 
 /// The key that toolgate takes off is no argument of the tool.
