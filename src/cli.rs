@@ -38,6 +38,7 @@ mod unnamed;
 mod yaml;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
+use terminal::progress::follow_long_work;
 use terminal::{GLOBAL_HEADING, TerminalArgs};
 
 /// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and
@@ -135,6 +136,7 @@ pub fn typed() -> Cli {
 /// Runs a verb; the number is the exit code.
 pub fn run(cli: Cli) -> anyhow::Result<u8> {
     cli.terminal.hold();
+    follow_long_work();
     match dispatch(cli) {
         Err(error) if error.is::<configured::PlaceUnknown>() => {
             Ok(operator::misused(&format!("{error:#}")))

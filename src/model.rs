@@ -17,6 +17,7 @@ pub(crate) mod disabled;
 pub mod entry;
 pub(crate) mod hex;
 pub mod ids;
+pub(crate) mod long_work;
 pub(crate) mod looks;
 pub(crate) mod number;
 pub(crate) mod pointer;

@@ -3,6 +3,7 @@
 
 use super::history::how;
 use super::noted::event;
+use super::reading;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::journal::{JournalError, JournalReader};
@@ -64,7 +65,9 @@ impl EndedCalls {
         open: &[OpenCall],
     ) -> Result<EndedList, JournalError> {
         let mut known = Self::knowing(MAX_ENDED_KNOWN, state);
+        let progress = reading();
         for record in JournalReader::replay(data, 0)? {
+            progress.step();
             match record.and_then(|record| event(&record)) {
                 Ok(Some(event)) => known.take(event),
                 Ok(None) | Err(JournalError::Unreadable { .. }) => {}

@@ -3,6 +3,7 @@
 
 use super::history::how;
 use super::noted::event;
+use super::reading;
 use crate::cli::terminal::ids;
 use crate::mcp::json::Text;
 use crate::model::entry::Entry;
@@ -89,8 +90,9 @@ impl ResolvedCalls {
     /// Those in `data` and the `archive`. What cannot be read of a record is left out: its own
     /// reader says so.
     pub(super) fn read(data: &Path, archive: Option<&Path>) -> Result<Self, JournalError> {
-        let mut known = BTreeMap::new();
+        let (mut known, progress) = (BTreeMap::new(), reading());
         for record in JournalReader::after_in(data, archive, 0)? {
+            progress.step();
             let settled = match record.and_then(|record| event(&record)) {
                 Ok(Some(StoreEvent::Settled(settled))) => settled,
                 Ok(_) | Err(JournalError::Unreadable { .. }) => continue,

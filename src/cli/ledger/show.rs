@@ -7,7 +7,7 @@ use super::history::History;
 use super::noted::event;
 use super::output::LedgerOutput;
 use super::resolved::Resolved;
-use super::{LedgerShowArgs, text};
+use super::{LedgerShowArgs, reading, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
@@ -50,9 +50,12 @@ impl LedgerShowArgs {
             },
             ..Story::default()
         };
+        let progress = reading();
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
+            progress.step();
             output.readable(self.take(&record?, &mut story))?;
         }
+        drop(progress);
         match (story.ids.as_slice(), &story.entry) {
             ([_], Some((seq, entry))) => {
                 self.print(*seq, entry, &story, output.out)?;

@@ -26,6 +26,7 @@ use super::pace::IndexerPace;
 use super::park::block_on;
 use super::replay::IndexReplay;
 use crate::model::clock::Clock;
+use crate::model::long_work::LongWork;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ fn up_to_date(data: &Path, head: u64) -> Result<(Index, IndexProgress), StoreErr
     sweep_halves(&dir);
     match Index::open(&dir) {
         Ok((index, applied)) if applied.seq <= head => {
-            if let Some(applied) = replay(data, &index, applied)? {
+            if let Some(applied) = replay(data, &index, applied, head)? {
                 return Ok((index, applied));
             }
             tracing::warn!("the journal does not go back to where the index ends");
@@ -128,22 +129,28 @@ fn up_to_date(data: &Path, head: u64) -> Result<(Index, IndexProgress), StoreErr
     }
     set_aside(&dir)?;
     let (index, applied) = Index::open(&dir)?;
-    let applied = replay(data, &index, applied)?;
+    let applied = replay(data, &index, applied, head)?;
     applied
         .map(|applied| (index, applied))
         .ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))
 }
 
-/// Brings `index` up to the journal; none when it has to be made anew for that.
+/// Brings `index` up to record `head`, the end of the journal; none when it has to be made anew for that.
 fn replay(
     data: &Path,
     index: &Index,
     applied: IndexProgress,
+    head: u64,
 ) -> Result<Option<IndexProgress>, StoreError> {
     let Some(mut replay) = IndexReplay::begin(data, index, applied)? else {
         return Ok(None);
     };
-    while replay.step(u64::MAX)? {}
+    let missing = head.saturating_sub(applied.seq);
+    let mut work = LongWork::of("bringing the index up to the journal", missing);
+    while replay.step(u64::MAX)? {
+        work.reach(replay.applied().seq.saturating_sub(applied.seq));
+    }
+    drop(work);
     tracing::info!(
         replayed = replay.replayed(),
         "the index is up to the journal"
