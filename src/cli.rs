@@ -138,7 +138,9 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
     cli.terminal.hold();
     follow_long_work();
     match dispatch(cli) {
-        Err(error) if error.is::<configured::PlaceUnknown>() => {
+        Err(error)
+            if error.is::<configured::PlaceUnknown>() || error.is::<configured::KeyUnknown>() =>
+        {
             Ok(operator::misused(&format!("{error:#}")))
         }
         done => done,

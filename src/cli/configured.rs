@@ -123,6 +123,18 @@ impl fmt::Display for PlaceUnknown {
 
 impl std::error::Error for PlaceUnknown {}
 
+/// Why a sealed record cannot be opened for writing: the key that seals it is not to be had.
+#[derive(Debug)]
+pub struct KeyUnknown(pub String);
+
+impl fmt::Display for KeyUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for KeyUnknown {}
+
 /// How the record is kept: with which keys it is sealed and encrypted, and where its archive is.
 ///
 /// # Errors

@@ -1,9 +1,10 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
 use crate::app::ledger::{content_keys, keys};
-use crate::cli::configured;
+use crate::cli::configured::{self, KeyUnknown};
 use crate::cli::serve::runtime;
-use crate::config::DataPlace;
+use crate::config::{DataPlace, Ledger, SealConfig};
+use crate::guards::secrets::SecretSource;
 use crate::model::clock::Clock;
 use crate::owners::keep_private;
 use crate::store::embedded::EmbeddedStore;
@@ -41,18 +42,50 @@ pub(in crate::cli) fn open(place: &DataPlace) -> anyhow::Result<Option<Journal>>
     let keys = match runtime()?.block_on(keys(kept)) {
         Ok(keys) => keys,
         Err(_) if Journal::is_held(data)? => return Ok(None),
-        Err(error) => {
-            return Err(error.context(format!(
-                "{} cannot be worked on while no toolgate runs: what was in flight is recorded first; `toolgate ledger` \
-                 only reads",
-                data.display()
-            )));
-        }
+        Err(error) => return Err(unkeyed(place, kept, &format!("{error:#}"))),
     };
     match Journal::open_sealed(data, JournalOptions::default(), keys) {
         Ok(journal) => Ok(Some(journal)),
         Err(JournalError::Locked { .. }) => Ok(None),
+        Err(error @ JournalError::KeyMissing { .. }) => {
+            Err(unkeyed(place, kept, &error.to_string()))
+        }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Why nothing is done without the key that seals the record, and where that was looked for.
+fn unkeyed(place: &DataPlace, kept: &Ledger, why: &str) -> anyhow::Error {
+    let SealConfig { key, previous, .. } = &kept.seal;
+    let named = key.iter().map(|key| ("key".to_owned(), key));
+    let before = previous.iter().enumerate();
+    let before = before.map(|(index, key)| (format!("previous[{index}]"), key));
+    let places: Vec<String> = named
+        .chain(before)
+        .map(|(name, source)| format!("`ledger.seal.{name}` ({})", shown(source)))
+        .collect();
+    let places = if places.is_empty() {
+        "no configuration that was read names a key under `ledger.seal`; name the one that does with --config".to_owned()
+    } else {
+        format!("looked for in {}", places.join(", "))
+    };
+    let data = place.data.display();
+    let words = format!(
+        "the ledger in {data} takes the key that seals it: while no toolgate runs, what was in flight is recorded there first; \
+         {places}: {why}. `toolgate ledger` reads without a key"
+    );
+    KeyUnknown(words).into()
+}
+
+/// Where a key comes from.
+fn shown(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Variable(name) => format!("the variable {name}"),
+        SecretSource::File(path) => format!("the file {}", path.display()),
+        SecretSource::Command { run, .. } => {
+            let program = run.first().map_or("", String::as_str);
+            format!("what the program {program} prints")
+        }
     }
 }
 

@@ -70,6 +70,7 @@ async fn keys_that_cannot_seal_are_refused() {
     );
 }
 
+const CALLS: &str = "calls list --config toolgate.yaml";
 const DISABLE: &str = "disable oracle__pay --why x --config toolgate.yaml";
 
 /// Nobody can seal without the key that sealed before, nor leave it off.
@@ -91,7 +92,15 @@ async fn a_key_goes_on_from_the_one_before() {
             "{err}"
         );
         let (code, _, err) = runs(&setup, DISABLE).await;
-        assert!(code == 1 && err.contains("is sealed with the key"), "{err}");
+        assert!(code == 2 && err.contains("is sealed with the key"), "{err}");
+        let (code, out, err) = runs(&setup, CALLS).await;
+        let places = ["no configuration that was read names a key", "(the file"];
+        let looked = places.iter().filter(|place| err.contains(**place)).count();
+        assert_eq!((code, looked), (2, 1), "{out}{err}");
+        assert!(
+            err.contains("`toolgate ledger` reads without a key"),
+            "{err}"
+        );
     }
     with(
         &setup,
