@@ -207,7 +207,7 @@ mod tests {
         let file = File::open(data.join("lock")).unwrap();
         flock(&file, FlockOperation::NonBlockingLockShared).unwrap();
         has.send(()).unwrap();
-        drop(end.recv_timeout(held));
+        let _ = end.recv_timeout(held);
     }
 
     /// What `lock` says while someone looks for so long.
