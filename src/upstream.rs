@@ -27,6 +27,7 @@ pub(crate) mod pump;
 pub(crate) mod questions;
 pub(crate) mod reachable;
 pub(crate) mod server;
+mod server_eras;
 pub mod server_settings;
 pub mod servers;
 pub(crate) mod shared_children;

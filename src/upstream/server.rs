@@ -4,8 +4,9 @@
 use super::backoff::Backoff;
 use super::catalog::Catalog;
 use super::link::Link;
-use super::probe::{self, ServerEras};
+use super::probe;
 use super::questions::tell;
+use super::server_eras::ServerEras;
 use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::mcp::bridge::own_params;
 use crate::mcp::json::Text;
