@@ -41,6 +41,9 @@ const SERVER_NOTIFICATIONS: &[&str] = &[
 /// How long an agent waits for the server's own answer to `initialize`, before it reads what is known
 /// of the server.
 const INTRODUCTION_TIMEOUT: Duration = Duration::from_millis(80);
+/// How long it waits where the server is asked now whether it speaks the agent's era: what is said to it next
+/// depends on that.
+const ERA_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session that was just opened, and the answer that says so.
 pub(super) struct OpenedSession {
@@ -248,14 +251,20 @@ async fn introduction(
     revision: Revision,
 ) -> Message {
     let (opens, at) = (links.clone(), server.clone());
+    let patience = if server.is_legacy_unasked() {
+        ERA_TIMEOUT
+    } else {
+        INTRODUCTION_TIMEOUT
+    };
     let opening = tasks::spawn("session at a server", async move {
+        at.settle_legacy().await;
         let opened = opens.introduction(&at, revision).await;
         if let Err(fault) = &opened {
             tracing::warn!(server = %at.settings.name, %fault, "the tool server opened no session");
         }
         opened
     });
-    if let Ok(Ok(Ok(answer))) = tokio::time::timeout(INTRODUCTION_TIMEOUT, opening).await {
+    if let Ok(Ok(Ok(answer))) = tokio::time::timeout(patience, opening).await {
         return answer;
     }
     let known = server.known();

@@ -119,6 +119,9 @@ impl Links {
         initialize: Text,
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
+        for server in servers.all() {
+            server.expects_legacy();
+        }
         let questions = Questions::to(&initialize);
         let marks = Arc::new(SessionMarks::default());
         marks.presence.touch();

@@ -32,7 +32,8 @@ pub(super) struct Probed {
 }
 
 /// Connects and finds out, or believes what is `known`. Whatever a server answers to
-/// `server/discover`, it is asked by `initialize` too before it counts as down.
+/// `server/discover`, it is asked by `initialize` too before it counts as down. A modern one on stdio is not
+/// asked here: the process that has answered is gone on with ([`ServerEras::is_legacy_unasked`]).
 pub(super) async fn probe(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
@@ -46,8 +47,12 @@ pub(super) async fn probe(
     } else {
         first_asked(settings, around).await?
     };
+    let is_legacy_unasked = modern.is_some()
+        && settings.is_child()
+        && settings.era != EraChoice::Modern
+        && known.as_ref().is_none_or(|known| known.is_legacy_unasked);
     let legacy = match &known {
-        _ if settings.era == EraChoice::Modern => Legacy::Known(None),
+        _ if settings.era == EraChoice::Modern || is_legacy_unasked => Legacy::Known(None),
         Some(verdict) if modern.is_some() => Legacy::Known(verdict.initialized.clone()),
         _ if old.is_some() => old.map_or(Legacy::Known(None), Legacy::Opened),
         _ => match open_legacy_in_time(settings, around).await {
@@ -79,6 +84,7 @@ pub(super) async fn probe(
         discovered,
         initialized,
         over_events: base.is_over_events(),
+        is_legacy_unasked,
     });
     Ok(Probed {
         verdict,
@@ -171,6 +177,30 @@ async fn open_legacy_in_time(
         return Err(Fault::unsent("the tool server refused `initialize`"));
     }
     Ok(opened)
+}
+
+/// A session in a process of its own, where a server that is modern speaks `initialize`, too; none where it refuses
+/// that, ends on it or is silent, as servers of one era are.
+///
+/// # Errors
+///
+/// When no process could be started: nothing is known then.
+pub(super) async fn legacy_too(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<Option<OpenedLink>, Fault> {
+    let params = own_introduction();
+    let opening = open_legacy(settings, around, &params, false);
+    match tokio::time::timeout(settings.start_timeout, opening).await {
+        Ok(Ok(opened)) if opened.1.is_error => Ok(closed_link(&opened.0).await),
+        Ok(Ok(opened)) => {
+            let note = Message::notification("notifications/initialized", None);
+            let told = opened.0.notify(note).await;
+            Ok(told.is_ok().then_some(opened))
+        }
+        Ok(Err(fault)) if fault.sent == Sent::Nothing => Err(fault),
+        Ok(Err(_)) | Err(_) => Ok(None),
+    }
 }
 
 /// Opens a legacy session with `params` for `initialize`: by POST, unless the server is known to have
@@ -358,6 +388,10 @@ async fn discover(
 }
 
 async fn closed<T>(link: Link) -> Option<T> {
+    closed_link(&link).await
+}
+
+async fn closed_link<T>(link: &Link) -> Option<T> {
     link.close().await;
     None
 }

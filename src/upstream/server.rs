@@ -25,6 +25,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+mod eras;
 mod joining;
 mod relist;
 
@@ -70,6 +71,10 @@ pub struct UpstreamServer {
     verdict: Mutex<Option<Arc<ServerEras>>>,
     /// Whether the verdict counts when the server is connected again.
     is_sure: AtomicBool,
+    /// Whether both eras are asked for at once.
+    is_legacy_expected: AtomicBool,
+    /// Held while it is asked by `initialize` alone.
+    asking: tokio::sync::Mutex<()>,
     stale: Notify,
     lost: Notify,
     wanted: Notify,
@@ -94,6 +99,8 @@ impl UpstreamServer {
             state,
             verdict: Mutex::new(None),
             is_sure: AtomicBool::new(false),
+            is_legacy_expected: AtomicBool::new(false),
+            asking: tokio::sync::Mutex::default(),
             stale: Notify::new(),
             lost: Notify::new(),
             wanted: Notify::new(),
@@ -156,6 +163,7 @@ impl UpstreamServer {
                     discovered: Some(discovered.unwrap_or_else(nothing)),
                     initialized: None,
                     over_events: false,
+                    is_legacy_unasked: false,
                 });
                 ServerState::Up(Arc::new(Up {
                     verdict,
@@ -175,6 +183,7 @@ impl UpstreamServer {
             discovered: None,
             initialized: Some(Text::of(&json!({ "capabilities": { "tools": {} } }))),
             over_events: false,
+            is_legacy_unasked: false,
         });
         let up = Up {
             verdict,
@@ -199,26 +208,6 @@ impl UpstreamServer {
     /// It could not be reached, a request found.
     pub fn suspect(&self) {
         self.lost.notify_one();
-    }
-
-    /// Opens a legacy session of its own for one agent session.
-    pub async fn open(
-        &self,
-        params: &Text,
-    ) -> Result<(Arc<Link>, Message, UnsolicitedReceiver), Fault> {
-        let over_events = self.known().is_some_and(|known| known.over_events);
-        let opening = probe::open_legacy(&self.settings, &self.surroundings, params, over_events);
-        let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
-        opened.map_err(|_| {
-            Fault::after_sending("the tool server did not answer `initialize` in time")
-        })?
-    }
-
-    /// Opens a modern link of its own for one agent.
-    pub(super) async fn open_modern(
-        &self,
-    ) -> Result<(Arc<Link>, Text, UnsolicitedReceiver), Fault> {
-        probe::open_modern(&self.settings, &self.surroundings).await
     }
 
     /// What it speaks, and what it said of itself, once that is known; also while it is down.
@@ -247,7 +236,7 @@ impl UpstreamServer {
                         tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
                     }
                     let base = up.base.clone();
-                    self.state.send_replace(ServerState::Up(Arc::new(up)));
+                    self.comes_up(up);
                     self.rests.store(false, Ordering::Relaxed);
                     let _ = self.woken.notified().now_or_never();
                     let ended = self.watch(&base, unsolicited, &stop).await;
@@ -304,13 +293,18 @@ impl UpstreamServer {
         let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
         *self.verdict.lock() = Some(probed.verdict.clone());
         self.is_sure.store(probed.is_sure, Ordering::Relaxed);
-        let catalog = self.list(&probed.base, &probed.verdict).await?;
+        if self.is_legacy_expected() {
+            // An agent that came before the server was there found nothing to ask about.
+            self.settle_legacy().await;
+        }
+        let verdict = self.known().unwrap_or(probed.verdict);
+        let catalog = self.list(&probed.base, &verdict).await?;
         let is_modern = probed.base.revision.era() == Era::Modern;
         let shared = is_modern.then(|| probed.base.clone());
         let (own, unsolicited) = if is_modern || !self.settings.is_child() {
             (None, probed.unsolicited)
         } else {
-            let said = probed.verdict.initialized.clone();
+            let said = verdict.initialized.clone();
             let answer = Message {
                 body: said,
                 ..Message::response(None, Text::of(&json!({})), false)
@@ -322,7 +316,7 @@ impl UpstreamServer {
             (Some(first.0), first.1)
         };
         let up = Up {
-            verdict: probed.verdict,
+            verdict,
             shared,
             catalog: Arc::new(catalog),
             base: probed.base,
@@ -386,12 +380,12 @@ impl UpstreamServer {
     pub(super) fn lists(&self, catalog: Catalog) {
         let Some(up) = self.up() else { return };
         let (verdict, shared, base) = (up.verdict.clone(), up.shared.clone(), up.base.clone());
-        self.state.send_replace(ServerState::Up(Arc::new(Up {
+        self.comes_up(Up {
             verdict,
             shared,
             catalog: Arc::new(catalog),
             base,
-        })));
+        });
     }
 
     /// The base session has no agent behind it, so a server that asks it something is told so.

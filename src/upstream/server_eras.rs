@@ -13,6 +13,11 @@ pub struct ServerEras {
     pub initialized: Option<Text>,
     /// Whether its sessions are HTTP+SSE of 2024-11-05.
     pub over_events: bool,
+    /// Whether it is modern and was not asked by `initialize`. A process speaks the era of its first request: one
+    /// that has answered `server/discover` may refuse `initialize`, as Python's SDK does, or is no modern one any more
+    /// afterwards, as with TypeScript's. So one process cannot answer both, and the second is started only once a
+    /// legacy agent comes (`UpstreamServer::settle_legacy`).
+    pub is_legacy_unasked: bool,
 }
 
 impl ServerEras {

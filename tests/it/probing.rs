@@ -1,6 +1,7 @@
 //! Which eras a server speaks, whatever it answers to a question of the other (protocol §4.1): what
 //! works directly works through toolgate.
 
+use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, tool};
@@ -156,4 +157,91 @@ async fn an_era_that_is_configured_is_not_asked_for() {
         assert_eq!(last.header("mcp-session-id").is_none(), modern, "{era}");
         assert_eq!(server.initialized().is_empty(), modern, "{era}");
     }
+}
+
+/// Notes when it starts, and speaks the era of its first request: both, or `modern` alone.
+const CHILD: &str = r#"
+import json, os, sys
+eras, era = sys.argv[1], None
+with open("starts", "a") as out: out.write(str(os.getpid()) + "\n")
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method, params, result = message["method"], message.get("params", {}), None
+    error = {"code": -32601, "message": "no such method"}
+    if method == "server/discover" and era != "legacy":
+        era = "modern"
+        result = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
+    elif method == "initialize" and era == "modern":
+        error = {"code": -32022, "message": "connection is serving the 2026-07-28 protocol"}
+    elif method == "initialize" and eras == "both":
+        era = "legacy"
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "child", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "read", "inputSchema": {"type": "object"}}], "resultType": "complete", "ttlMs": 60000, "cacheScope": "public"}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": str(era) + " " + str(os.getpid())}], "resultType": "complete"}
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if result is None: answer["error"] = error
+    else: answer["result"] = result
+    print(json.dumps(answer), flush=True)
+"#;
+
+/// A child that speaks `eras`, behind toolgate.
+async fn child(eras: &str) -> Gate {
+    let members = format!(
+        "command: python3, args: [child.py, {eras}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}"
+    );
+    let setup = Setup::new()
+        .server_with("s", &members)
+        .contracts(&[("s__read", "read")])
+        .environment("PATH", &std::env::var("PATH").unwrap());
+    std::fs::write(setup.directory().join("child.py"), CHILD).unwrap();
+    setup.start().await
+}
+
+/// The processes that were started, in order.
+fn starts(gate: &Gate) -> Vec<String> {
+    let text = std::fs::read_to_string(gate.path("starts")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// In which era which process carries out a call of this agent.
+async fn read_by(agent: &Agent) -> String {
+    let answer = agent.call_anew("read", json!({})).await;
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// Issue 17 "each is started once at start, not twice": the process that has said that it is modern is gone on
+/// with, and whether it speaks `initialize`, too, is asked when the first agent comes that does.
+#[tokio::test]
+async fn a_child_of_both_eras_is_started_once_until_a_legacy_agent_comes() {
+    let gate = child("both").await;
+    let modern = gate.agent().at("s");
+    let by_first = format!("modern {}", starts(&gate)[0]);
+    assert_eq!(read_by(&modern).await, by_first);
+    assert_eq!(starts(&gate).len(), 1, "{:?}", starts(&gate));
+    // The process that has answered `initialize` is the agent's, and there is no third one.
+    let plain = async || gate.agent().at("/mcp/s").declaring(json!({})).await;
+    let legacy = plain().await;
+    let by_second = format!("legacy {}", starts(&gate)[1]);
+    assert_eq!(read_by(&legacy).await, by_second);
+    assert_eq!(read_by(&modern).await, by_first);
+    assert_eq!(read_by(&plain().await).await, by_second);
+    assert_eq!(starts(&gate).len(), 2, "{:?}", starts(&gate));
+}
+
+/// One that refuses `initialize` is asked once, and then all agents use its one process.
+#[tokio::test]
+async fn a_child_of_one_era_is_asked_for_the_other_once() {
+    let gate = child("modern").await;
+    let by_first = format!("modern {}", starts(&gate)[0]);
+    assert_eq!(starts(&gate).len(), 1, "{:?}", starts(&gate));
+    for _ in 0..2 {
+        let legacy = gate.legacy("/mcp/s").await;
+        assert_eq!(read_by(&legacy).await, by_first);
+        assert_eq!(starts(&gate).len(), 2, "{:?}", starts(&gate));
+    }
+    assert_eq!(read_by(&gate.agent().at("s")).await, by_first);
 }

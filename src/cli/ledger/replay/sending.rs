@@ -108,6 +108,9 @@ impl SandboxRequest<'_> {
                 Links::session(servers.clone(), caller.clone(), Text::of(&said), inbox)
             }
         });
+        if revision.era() == Era::Legacy {
+            server.settle_legacy().await;
+        }
         let message = self.message(revision.era());
         let headers = match links.wire(server) {
             Era::Modern => headers(&definition, self),
