@@ -235,13 +235,17 @@ async fn what_is_wrapped_has_its_name_and_its_ledger() {
             .join("journal");
         assert!(journal.is_dir(), "{}", journal.display());
     }
-    let (status, out, err) = runs(&setup, "ledger --stdio list").await;
+    listed_together(&setup).await;
+}
+
+/// All ledgers are one table, whose second column says which server each call is of, by their times.
+async fn listed_together(setup: &Setup) {
+    let (status, out, err) = runs(setup, "ledger --stdio list").await;
     assert_eq!(
         (status, out.matches("child__keep").count()),
         (0, 2),
         "{out}{err}"
     );
-    // One table, whose second column says which server it was.
     let rows: Vec<Vec<_>> = out
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -251,7 +255,7 @@ async fn what_is_wrapped_has_its_name_and_its_ledger() {
     servers[1..].sort();
     servers.dedup();
     assert_eq!(servers, ["SERVER", "child", "child-2"], "{out}{err}");
-    let (_, out, _) = runs(&setup, "ledger --stdio list --json").await;
+    let (_, out, _) = runs(setup, "ledger --stdio list --json").await;
     let calls: Vec<Value> = out.lines().map(|line| line.parse().unwrap()).collect();
     let mut named: Vec<_> = calls.iter().map(|call| call["server"].as_str()).collect();
     named.sort();

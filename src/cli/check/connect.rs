@@ -98,10 +98,8 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
     runtime()?.block_on(async {
         let servers = app::servers(&config, Leftovers::default(), Arc::new(()))?;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
-        for server in servers.all() {
-            // What agents of the one era lose is told.
-            server.expects_legacy();
-        }
+        // What agents of the one era lose is told.
+        servers.all().iter().for_each(|one| one.expects_legacy());
         servers.start(&running, &stop);
         let mut connected = Connected::default();
         let mut listed = ConnectedTools::none();

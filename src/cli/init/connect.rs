@@ -157,7 +157,7 @@ fn problems(
             seconds(bound)
         );
         telling.problem(&words);
-        telling.is_silent(server.as_str(), bound);
+        telling.stays_silent(server.as_str(), bound);
     }
 }
 

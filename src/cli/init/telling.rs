@@ -106,7 +106,7 @@ impl<'o> InitTelling<'o> {
     }
 
     /// A server that had not answered in `waited`.
-    pub(super) fn is_silent(&mut self, name: &str, waited: Duration) {
+    pub(super) fn stays_silent(&mut self, name: &str, waited: Duration) {
         self.said.servers.push(ServerSaid {
             name: name.to_owned(),
             state: "silent",

@@ -104,7 +104,7 @@ impl Add {
         }
         let suites = Suites::run(std::slice::from_ref(path), named.config.as_deref())?;
         if self.json {
-            let said = said(path, &suites, sample);
+            let said = said(path, &suites, &sample);
             writeln!(out, "{}", plain_json(&said.to_string()))?;
         } else {
             Self::say(path, &suites, out)?;
@@ -207,7 +207,7 @@ impl Add {
 }
 
 /// As [`Add::say`], for programs.
-fn said(path: &Path, suites: &Suites, sample: Map<String, Value>) -> Value {
+fn said(path: &Path, suites: &Suites, sample: &Map<String, Value>) -> Value {
     let last = suites.runs().flat_map(super::suite::PackRun::judged).last();
     let problems: Vec<String> = suites.diagnostics.iter().map(ToString::to_string).collect();
     json!({

@@ -2,8 +2,24 @@
 
 use super::{desktop, placed};
 use crate::harness::gate::run;
+use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 use std::fs;
+
+/// The one object that toolgate prints for `line`, and ends with that code.
+async fn object(setup: &Setup, expected: i32, line: &[&str]) -> Value {
+    let (exit, said, wrong) = run(setup, line).await;
+    assert_eq!(exit, expected, "{line:?}: {said}{wrong}");
+    assert_eq!(said.lines().count(), 1, "{line:?}: {said}");
+    said.parse().unwrap()
+}
+
+/// What became of each file.
+fn changes(said: &Value) -> Vec<String> {
+    let files = said["files"].as_array().unwrap();
+    let change = |file: &Value| file["change"].as_str().unwrap().to_owned();
+    files.iter().map(change).collect()
+}
 
 /// Issue 17 "`--json` on every verb that prints": what was asked, written and kept, what comes next, and why
 /// nothing was done.
@@ -12,23 +28,12 @@ async fn what_init_did_is_one_object_for_programs() {
     let setup = placed();
     let name = "claude_desktop_config.json";
     fs::write(setup.directory().join(name), desktop(&setup)).unwrap();
-    let object = async |expected: i32, line: &[&str]| -> Value {
-        let (exit, said, wrong) = run(&setup, line).await;
-        assert_eq!(exit, expected, "{line:?}: {said}{wrong}");
-        assert_eq!(said.lines().count(), 1, "{line:?}: {said}");
-        said.parse().unwrap()
-    };
-    let changes = |said: &Value| -> Vec<String> {
-        let files = said["files"].as_array().unwrap();
-        let change = |file: &Value| file["change"].as_str().unwrap().to_owned();
-        files.iter().map(change).collect()
-    };
-    let none = object(1, &["init", "--from", "absent.json", "--json"]).await;
+    let none = object(&setup, 1, &["init", "--from", "absent.json", "--json"]).await;
     let why = none["error"].as_str().unwrap();
     assert!(why.contains("absent.json cannot be read"), "{none}");
 
     let taken = ["init", "--from", name, "--rewrite-client", "--json"];
-    let said = object(0, &taken).await;
+    let said = object(&setup, 0, &taken).await;
     let server = &said["servers"][0];
     assert_eq!(
         (&server["name"], &server["state"]),
@@ -58,9 +63,9 @@ async fn what_init_did_is_one_object_for_programs() {
         (&json!([]), &Value::Null)
     );
 
-    let again = object(1, &taken).await;
+    let again = object(&setup, 1, &taken).await;
     assert!(!again["problems"].as_array().unwrap().is_empty(), "{again}");
-    let back = object(0, &["init", "--undo", "--json"]).await;
+    let back = object(&setup, 0, &["init", "--undo", "--json"]).await;
     let files = changes(&back);
     assert_eq!(
         files.iter().filter(|change| *change == "restored").count(),
@@ -72,6 +77,6 @@ async fn what_init_did_is_one_object_for_programs() {
             .iter()
             .all(|change| ["restored", "removed", "left"].contains(&change.as_str()))
     );
-    let nothing = object(1, &["adopt", "--json"]).await;
+    let nothing = object(&setup, 1, &["adopt", "--json"]).await;
     assert!(nothing["error"].is_string(), "{nothing}");
 }

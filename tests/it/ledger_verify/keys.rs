@@ -70,8 +70,19 @@ async fn keys_that_cannot_seal_are_refused() {
     );
 }
 
-const CALLS: &str = "calls list --config toolgate.yaml";
 const DISABLE: &str = "disable oracle__pay --why x --config toolgate.yaml";
+
+/// A verb that would open the ledger for writing names the places where the key was looked for.
+async fn says_where_it_looked(setup: &Setup) {
+    let (code, out, err) = runs(setup, "calls list --config toolgate.yaml").await;
+    let places = ["no configuration that was read names a key", "(the file"];
+    let looked = places.iter().filter(|place| err.contains(**place)).count();
+    assert_eq!((code, looked), (2, 1), "{out}{err}");
+    assert!(
+        err.contains("`toolgate ledger` reads without a key"),
+        "{err}"
+    );
+}
 
 /// Nobody can seal without the key that sealed before, nor leave it off.
 #[tokio::test]
@@ -93,14 +104,7 @@ async fn a_key_goes_on_from_the_one_before() {
         );
         let (code, _, err) = runs(&setup, DISABLE).await;
         assert!(code == 2 && err.contains("is sealed with the key"), "{err}");
-        let (code, out, err) = runs(&setup, CALLS).await;
-        let places = ["no configuration that was read names a key", "(the file"];
-        let looked = places.iter().filter(|place| err.contains(**place)).count();
-        assert_eq!((code, looked), (2, 1), "{out}{err}");
-        assert!(
-            err.contains("`toolgate ledger` reads without a key"),
-            "{err}"
-        );
+        says_where_it_looked(&setup).await;
     }
     with(
         &setup,
