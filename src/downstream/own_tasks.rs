@@ -24,6 +24,8 @@ const NO_SUCH_TASK: &str = "there is no such task, or not any more";
 const NOTHING_ASKED: &str = "its agent is asked nothing; ask how the task stands (tasks/get)";
 /// Why answers are not taken.
 const TOO_MUCH: &str = "the answers are more than 4 MiB; answer in less";
+const NO_ANSWERS: &str =
+    "`inputResponses` is an object that has the name of each question with its answer, an object";
 /// Said where the store cannot be read.
 const UNREADABLE: &str = "toolgate cannot look for the task now; ask again later";
 
@@ -117,6 +119,7 @@ impl Door {
         let answers = answers.unwrap_or_else(|| Object::new().text());
         match self.gate.own_tasks.answer(id, &answers) {
             TakenAnswers::Taken => acknowledged(),
+            TakenAnswers::NoAnswers => Message::error(None, INVALID_PARAMS, NO_ANSWERS, None),
             TakenAnswers::TooMuch => Message::error(None, INVALID_PARAMS, TOO_MUCH, None),
             TakenAnswers::NothingAsked => Message::error(None, INVALID_PARAMS, NOTHING_ASKED, None),
         }

@@ -28,6 +28,8 @@ pub(crate) enum TakenAnswers {
     Taken,
     /// They are more than is kept.
     TooMuch,
+    /// They are no object, or one to what is asked is none, as every answer is (protocol §6.4).
+    NoAnswers,
     /// Nothing waits for any.
     NothingAsked,
 }
@@ -69,8 +71,13 @@ impl TaskRound {
     pub(super) fn take(&mut self, given: &Text) -> TakenAnswers {
         let names: HashSet<&str> = self.requests.iter().map(|(name, _)| name).collect();
         let mut answers = self.answers.clone();
-        let given = given.object().unwrap_or_default();
+        let Some(given) = given.object() else {
+            return TakenAnswers::NoAnswers;
+        };
         for (name, answer) in given.iter().filter(|(name, _)| names.contains(name)) {
+            if !answer.is_object() {
+                return TakenAnswers::NoAnswers;
+            }
             answers.set(name, answer.clone());
         }
         if answers.text().as_bytes().len() > MAX_ANSWER_BYTES {
@@ -162,6 +169,15 @@ mod tests {
         let long = Text::of(&json!({ "0": "x".repeat(MAX_ANSWER_BYTES) }));
         assert_eq!(round.take(&long), TakenAnswers::TooMuch);
         assert_eq!(round.open(), asking(MAX_QUESTIONS));
+        for wrong in [
+            json!(null),
+            json!([]),
+            json!({ "0": null }),
+            json!({ "1": {}, "0": 5 }),
+        ] {
+            assert_eq!(round.take(&Text::of(&wrong)), TakenAnswers::NoAnswers);
+            assert_eq!(round.open(), asking(MAX_QUESTIONS), "{wrong}");
+        }
         let foreign = Text::of(&json!({ "64": "x".repeat(MAX_ANSWER_BYTES) }));
         assert_eq!(round.take(&foreign), TakenAnswers::Taken);
         for nth in 0..MAX_QUESTIONS {
