@@ -2,20 +2,28 @@
 //! says otherwise, to addresses of the public internet only, unless it names the receiver as one that
 //! is near. The address is judged after its name was looked up, and that very address is connected to.
 
+mod wire;
+
 use super::egress::EgressError;
 use super::reachable::is_public;
 use crate::model::secret::Secret;
+use lettre::address::Envelope;
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
-use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Tls, TlsParameters};
-use lettre::transport::smtp::extension::ClientId;
-use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
-use std::net::IpAddr;
+use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
+use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
+use lettre::{Address, Message};
+use std::net::SocketAddr;
 use std::time::Duration;
+use wire::MailWire;
 
 /// What toolgate calls itself to mail servers.
 const HELLO_NAME: &str = "toolgate.invalid";
+/// How long a mail server may take over a letter that it has (RFC 5321 §4.5.3.2.6): what is sent again
+/// because it reads slowly is delivered again.
+const LETTER_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// How what is sent is kept from being read on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,33 +67,94 @@ pub(crate) struct Mail {
 }
 
 impl MailRoute {
-    /// Sends it once, within `timeout`.
+    /// Sends it once: everything until the letter itself within `timeout`. It is sent to those whom the
+    /// server takes letters for, if it takes them for anybody.
     pub(crate) async fn send(&self, mail: Mail, timeout: Duration) -> Result<(), EgressError> {
-        let sent = tokio::time::timeout(timeout, self.sent(mail, timeout)).await;
-        sent.unwrap_or(Err(EgressError::Late(timeout)))
+        let letter = self.message(mail)?;
+        let begun = tokio::time::timeout(timeout, self.begun(letter.envelope())).await;
+        let mut connection = begun.unwrap_or(Err(EgressError::Late(timeout)))?;
+        let text = letter.formatted();
+        let taken = tokio::time::timeout(LETTER_TIMEOUT, connection.message(&text)).await;
+        taken
+            .map_err(|_| EgressError::Late(LETTER_TIMEOUT))?
+            .map_err(told)?;
+        // The letter is with the server, whatever it says of the end.
+        drop(tokio::time::timeout(timeout, connection.quit()).await);
+        Ok(())
     }
 
-    async fn sent(&self, mail: Mail, timeout: Duration) -> Result<(), EgressError> {
-        let message = self.message(mail)?;
-        let address = self.address().await?;
-        let mut transport =
-            AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(address.to_string())
-                .port(self.port)
-                .hello_name(ClientId::Domain(HELLO_NAME.to_owned()))
-                .timeout(Some(timeout))
-                .tls(self.tls()?);
+    /// A connection on which nothing but the letter is to be said yet.
+    async fn begun(&self, envelope: &Envelope) -> Result<AsyncSmtpConnection, EgressError> {
+        let mut connection = self.connected().await?;
         if let Some((name, password)) = &self.login {
-            let password = password.expose().to_owned();
-            transport = transport.credentials(Credentials::new(name.clone(), password));
+            let login = Credentials::new(name.clone(), password.expose().to_owned());
+            let ways = [Mechanism::Plain, Mechanism::Login];
+            connection.auth(&ways, &login).await.map_err(told)?;
         }
-        let sent = transport.build().send(message).await;
-        sent.map(drop).map_err(|error| match error.status() {
-            Some(code) => EgressError::Status {
-                status: u16::from(code),
-                after: None,
-            },
-            None => EgressError::Unreachable(error.to_string()),
-        })
+        let mut parameters = Vec::new();
+        if envelope.has_non_ascii_addresses() {
+            let server = connection.server_info();
+            if !server.supports_feature(Extension::SmtpUtfEight) {
+                let said = "the mail server takes ASCII addresses only (it has no SMTPUTF8)";
+                return Err(EgressError::Unreachable(said.to_owned()));
+            }
+            parameters.push(MailParameter::SmtpUtfEight);
+        }
+        let from = MailFrom::new(envelope.from().cloned(), parameters);
+        connection.command(from).await.map_err(told)?;
+        self.name_readers(&mut connection, envelope.to()).await?;
+        connection.command(Data).await.map_err(told)?;
+        Ok(connection)
+    }
+
+    /// Tells the server for whom the letter is. One whom it does not take letters for costs the others
+    /// nothing; that it takes them for nobody is an error.
+    async fn name_readers(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        readers: &[Address],
+    ) -> Result<(), EgressError> {
+        let mut refused = None;
+        let mut taken = 0;
+        for reader in readers {
+            match connection
+                .command(Rcpt::new(reader.clone(), Vec::new()))
+                .await
+            {
+                Ok(_) => taken += 1,
+                Err(error) if error.status().is_some() => {
+                    let error = told(error);
+                    tracing::warn!(server = self.host, %reader, %error,
+                        "a mail server takes no letters for one of its receivers; the others are told"
+                    );
+                    refused = Some(error);
+                }
+                Err(error) => return Err(told(error)),
+            }
+        }
+        match refused {
+            Some(error) if taken == 0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn connected(&self) -> Result<AsyncSmtpConnection, EgressError> {
+        let address = self.address().await?;
+        let name = ClientId::Domain(HELLO_NAME.to_owned());
+        let unreachable = |error: std::io::Error| EgressError::Unreachable(error.to_string());
+        let stream = MailWire::connected(address).await.map_err(unreachable)?;
+        if self.security == MailSecurity::Tls {
+            let stream = stream.encrypted(&self.host).await.map_err(unreachable)?;
+            let connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &name);
+            return connection.await.map_err(told);
+        }
+        let connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &name);
+        let mut connection = connection.await.map_err(told)?;
+        if self.security == MailSecurity::StartTls {
+            let named = TlsParameters::new(self.host.clone()).map_err(told)?;
+            connection.starttls(named, &name).await.map_err(told)?;
+        }
+        Ok(connection)
     }
 
     fn message(&self, mail: Mail) -> Result<Message, EgressError> {
@@ -102,24 +171,22 @@ impl MailRoute {
     }
 
     /// Where its name leads.
-    async fn address(&self) -> Result<IpAddr, EgressError> {
+    async fn address(&self) -> Result<SocketAddr, EgressError> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         let found = found.map_err(|error| {
             EgressError::Unreachable(format!("the name cannot be looked up: {error}"))
         })?;
         let mut fit = found.filter(|one| self.is_near || is_public(one.ip()));
-        fit.next().map(|one| one.ip()).ok_or(EgressError::Private)
+        fit.next().ok_or(EgressError::Private)
     }
+}
 
-    fn tls(&self) -> Result<Tls, EgressError> {
-        let named = || {
-            TlsParameters::new(self.host.clone())
-                .map_err(|error| EgressError::Unreachable(error.to_string()))
-        };
-        Ok(match self.security {
-            MailSecurity::Tls => Tls::Wrapper(named()?),
-            MailSecurity::StartTls => Tls::Required(named()?),
-            MailSecurity::Plain => Tls::None,
-        })
+fn told(error: lettre::transport::smtp::Error) -> EgressError {
+    match error.status() {
+        Some(code) => EgressError::Status {
+            status: u16::from(code),
+            after: None,
+        },
+        None => EgressError::Unreachable(error.to_string()),
     }
 }

@@ -31,6 +31,8 @@ struct Kept {
     letters: Mutex<Vec<Letter>>,
     /// How many letters are not taken before one is.
     refused: Mutex<u32>,
+    /// For whom no letters are taken, as a part of the address.
+    strangers: Mutex<Vec<&'static str>>,
 }
 
 pub struct MailServer {
@@ -76,6 +78,11 @@ impl MailServer {
             kept,
             _serving: serving,
         }
+    }
+
+    /// Takes no letters for addresses with `part` in them from now on.
+    pub fn knows_nobody(&self, part: &'static str) {
+        self.kept.strangers.lock().unwrap().push(part);
     }
 
     /// What it has taken.
@@ -153,6 +160,7 @@ impl Session {
                     from = rest.to_owned();
                     self.say("250 ok\r\n").await?;
                 }
+                "RCPT" if kept.knows_nobody(rest) => self.say("550 no such reader\r\n").await?,
                 "RCPT" => {
                     to.push(rest.to_owned());
                     self.say("250 ok\r\n").await?;
@@ -180,6 +188,11 @@ impl Session {
 }
 
 impl Kept {
+    fn knows_nobody(&self, reader: &str) -> bool {
+        let strangers = self.strangers.lock().unwrap();
+        strangers.iter().any(|part| reader.contains(part))
+    }
+
     fn take(&self, letter: Letter) -> &'static str {
         let mut refused = self.refused.lock().unwrap();
         if *refused > 0 {

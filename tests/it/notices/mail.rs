@@ -73,6 +73,32 @@ async fn people_are_told_by_mail() {
     }
 }
 
+/// A reader who has left costs the others nothing: they are told once, and where nobody is left it is tried again.
+#[tokio::test]
+async fn one_reader_who_is_gone_leaves_the_others_told() {
+    let server = MailServer::start(Encryption::Never, 0).await;
+    server.knows_nobody("bob@");
+    let reader = reader("smtp", &server, ", unencrypted: true");
+    let stage = Stage::new(&notify(&[reader], "mail")).await;
+    let id = stage.pays(500).await.unwrap();
+    let asked = server.has(1).await.remove(0);
+    assert_eq!(asked.to, ["TO:<ann@example.com>"], "{asked:?}");
+    let delivered = "toolgate_notifications_total{receiver=\"mail\",outcome=\"delivered\"}";
+    until("a delivery", || async {
+        (stage.gate.metric(delivered).await > 0.5).then_some(())
+    })
+    .await;
+
+    server.knows_nobody("ann@");
+    stage.says("allow", &id).await;
+    let failed = "toolgate_notifications_total{receiver=\"mail\",outcome=\"failed\"}";
+    until("a failure", || async {
+        (stage.gate.metric(failed).await > 0.5).then_some(())
+    })
+    .await;
+    assert_eq!(server.letters().len(), 1, "nobody is left to be told");
+}
+
 /// What offers no encryption is told nothing, unless the configuration says so; a certificate that nobody
 /// vouches for is none.
 #[tokio::test]
