@@ -18,6 +18,8 @@ import { Gate, TOKENS, freePort, until } from "../tests/tools/browser/gate.mjs";
 const CLOCK_TICKS_PER_SECOND = 100;
 // Calls of one agent that may wait at once.
 const HOLDS_OF_ONE = 20;
+// An agent that asks for progress has its call kept open for half an hour.
+const TOLD = { _meta: { progressToken: "told" } };
 const text = (name, otherwise) => [name, { type: "string", default: otherwise }];
 const { values } = parseArgs({
   options: Object.fromEntries([text("holds", "256"), text("pages", "100"), text("seconds", "60"), text("decisions", "40")]),
@@ -84,7 +86,7 @@ async function decided(cookie, hold, answered) {
 
 try {
   await idle("nothing waits and nobody looks on");
-  const calls = Array.from({ length: holds }, (_, nth) => gate.call("pay", { amount: nth + 1 }, Math.floor(nth / HOLDS_OF_ONE)));
+  const calls = Array.from({ length: holds }, (_, nth) => gate.call("pay", { amount: nth + 1 }, Math.floor(nth / HOLDS_OF_ONE), TOLD));
   calls.forEach((call) => call.catch(() => {}));
   const waiting = await until("all calls are held", async () => {
     const held = await gate.held();

@@ -102,7 +102,7 @@ export class Gate {
   }
 
   // A call of the legacy era by the nth agent; its answer comes when it comes.
-  async call(tool, args, nth = 0) {
+  async call(tool, args, nth = 0, more = {}) {
     const headers = {
       "content-type": "application/json",
       accept: "application/json, text/event-stream",
@@ -120,7 +120,7 @@ export class Gate {
     const clientInfo = { name: "browser-test", version: "1" };
     await post({ id: 0, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo } });
     await post({ method: "notifications/initialized" });
-    const answer = await post({ id: 1, method: "tools/call", params: { name: `bank__${tool}`, arguments: args } });
+    const answer = await post({ id: 1, method: "tools/call", params: { name: `bank__${tool}`, arguments: args, ...more } });
     return answer?.result?.content?.map((part) => part.text ?? "").join(" ") ?? JSON.stringify(answer);
   }
 
