@@ -6,12 +6,10 @@
 //! The text itself is kept, so that what no rule touches travels as it was sent.
 
 use bytes::Bytes;
-use index::MemberIndex;
+use index::{MemberPlace, NotedObject};
 use scan::Scanned;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::Arc;
 
 mod beyond;
 mod bounds;
@@ -93,8 +91,8 @@ pub struct Malformed {
 #[derive(Clone)]
 pub struct Text {
     bytes: Bytes,
-    /// Where members stand in what it is, or is a part of.
-    index: Option<Arc<MemberIndex>>,
+    /// Where its members stand, and those in them; of an object that was read, or is in one.
+    noted: Option<NotedObject>,
 }
 
 impl PartialEq for Text {
@@ -113,22 +111,24 @@ impl std::fmt::Debug for Text {
 
 impl Text {
     fn of_bytes(bytes: Bytes) -> Self {
-        Self { bytes, index: None }
+        Self { bytes, noted: None }
     }
 
     fn of_scanned(bytes: &Bytes, scanned: Scanned) -> Self {
         Self {
             bytes: bytes.slice(scanned.range),
-            index: scanned.index,
+            noted: scanned.noted,
         }
     }
 
-    /// What stands in `range` of it, a value.
-    fn part(&self, range: Range<usize>) -> Self {
-        let is_object = self.bytes.get(range.start) == Some(&b'{');
+    /// The value of the member that stands there in it.
+    fn part(&self, MemberPlace { value, known, .. }: MemberPlace<'_>) -> Self {
+        let is_object = self.bytes.get(value.start) == Some(&b'{');
+        let known = known.filter(|_| is_object);
+        let noted = self.noted.as_ref().zip(known);
         Self {
-            bytes: self.bytes.slice(range),
-            index: self.index.as_ref().filter(|_| is_object).cloned(),
+            noted: noted.and_then(|(noted, known)| noted.inside(value.start, &known)),
+            bytes: self.bytes.slice(value),
         }
     }
 
@@ -315,8 +315,13 @@ impl Text {
 
     /// Follows `keys` into nested objects.
     pub fn at(&self, keys: &[&str]) -> Option<Text> {
-        keys.iter()
-            .try_fold(self.clone(), |text, key| text.get(key))
+        let Some((last, outer)) = keys.split_last() else {
+            return Some(self.clone());
+        };
+        let members = outer
+            .iter()
+            .try_fold(self.members()?, |members, key| members.inside(key))?;
+        members.value_of(last)
     }
 }
 

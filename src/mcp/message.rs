@@ -275,7 +275,7 @@ impl Message {
 
     /// `params._meta`, or `result._meta`.
     pub fn meta(&self, key: &str) -> Option<Text> {
-        self.body.as_ref()?.get("_meta")?.get(key)
+        self.body.as_ref()?.at(&["_meta", key])
     }
 }
 

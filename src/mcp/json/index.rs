@@ -6,101 +6,106 @@ use std::sync::Arc;
 
 /// Objects of this level are the innermost whose members are noted: a message, its `params` or
 /// `result`, and the objects in that.
-const INDEXED_DEPTH: u8 = 3;
+const INDEXED_DEPTH: usize = 3;
 /// Members that are noted of one text. Of a text with more none are, and it is walked.
 const INDEXED_MEMBERS_MAX: usize = 128;
+/// For so many there is room from the first one on: a call has no more, nor have most answers.
+const USUAL_MEMBERS: usize = 24;
 
 /// Where the members of the outer objects of one text stand, in the order in which they are written.
 #[derive(Debug)]
-pub(super) struct MemberIndex {
-    /// Where the text stands in memory. What has this index shares the text's bytes, so that they
-    /// stay where they are.
-    address: usize,
-    members: Box<[IndexedMember]>,
-}
+struct MemberIndex(Vec<IndexedMember>);
 
-/// Where a member stands, in bytes from the start of the text.
+/// Where a member stands, in bytes from the start of the text that was read.
 #[derive(Debug, Clone, Copy)]
 struct IndexedMember {
     /// The key, with its quotes.
     key: [u32; 2],
     value: [u32; 2],
-    /// Of the object it is a member of; 1 for the text itself.
-    depth: u8,
+    /// How many noted members stand in its value, at any depth. They follow it.
+    inside: u8,
+    /// Whether members are noted of an object that is its value.
+    is_outer: bool,
     /// Whether the key is written as it is read.
     is_plain: bool,
 }
 
-/// Where a key, with its quotes, and its value stand in an object.
-#[derive(Debug)]
-pub(super) struct MemberPlace {
-    pub(super) key: Range<usize>,
-    pub(super) value: Range<usize>,
-    /// Whether the key is known to be written as it is read.
-    pub(super) is_plain: bool,
+/// What is noted of one object of a text.
+#[derive(Debug, Clone)]
+pub(super) struct NotedObject {
+    index: Arc<MemberIndex>,
+    /// Where the object stands in the text that was read.
+    start: u32,
+    /// The first of its members, and how many there are with all that stand in them.
+    first: u8,
+    count: u8,
 }
 
-impl IndexedMember {
-    fn is_before(&self, at: usize) -> bool {
-        (self.value[0] as usize) < at
-    }
-}
-
-/// The members of one object that are not passed yet.
-#[derive(Debug)]
-pub(super) struct KnownMembers<'a> {
-    /// They, and what is in them.
-    members: &'a [IndexedMember],
-    depth: u8,
-    /// Where the object stands in the text of the index.
-    offset: usize,
-}
-
-impl MemberIndex {
-    /// What is known of the members of the object `object`, which is of the text of this index.
-    pub(super) fn members_of(&self, object: &[u8]) -> Option<KnownMembers<'_>> {
-        let offset = object.as_ptr().addr().checked_sub(self.address)?;
-        let at = self
-            .members
-            .partition_point(|member| member.is_before(offset));
-        let (first, depth) = match self.members.get(at) {
-            Some(member) if member.value[0] as usize == offset => (at + 1, member.depth + 1),
-            Some(_) if at == 0 => (0, 1),
-            _ => return None,
-        };
-        if depth > INDEXED_DEPTH {
-            return None;
+impl NotedObject {
+    /// Its members.
+    pub(super) fn members(&self) -> KnownMembers<'_> {
+        let (first, count) = (usize::from(self.first), usize::from(self.count));
+        let members = self.index.0.get(first..first + count);
+        KnownMembers {
+            members: members.unwrap_or_default(),
+            first: self.first,
+            start: self.start as usize,
         }
-        let members = self.members.get(first..)?;
-        let end = members.partition_point(|member| member.is_before(offset + object.len()));
-        Some(KnownMembers {
-            members: &members[..end],
-            depth,
-            offset,
+    }
+
+    /// What is noted of an object in it: it stands at `at`, counted from this one's start, and has
+    /// these members.
+    pub(super) fn inside(&self, at: usize, members: &KnownMembers<'_>) -> Option<Self> {
+        Some(Self {
+            index: self.index.clone(),
+            start: self.start.checked_add(u32::try_from(at).ok()?)?,
+            first: members.first,
+            count: u8::try_from(members.members.len()).ok()?,
         })
     }
 }
 
-impl KnownMembers<'_> {
+/// The members of one object that are not passed yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownMembers<'a> {
+    /// They, and what is in them.
+    members: &'a [IndexedMember],
+    /// The place of the first one in the index.
+    first: u8,
+    /// From where in the text that was read places are told.
+    start: usize,
+}
+
+/// Where a key, with its quotes, and its value stand in an object.
+#[derive(Debug)]
+pub(super) struct MemberPlace<'a> {
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+    /// Whether the key is known to be written as it is read.
+    pub(super) is_plain: bool,
+    /// The members of the value, if it is an object of which that is noted. Of any other value there
+    /// are none.
+    pub(super) known: Option<KnownMembers<'a>>,
+}
+
+impl<'a> KnownMembers<'a> {
     /// Where the next member stands in the object.
-    pub(super) fn step(&mut self) -> Option<MemberPlace> {
-        let at = self
-            .members
-            .iter()
-            .position(|member| member.depth == self.depth)?;
-        let IndexedMember {
-            key,
-            value,
-            is_plain,
-            ..
-        } = self.members[at];
-        self.members = &self.members[at + 1..];
-        let range =
-            |[start, end]: [u32; 2]| start as usize - self.offset..end as usize - self.offset;
+    pub(super) fn step(&mut self) -> Option<MemberPlace<'a>> {
+        let (member, rest) = self.members.split_first()?;
+        let (inside, next) = rest.split_at_checked(usize::from(member.inside))?;
+        let known = member.is_outer.then_some(Self {
+            members: inside,
+            first: self.first + 1,
+            start: self.start,
+        });
+        self.members = next;
+        self.first += 1 + member.inside;
+        let range = |[start, end]: [u32; 2]| start as usize - self.start..end as usize - self.start;
         Some(MemberPlace {
-            key: range(key),
-            value: range(value),
-            is_plain,
+            key: range(member.key),
+            value: range(member.value),
+            is_plain: member.is_plain,
+            known,
         })
     }
 }
@@ -136,18 +141,12 @@ pub(super) struct OpenMember(Option<usize>);
 impl IndexBuilder {
     /// A member of an object of that depth begins, with this key; its value stands at `at`.
     pub(super) fn begins(&mut self, depth: usize, key: &PassedKey, at: usize) -> OpenMember {
-        let noted = u8::try_from(depth).ok();
-        let noted = noted.filter(|depth| *depth <= INDEXED_DEPTH);
-        let Some(depth) = noted.filter(|_| self.arrays == 0 && !self.is_over) else {
+        if depth > INDEXED_DEPTH || self.arrays > 0 || self.is_over {
             return OpenMember(None);
-        };
-        let PassedKey {
-            place: key,
-            is_plain,
-        } = key;
+        }
         let place = |at| u32::try_from(at).ok();
-        let (Some(start), Some(end), Some(at)) = (place(key.start), place(key.end), place(at))
-        else {
+        let places = (place(key.place.start), place(key.place.end), place(at));
+        let (Some(start), Some(end), Some(at)) = places else {
             self.is_over = true;
             return OpenMember(None);
         };
@@ -155,34 +154,45 @@ impl IndexBuilder {
             self.is_over = true;
             return OpenMember(None);
         }
+        if self.members.is_empty() {
+            self.members.reserve(USUAL_MEMBERS);
+        }
         self.members.push(IndexedMember {
             key: [start, end],
             value: [at, at],
-            depth,
-            is_plain: *is_plain,
+            inside: 0,
+            is_outer: depth < INDEXED_DEPTH,
+            is_plain: key.is_plain,
         });
         OpenMember(Some(self.members.len() - 1))
     }
 
     /// The value of that member ends at `at`.
     pub(super) fn ends(&mut self, OpenMember(member): OpenMember, at: usize) {
-        let Some(member) = member.and_then(|member| self.members.get_mut(member)) else {
+        let Some(place) = member else {
             return;
         };
-        match u32::try_from(at) {
-            Ok(at) => member.value[1] = at,
-            Err(_) => self.is_over = true,
+        let inside = self.members.len() - 1 - place;
+        let Some(member) = self.members.get_mut(place) else {
+            return;
+        };
+        match (u32::try_from(at), u8::try_from(inside)) {
+            (Ok(at), Ok(inside)) => (member.value[1], member.inside) = (at, inside),
+            _ => self.is_over = true,
         }
     }
 
-    /// The index of `text`, all of which was read; none where it is walked.
-    pub(super) fn finish(self, text: &[u8]) -> Option<Arc<MemberIndex>> {
+    /// What is noted of a text, all of which was read; its value begins at `start`. None where it is
+    /// walked.
+    pub(super) fn finish(self, start: usize) -> Option<NotedObject> {
         if self.is_over || self.members.is_empty() {
             return None;
         }
-        Some(Arc::new(MemberIndex {
-            address: text.as_ptr().addr(),
-            members: self.members.into(),
-        }))
+        Some(NotedObject {
+            start: u32::try_from(start).ok()?,
+            first: 0,
+            count: u8::try_from(self.members.len()).ok()?,
+            index: Arc::new(MemberIndex(self.members)),
+        })
     }
 }

@@ -7,6 +7,7 @@
 use super::Text;
 use super::decode;
 use super::fold::folded;
+use super::index::{KnownMembers, MemberPlace, NotedObject};
 use super::split::{skip, skip_any, skip_string};
 use bytes::Bytes;
 use std::ops::Range;
@@ -95,7 +96,11 @@ impl Text {
             at: 0,
             found: Vec::new(),
         };
-        walk.value(MemberContent::Objects(level));
+        let known = self.noted.as_ref().map(NotedObject::members);
+        walk.value(
+            MemberContent::Objects(level),
+            NotedValue { end: None, known },
+        );
         walk.found
     }
 
@@ -122,57 +127,104 @@ impl Text {
     }
 }
 
+/// What the reader has noted of the value that is walked next.
+#[derive(Clone, Copy)]
+struct NotedValue<'t> {
+    /// Where it ends.
+    end: Option<usize>,
+    /// Its members.
+    known: Option<KnownMembers<'t>>,
+}
+
+impl NotedValue<'_> {
+    const UNKNOWN: Self = Self {
+        end: None,
+        known: None,
+    };
+}
+
+/// Walks what the reader has not noted; what it has is passed without a look at what is in it.
 struct LevelWalk<'t> {
     text: &'t [u8],
     at: usize,
     found: Vec<LookAlike>,
 }
 
-impl LevelWalk<'_> {
-    fn value(&mut self, inside: MemberContent) {
+impl<'t> LevelWalk<'t> {
+    /// Passes the value that stands here. After one whose members are known, the walk goes on where
+    /// the next known member stands.
+    fn value(&mut self, inside: MemberContent, place: NotedValue<'t>) {
+        let known = place.known;
         match (inside, self.text.get(self.at)) {
             (MemberContent::Objects(level), Some(b'{')) => {
-                self.object(Some(level), MemberContent::Anything);
+                self.object(Some(level), MemberContent::Anything, known);
             }
             (MemberContent::Each(level), Some(b'{')) => {
-                self.object(None, MemberContent::Objects(level));
+                self.object(None, MemberContent::Objects(level), known);
             }
             (MemberContent::Objects(level), Some(b'[')) => self.list(level),
-            _ => self.at = skip(self.text, self.at),
+            _ => self.pass(place),
         }
+    }
+
+    fn pass(&mut self, place: NotedValue<'t>) {
+        self.at = place.end.unwrap_or_else(|| skip(self.text, self.at));
+    }
+
+    /// Where the key of the next member of an object stands, and what is known of its value, which
+    /// is what stands here then; none after the last one.
+    fn member(
+        &mut self,
+        known: &mut Option<KnownMembers<'t>>,
+    ) -> Option<(Range<usize>, NotedValue<'t>)> {
+        if let Some(known) = known {
+            let MemberPlace {
+                key, value, known, ..
+            } = known.step()?;
+            self.at = value.start;
+            let end = Some(value.end);
+            return Some((key, NotedValue { end, known }));
+        }
+        let start = skip_any(self.text, self.at, b", \t\n\r");
+        if self.text.get(start) != Some(&b'"') {
+            self.at = start + 1;
+            return None;
+        }
+        let key = start..skip_string(self.text, start);
+        self.at = skip_any(self.text, key.end, b": \t\n\r");
+        Some((key, NotedValue::UNKNOWN))
     }
 
     /// The members of an object, by what is known of them; where nothing is, all of them are
     /// `other`.
-    fn object(&mut self, level: Option<&'static Level>, other: MemberContent) {
+    fn object(
+        &mut self,
+        level: Option<&'static Level>,
+        other: MemberContent,
+        mut known: Option<KnownMembers<'t>>,
+    ) {
         self.at += 1;
-        loop {
-            let start = skip_any(self.text, self.at, b", \t\n\r");
-            if self.text.get(start) != Some(&b'"') {
-                self.at = start + 1;
-                return;
-            }
-            let key = start..skip_string(self.text, start);
-            self.at = skip_any(self.text, key.end, b": \t\n\r");
+        while let Some((key, place)) = self.member(&mut known) {
             let Some(level) = level else {
-                self.value(other);
+                self.value(other, place);
                 continue;
             };
             // Nearly all are written as they are known.
             let written = &self.text[key.start + 1..key.end - 1];
             if let Some(inside) = level.inside(written) {
-                self.value(inside);
+                self.value(inside, place);
                 continue;
             }
+            let start = key.start;
             let Some(name) = decode(&self.text[key]) else {
-                self.at = skip(self.text, self.at);
+                self.pass(place);
                 continue;
             };
             if let Some(inside) = level.inside(name.as_bytes()) {
-                self.value(inside);
+                self.value(inside, place);
                 continue;
             }
-            self.at = skip(self.text, self.at);
+            self.pass(place);
             if let Some(like) = level.alike(&name) {
                 let range = start..self.at;
                 self.found.push(LookAlike {
@@ -194,7 +246,7 @@ impl LevelWalk<'_> {
                     self.at += 1;
                     return;
                 }
-                Some(b'{') => self.object(Some(level), MemberContent::Anything),
+                Some(b'{') => self.object(Some(level), MemberContent::Anything, None),
                 Some(_) => self.at = skip(self.text, self.at),
             }
         }

@@ -3,12 +3,11 @@
 
 use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
 use super::fold::folded;
-use super::index::{IndexBuilder, MemberIndex, PassedKey};
+use super::index::{IndexBuilder, NotedObject, PassedKey};
 use super::ordinary::ordinary;
 use super::{JsonLimits, Malformed, SERVER_JSON_LIMITS, decode};
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The one control character of ASCII that no reader refuses in a string.
 const DELETE_BYTE: u8 = 0x7F;
@@ -25,7 +24,7 @@ pub(super) struct Scanned {
     /// Where the value stands, without white space around it.
     pub(super) range: Range<usize>,
     /// Where its members stand.
-    pub(super) index: Option<Arc<MemberIndex>>,
+    pub(super) noted: Option<NotedObject>,
     /// The first of what the limits refuse, where that is let pass.
     pub(super) odd: Option<Malformed>,
 }
@@ -74,7 +73,7 @@ fn scanned(text: &[u8], limits: &JsonLimits, is_lenient: bool) -> Result<Scanned
     }
     Ok(Scanned {
         range: start..end,
-        index: scanner.index.finish(text),
+        noted: scanner.index.finish(start),
         odd: scanner.odd,
     })
 }

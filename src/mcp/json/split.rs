@@ -1,6 +1,6 @@
 //! Takes one level of a strictly read text apart, without copying and without judging it again.
 
-use super::index::{KnownMembers, MemberPlace};
+use super::index::{KnownMembers, MemberPlace, NotedObject};
 use super::ordinary::soon;
 use super::{Text, decode, push_string};
 use bytes::Bytes;
@@ -38,7 +38,8 @@ impl Object {
     pub(super) fn split(text: &Text) -> Self {
         let mut walk = JsonMembers::new(text);
         let mut members = Vec::new();
-        while let Some(MemberPlace { key, value, .. }) = walk.step() {
+        while let Some(place) = walk.step() {
+            let key = place.key.clone();
             let Some(name) = decode(&text.bytes[key.clone()]) else {
                 break;
             };
@@ -46,7 +47,7 @@ impl Object {
             members.push(ObjectMember {
                 name: name.into_owned(),
                 written: is_lossy.then(|| Text::of_bytes(text.bytes.slice(key))),
-                value: text.part(value),
+                value: text.part(place),
             });
         }
         Self { members }
@@ -142,7 +143,7 @@ impl Object {
     }
 }
 
-/// Walks the members of an object text.
+/// Walks the members of an object in a text.
 pub struct JsonMembers<'a> {
     text: &'a Text,
     at: usize,
@@ -151,18 +152,15 @@ pub struct JsonMembers<'a> {
 
 impl<'a> JsonMembers<'a> {
     pub(super) fn new(text: &'a Text) -> Self {
-        let index = text.index.as_ref();
         Self {
             text,
             at: 1,
-            known: index.and_then(|index| index.members_of(&text.bytes)),
+            known: text.noted.as_ref().map(NotedObject::members),
         }
     }
-}
 
-impl JsonMembers<'_> {
     /// Where the next member stands.
-    fn step(&mut self) -> Option<MemberPlace> {
+    fn step(&mut self) -> Option<MemberPlace<'a>> {
         if let Some(known) = &mut self.known {
             return known.step();
         }
@@ -178,21 +176,39 @@ impl JsonMembers<'_> {
             key,
             value: start..self.at,
             is_plain: false,
+            known: None,
         })
     }
 
-    /// The value of `key`. Nothing is copied on the way: on the path of a call most members are
-    /// passed over.
-    pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
+    /// Where the first member `key` stands. Nothing is copied on the way: on the path of a call most
+    /// members are passed over.
+    fn place_of(&mut self, key: &str) -> Option<MemberPlace<'a>> {
         while let Some(member) = self.step() {
-            let name = &self.text.bytes[member.key];
+            let name = &self.text.bytes[member.key.clone()];
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
                 || (!member.is_plain && name.contains(&b'\\') && decode(name)? == key)
             {
-                return Some(self.text.part(member.value));
+                return Some(member);
             }
         }
         None
+    }
+
+    /// The value of `key`.
+    pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
+        let place = self.place_of(key)?;
+        Some(self.text.part(place))
+    }
+
+    /// The members of the object that the member `key` is, if it is one.
+    pub(super) fn inside(mut self, key: &str) -> Option<Self> {
+        let MemberPlace { value, known, .. } = self.place_of(key)?;
+        let is_object = self.text.bytes.get(value.start) == Some(&b'{');
+        is_object.then(|| Self {
+            text: self.text,
+            at: value.start + 1,
+            known,
+        })
     }
 }
 
@@ -200,8 +216,9 @@ impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Text);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let MemberPlace { key, value, .. } = self.step()?;
-        Some((decode(&self.text.bytes[key])?, self.text.part(value)))
+        let place = self.step()?;
+        let name = decode(&self.text.bytes[place.key.clone()])?;
+        Some((name, self.text.part(place)))
     }
 }
 

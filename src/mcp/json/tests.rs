@@ -163,8 +163,43 @@ fn first(text: &Text, key: &str) -> Option<Bytes> {
 /// What the reader notes of a text is what the walk finds, whatever the text is part of, and however
 /// many members it has.
 fn is_known_as_it_is_walked(text: &Text) {
-    assert_eq!(told(text), told(&Text::of_bytes(text.bytes())));
+    let walked = Text::of_bytes(text.bytes());
+    assert_eq!(told(text), told(&walked));
+    assert_eq!(text.alike(&OUTER_LEVEL), walked.alike(&OUTER_LEVEL));
+    for outer in ["a", "b", "k"] {
+        for inner in ["a", "b", "k"] {
+            let one_by_one = walked.get(outer).and_then(|value| value.get(inner));
+            assert_eq!(text.at(&[outer, inner]), one_by_one);
+            let third = one_by_one.and_then(|value| value.get("a"));
+            assert_eq!(text.at(&[outer, inner, "a"]), third);
+        }
+    }
 }
+
+static OUTER_LEVEL: Level = Level {
+    place: "outside",
+    members: &[
+        ("a", MemberContent::Objects(&INNER_LEVEL)),
+        ("b", MemberContent::Each(&INNER_LEVEL)),
+        ("k", MemberContent::Anything),
+    ],
+    prefixes: &["x/"],
+};
+
+static INNER_LEVEL: Level = Level {
+    place: "inside",
+    members: &[
+        ("a", MemberContent::Objects(&INMOST_LEVEL)),
+        ("b", MemberContent::Anything),
+    ],
+    prefixes: &[],
+};
+
+static INMOST_LEVEL: Level = Level {
+    place: "inmost",
+    members: &[("a", MemberContent::Anything)],
+    prefixes: &[],
+};
 
 #[test]
 fn members_are_found_as_they_are_walked() {
@@ -193,7 +228,7 @@ fn members_are_found_as_they_are_walked() {
         ),
     ] {
         let (text, _) = Text::read_oddly(Bytes::from(json.clone()), &SERVER_JSON_LIMITS).unwrap();
-        assert_eq!(text.index.is_some(), is_indexed, "{json}");
+        assert_eq!(text.noted.is_some(), is_indexed, "{json}");
         is_known_as_it_is_walked(&text);
         if let Some(object) = text.object() {
             object
@@ -250,7 +285,31 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Objects in objects and lists, whose members are known, only look so, or are neither.
+fn nearly_known() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec!["a", "A", "b", "B", "k", "\u{212a}", "X/y", "é\n"]);
+    let leaf = prop_oneof![Just(Value::Null), Just(Value::from("}\"]"))];
+    leaf.prop_recursive(5, 64, 6, move |inner| {
+        let object = prop::collection::btree_map(name.clone(), inner.clone(), 0..6);
+        prop_oneof![
+            1 => prop::collection::vec(inner, 0..3).prop_map(Value::from),
+            3 => object.prop_map(|map| {
+                map.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }),
+        ]
+    })
+}
+
 proptest! {
+    /// threat-model §3A A2: what the reader has noted leads past nothing.
+    #[test]
+    fn members_that_look_alike_are_found_as_they_are_walked(value in nearly_known(), pretty: bool) {
+        let written = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+        let (text, _) = Text::read_oddly(Bytes::from(written.unwrap()), &SERVER_JSON_LIMITS).unwrap();
+        is_known_as_it_is_walked(&text);
+        for part in text.object().iter().flat_map(Object::iter) { is_known_as_it_is_walked(part.1); }
+    }
+
     #[test]
     fn what_is_read_is_what_serde_reads(value in json()) {
         let text = read(&value.to_string()).unwrap();
