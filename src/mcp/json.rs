@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 mod beyond;
 mod bounds;
+mod digests;
 pub(crate) mod fold;
 mod index;
 mod levels;
@@ -365,10 +366,7 @@ impl serde::de::Visitor<'_> for LossyVisitor {
 
 /// Appends `text` as a JSON string.
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
-    let plain = text
-        .bytes()
-        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if plain {
+    if ordinary::unescaped(text.as_bytes()) == text.len() {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');

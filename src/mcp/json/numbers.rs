@@ -4,6 +4,10 @@ use super::Malformed;
 use super::scan::Scanner;
 
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+/// Digits of a whole number that is below that, whatever they are.
+const SAFE_DIGITS: usize = 15;
+/// Bytes of a number without an exponent that no double takes for zero, unless it is zero.
+const SAFE_FRACTION_BYTES: usize = 300;
 
 impl Scanner<'_> {
     pub(super) fn number(&mut self) -> Result<(), Malformed> {
@@ -16,7 +20,7 @@ impl Scanner<'_> {
         if whole == 0 || leading_zero {
             return self.refuse("malformed number");
         }
-        let mut fraction = false;
+        let (mut fraction, mut exponent) = (false, false);
         if self.peek() == Some(b'.') {
             fraction = true;
             self.at += 1;
@@ -25,7 +29,7 @@ impl Scanner<'_> {
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
-            fraction = true;
+            (fraction, exponent) = (true, true);
             self.at += 1;
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
@@ -37,9 +41,9 @@ impl Scanner<'_> {
         if self.limits.differential && self.text[start] == b'-' && self.is_zero(start) {
             self.odd("negative zero; some readers drop its sign", start)?;
         }
-        if (fraction || whole > 15)
-            && let Err(odd) = self.magnitude(start, fraction)
-        {
+        // Most numbers show that they are safe by how they are written.
+        let is_safe = !exponent && whole <= SAFE_DIGITS && self.at - start <= SAFE_FRACTION_BYTES;
+        if !is_safe && let Err(odd) = self.magnitude(start, fraction) {
             self.odd(odd.what, odd.at)?;
         }
         Ok(())

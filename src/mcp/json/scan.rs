@@ -2,15 +2,15 @@
 //! differently.
 
 use super::bounds::{STRING_TOO_LONG, TEXT_TOO_LONG, TOO_DEEP, TOO_MANY_VALUES};
+use super::digests::{PlainKey, digest};
 use super::fold::folded;
 use super::index::{IndexBuilder, NotedObject, PassedKey};
-use super::ordinary::ordinary;
+use super::ordinary::{ordinary, unescaped};
 use super::{JsonLimits, Malformed, SERVER_JSON_LIMITS, decode};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The one control character of ASCII that no reader refuses in a string.
-const DELETE_BYTE: u8 = 0x7F;
+const NOT_UTF8: &str = "invalid UTF-8";
 /// With what the names begin under which `serde_json` hides numbers and texts of its own.
 const RESERVED_KEY_PREFIX: &str = "$serde_json::private::";
 /// Up to here a new key is compared with each before it; above, a set is kept.
@@ -47,13 +47,7 @@ fn scanned(text: &[u8], limits: &JsonLimits, is_lenient: bool) -> Result<Scanned
             at: limits.bytes,
         });
     }
-    if let Err(error) = std::str::from_utf8(text) {
-        return Err(Malformed {
-            what: "invalid UTF-8",
-            at: error.valid_up_to(),
-        });
-    }
-    let mut scanner = Scanner {
+    let scanner = Scanner {
         text,
         at: 0,
         nodes: 0,
@@ -63,19 +57,16 @@ fn scanned(text: &[u8], limits: &JsonLimits, is_lenient: bool) -> Result<Scanned
         odd: None,
         index: IndexBuilder::default(),
     };
-    scanner.space();
-    let start = scanner.at;
-    scanner.value(0)?;
-    let end = scanner.at;
-    scanner.space();
-    if scanner.at != text.len() {
-        return scanner.refuse("text after the value");
-    }
-    Ok(Scanned {
-        range: start..end,
-        noted: scanner.index.finish(start),
-        odd: scanner.odd,
-    })
+    // Whatever else is wrong with a text that is no UTF-8: that is what is said of it.
+    scanner
+        .whole()
+        .map_err(|malformed| match std::str::from_utf8(text) {
+            Ok(_) => malformed,
+            Err(error) => Malformed {
+                what: NOT_UTF8,
+                at: error.valid_up_to(),
+            },
+        })
 }
 
 pub(super) struct Scanner<'a> {
@@ -92,6 +83,22 @@ pub(super) struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
+    fn whole(mut self) -> Result<Scanned, Malformed> {
+        self.space();
+        let start = self.at;
+        self.value(0)?;
+        let end = self.at;
+        self.space();
+        if self.at != self.text.len() {
+            return self.refuse("text after the value");
+        }
+        Ok(Scanned {
+            range: start..end,
+            noted: self.index.finish(start),
+            odd: self.odd,
+        })
+    }
+
     pub(super) fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
         Err(Malformed { what, at: self.at })
     }
@@ -262,20 +269,14 @@ impl Scanner<'_> {
         let text = self.text;
         let inner = &text[range.start + 1..range.end - 1];
         if plain {
-            if inner.contains(&DELETE_BYTE) {
+            let PlainKey { digest, has_delete } = PlainKey::of(inner, folds);
+            if has_delete {
                 self.odd("control character in a key", range.start)?;
             }
             if inner.starts_with(RESERVED_KEY_PREFIX.as_bytes()) {
                 self.odd("reserved key", range.start)?;
             }
-            let fold = |byte: &u8| {
-                if folds {
-                    byte.to_ascii_lowercase()
-                } else {
-                    *byte
-                }
-            };
-            return Ok(fnv(inner.iter().map(fold)));
+            return Ok(digest);
         }
         let Some(key) = decode(&text[range.clone()]) else {
             return Err(Malformed {
@@ -290,37 +291,43 @@ impl Scanner<'_> {
             self.odd("control character in a key", range.start)?;
         }
         if !folds {
-            return Ok(fnv(key.bytes()));
+            return Ok(digest(&key));
         }
-        Ok(fnv(folded(&key).bytes()))
+        Ok(digest(&folded(&key)))
     }
 
     /// Passes a string; true if it is plain ASCII without escapes.
     fn string(&mut self, longest: usize) -> Result<bool, Malformed> {
         let start = self.at + 1;
         self.at = start;
-        let mut plain = true;
+        let (mut is_ascii, mut has_escapes) = (true, false);
         loop {
-            self.at += ordinary(&self.text[self.at..]);
+            let rest = &self.text[self.at..];
+            self.at += if is_ascii {
+                ordinary(rest)
+            } else {
+                unescaped(rest)
+            };
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    plain = false;
+                    has_escapes = true;
                     self.escape()?;
                 }
                 Some(byte) if byte < 0x20 => return self.refuse("control character in a string"),
-                Some(_) => {
-                    plain = false;
-                    self.at += 1;
-                }
+                Some(_) => is_ascii = false,
                 None => return self.refuse("unexpected end of a string"),
             }
+        }
+        // Outside of strings nothing passes but ASCII.
+        if !is_ascii && std::str::from_utf8(&self.text[start..self.at]).is_err() {
+            return self.refuse(NOT_UTF8);
         }
         if self.at - start > longest {
             self.odd(STRING_TOO_LONG, self.at)?;
         }
         self.at += 1;
-        Ok(plain)
+        Ok(is_ascii && !has_escapes)
     }
 
     fn escape(&mut self) -> Result<(), Malformed> {
@@ -361,10 +368,4 @@ impl Scanner<'_> {
             }),
         }
     }
-}
-
-fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

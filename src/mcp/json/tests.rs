@@ -3,6 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
+mod bytewise;
+
 fn read(text: &str) -> Result<Text, Malformed> {
     Text::read(Bytes::copy_from_slice(text.as_bytes()), &AGENT_JSON_LIMITS)
 }
