@@ -113,6 +113,7 @@ impl Door {
             agree(headers, METHOD_HEADER, Some(&message.method))?;
             let name = name_of(message);
             if name.is_some() || treatment(&message.method, Era::Modern) == Treatment::Call {
+                let name = name.as_ref().and_then(Text::as_str);
                 agree(headers, NAME_HEADER, name.as_deref())?;
             }
         }

@@ -53,14 +53,15 @@ const BASE64_SUFFIX: &str = "?=";
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Encodes a value for a header: as it is where that is safe, else in the base64 sentinel.
-pub fn encode(value: &str) -> String {
+pub fn encode(value: &str) -> Cow<'_, str> {
     let visible = value.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     let trimmed = value.trim_matches([' ', '\t']) == value;
     let coded = value.starts_with(BASE64_PREFIX) && value.ends_with(BASE64_SUFFIX);
     if visible && trimmed && !coded {
-        value.to_owned()
+        Cow::Borrowed(value)
     } else {
-        format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(value))
+        let encoded = STANDARD.encode(value);
+        Cow::Owned(format!("{BASE64_PREFIX}{encoded}{BASE64_SUFFIX}"))
     }
 }
 
@@ -81,15 +82,16 @@ pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What `Mcp-Name` must mirror, for the methods that need it.
-pub fn name_of(message: &Message) -> Option<String> {
+/// What `Mcp-Name` must mirror, for the methods that need it: a string.
+pub fn name_of(message: &Message) -> Option<Text> {
     let key = match message.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
-    Some(message.body.as_ref()?.get(key)?.as_str()?.into_owned())
+    let name = message.body.as_ref()?.get(key)?;
+    name.as_str().is_some().then_some(name)
 }
 
 /// An argument that travels as a header too: `x-mcp-header` in the tool's schema.
@@ -109,7 +111,7 @@ impl HeaderParam {
             .iter()
             .try_fold(arguments, |value, key| value.get(key))?;
         match found {
-            Value::String(text) => Some(encode(text)),
+            Value::String(text) => Some(encode(text).into_owned()),
             Value::Bool(flag) => Some(flag.to_string()),
             Value::Number(number) => Some(whole(number).unwrap_or_else(|| number.to_string())),
             Value::Null | Value::Array(_) | Value::Object(_) => None,

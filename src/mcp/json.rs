@@ -244,6 +244,12 @@ impl Text {
         decode(&self.bytes)
     }
 
+    /// The bytes of the string this is, shared, where it is written without escapes.
+    pub fn unescaped(&self) -> Option<Bytes> {
+        let is_plain = matches!(self.as_str()?, Cow::Borrowed(_));
+        is_plain.then(|| self.bytes.slice(1..self.bytes.len() - 1))
+    }
+
     /// Whether this is an object.
     pub fn is_object(&self) -> bool {
         self.bytes.first() == Some(&b'{')

@@ -8,17 +8,14 @@ mod pool;
 
 pub use pool::Arriving;
 
-use crate::mcp::headers::{
-    METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, SESSION_HEADER, encode, name_of,
-};
-use crate::mcp::message::{Message, MessageKind};
-use crate::mcp::revision::{Era, Revision};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Revision;
 use crate::model::reply::Fault;
 use crate::upstream::departure::Departure;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, ready};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -32,17 +29,15 @@ use std::time::Duration;
 
 mod beside;
 mod exchange;
+mod heads;
 mod payload;
 
 pub(super) use exchange::may_be_old;
 pub use exchange::{HttpExchange, read};
+use heads::RequestHeads;
 pub use payload::Payload;
 use payload::payload;
 
-const JSON_TYPE: HeaderValue = HeaderValue::from_static("application/json");
-const ACCEPT_JSON_OR_EVENTS: HeaderValue =
-    HeaderValue::from_static("application/json, text/event-stream");
-const PLACEHOLDER_VALUE: HeaderValue = HeaderValue::from_static("");
 const EVENT_STREAM_TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A lossy network needs several tries for one connection (threat-model §4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -145,10 +140,9 @@ struct EndpointInner {
     connections: Connections,
     lane: Option<Arc<ConnectionPool>>,
     uri: Uri,
-    /// Of every request.
-    headers: HeaderMap,
-    /// Of a modern request, with places for what differs: a map that does not grow costs less.
-    modern: HeaderMap,
+    /// As requests name it: on a connection of a lane by its path.
+    target: Uri,
+    heads: RequestHeads,
 }
 
 impl std::fmt::Debug for ServerEndpoint {
@@ -177,54 +171,32 @@ impl ServerEndpoint {
         if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
             headers.entry(HOST).or_insert(host);
         }
-        let mut modern = HeaderMap::with_capacity(headers.len() + 8);
-        modern.extend(headers.clone());
-        modern.insert(CONTENT_TYPE, JSON_TYPE);
-        modern.insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
-        for name in [PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER] {
-            modern.insert(name, PLACEHOLDER_VALUE);
-        }
+        let target = if lane.is_some() {
+            let path = uri.path_and_query().cloned();
+            path.map(Uri::from).unwrap_or_default()
+        } else {
+            uri.clone()
+        };
         Self(Arc::new(EndpointInner {
             connections,
             lane,
             uri,
-            headers,
-            modern,
+            target,
+            heads: RequestHeads::new(headers),
         }))
     }
 
-    fn request(
-        &self,
-        headers: HeaderMap,
-        method: Method,
-        wire: &Wire,
-        body: Bytes,
-    ) -> Result<Request<Payload>, Fault> {
-        // Whatever else is sent for it is no second message.
-        let departure = wire.departure.clone().filter(|_| method == Method::POST);
-        let mut request = Request::new(payload(body, departure));
+    fn request(&self, headers: HeaderMap, method: Method, payload: Payload) -> Request<Payload> {
+        let mut request = Request::new(payload);
         *request.method_mut() = method;
-        *request.uri_mut() = self.0.uri.clone();
+        *request.uri_mut() = self.0.target.clone();
         *request.headers_mut() = headers;
-        let headers = request.headers_mut();
-        if let Some(revision) = wire.revision {
-            headers.insert(
-                PROTOCOL_VERSION_HEADER,
-                HeaderValue::from_static(revision.as_str()),
-            );
-        }
-        if let Some(session) = &wire.session {
-            headers.insert(SESSION_HEADER, session.clone());
-        }
-        for (name, value) in &wire.params {
-            let name = HeaderName::from_bytes(name.as_bytes());
-            let value = HeaderValue::from_str(value);
-            let (Ok(name), Ok(value)) = (name, value) else {
-                return Err(Fault::unsent("an argument cannot travel as a header"));
-            };
-            headers.insert(name, value);
-        }
-        Ok(request)
+        request
+    }
+
+    /// What is no message: nobody takes it back.
+    fn bare(&self, headers: HeaderMap, method: Method) -> Request<Payload> {
+        self.request(headers, method, payload(Bytes::new(), None))
     }
 
     /// Sends one message. The future holds neither it nor `wire`.
@@ -246,39 +218,14 @@ impl ServerEndpoint {
     }
 
     fn posted_bytes(&self, message: Bytes, wire: &Wire) -> Result<Request<Payload>, Fault> {
-        let mut request = self.request(self.0.headers.clone(), Method::POST, wire, message)?;
-        request.headers_mut().insert(CONTENT_TYPE, JSON_TYPE);
-        request.headers_mut().insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
-        Ok(request)
+        let (headers, payload) = (self.0.heads.posted(wire)?, of_message(message, wire));
+        Ok(self.request(headers, Method::POST, payload))
     }
 
     fn posted(&self, message: &Message, wire: &Wire) -> Result<Request<Payload>, Fault> {
-        let modern = wire.revision.filter(|revision| {
-            message.kind == MessageKind::Request && revision.era() == Era::Modern
-        });
-        let Some(revision) = modern else {
-            return self.posted_bytes(message.encode(), wire);
-        };
-        let mut headers = self.0.modern.clone();
-        headers.insert(
-            PROTOCOL_VERSION_HEADER,
-            HeaderValue::from_static(revision.as_str()),
-        );
-        let unfit = |_| Fault::unsent("the method cannot travel as a header");
-        headers.insert(
-            METHOD_HEADER,
-            HeaderValue::from_str(&message.method).map_err(unfit)?,
-        );
-        match name_of(message) {
-            Some(name) => {
-                drop(headers.insert(
-                    NAME_HEADER,
-                    HeaderValue::from_str(&encode(&name)).map_err(unfit)?,
-                ));
-            }
-            None => drop(headers.remove(NAME_HEADER)),
-        }
-        self.request(headers, Method::POST, wire, message.encode())
+        let headers = self.0.heads.of(message, wire)?;
+        let payload = of_message(message.encode(), wire);
+        Ok(self.request(headers, Method::POST, payload))
     }
 
     /// Opens an event stream, from the start or after an event.
@@ -287,19 +234,20 @@ impl ServerEndpoint {
         wire: &Wire,
         after: Option<&str>,
     ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'a> {
-        let request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new());
-        self.sent(request.map(|mut request| {
-            request.headers_mut().insert(ACCEPT, EVENT_STREAM_TYPE);
+        let headers = self.0.heads.plain(wire);
+        self.sent(headers.map(|mut headers| {
+            headers.insert(ACCEPT, EVENT_STREAM_TYPE);
             if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
-                request.headers_mut().insert(LAST_EVENT_ID, after);
+                headers.insert(LAST_EVENT_ID, after);
             }
-            request
+            self.bare(headers, Method::GET)
         }))
     }
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let request = self.request(self.0.headers.clone(), Method::DELETE, wire, Bytes::new());
+        let headers = self.0.heads.plain(wire);
+        let request = headers.map(|headers| self.bare(headers, Method::DELETE));
         self.sent(request).await.map(|_| ())
     }
 
@@ -308,16 +256,12 @@ impl ServerEndpoint {
         &self,
         request: Result<Request<Payload>, Fault>,
     ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'_> {
-        let mut request = match request {
+        let request = match request {
             Ok(request) => request,
             Err(fault) => return Either::Left(ready(Err(fault))),
         };
         Either::Right(match &self.0.lane {
-            Some(lane) => {
-                let path = self.0.uri.path_and_query().cloned();
-                *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
-                Either::Left(lane.send(request))
-            }
+            Some(lane) => Either::Left(lane.send(request)),
             None => Either::Right(self.sent_with_tls(request).boxed()),
         })
     }
@@ -341,6 +285,11 @@ impl ServerEndpoint {
                 }
             })
     }
+}
+
+/// A message that leaves unless it is taken back.
+fn of_message(message: Bytes, wire: &Wire) -> Payload {
+    payload(message, wire.departure.clone())
 }
 
 /// The Host header for an address without TLS.

@@ -15,7 +15,7 @@ impl ServerEndpoint {
         let EndpointInner {
             connections,
             uri,
-            headers,
+            heads,
             ..
         } = &*self.0;
         let uri = address(uri, said).map_err(|why| {
@@ -23,7 +23,8 @@ impl ServerEndpoint {
                 "the address that the tool server names for messages {why}; it is not used"
             ))
         })?;
-        Ok(Self::new(connections.clone(), uri, headers.clone()))
+        let headers = heads.of_all().clone();
+        Ok(Self::new(connections.clone(), uri, headers))
     }
 }
 
