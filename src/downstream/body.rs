@@ -12,9 +12,12 @@ use http::header::{
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Frame;
+use hyper::body::{Body, Frame};
+use pieces::PiecesBody;
 use std::convert::Infallible;
 use std::time::Duration;
+
+mod pieces;
 
 /// Any body of ours.
 pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -46,7 +49,25 @@ pub(super) fn json(status: StatusCode, message: &Message) -> HttpAnswer {
 
 /// One message as `JSON_CONTENT_TYPE`, with `headers`.
 pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message) -> HttpAnswer {
-    let mut answer = Response::new(Full::new(message.encode()).boxed_unsync());
+    json_body(headers, status, Full::new(message.encode()))
+}
+
+/// The same without a copy of what is long in it. The answer is in the body's hands only at its end,
+/// so that it is none of which anybody asks whether it was read.
+pub(super) fn json_in_pieces(
+    headers: HeaderMap,
+    status: StatusCode,
+    message: &Message,
+) -> HttpAnswer {
+    json_body(headers, status, PiecesBody(message.encoded_pieces()))
+}
+
+fn json_body(
+    headers: HeaderMap,
+    status: StatusCode,
+    body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static,
+) -> HttpAnswer {
+    let mut answer = Response::new(body.boxed_unsync());
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
     answer.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);

@@ -1,7 +1,7 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request
 //! (protocol §1, §4.2).
 
-use super::body::{HttpAnswer, json, json_on, modern_events};
+use super::body::{HttpAnswer, json, json_in_pieces, json_on, modern_events};
 use super::carried_answer::{CarriedAnswer, carrying, carrying_all};
 use super::route::Arrived;
 use super::{Door, Visit};
@@ -16,7 +16,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
-use crate::outlet::Outgoing;
+use crate::outlet::{AnswerTicket, Outgoing};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -74,10 +74,7 @@ impl Door {
         });
         let (first, inlet) = begun.first().await;
         match first {
-            Some(Outgoing::Last(answer)) => {
-                let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
-                carrying(json_on(headers, code, &answer), inlet.ticket())
-            }
+            Some(Outgoing::Last(answer)) => whole(headers, &answer, inlet.ticket()),
             Some(first) => {
                 let ticket = inlet.ticket();
                 carrying_all(modern_events(first, inlet), CarriedAnswer::of(ticket))
@@ -179,6 +176,15 @@ impl Door {
         }
         Ok(())
     }
+}
+
+/// The answer in one body.
+fn whole(headers: HeaderMap, answer: &Message, ticket: AnswerTicket) -> HttpAnswer {
+    let code = StatusCode::from_u16(status(answer)).unwrap_or(StatusCode::OK);
+    if ticket.receipt().is_some() {
+        return carrying(json_on(headers, code, answer), ticket);
+    }
+    json_in_pieces(headers, code, answer)
 }
 
 fn agree(headers: &HeaderMap, name: &str, body: Option<&str>) -> Result<(), Message> {

@@ -5,7 +5,7 @@ use super::error_codes::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     PARSE_ERROR, REQUEST_CANCELLED, UNSUPPORTED_VERSION,
 };
-use super::json::Text;
+use super::json::{ObjectWriter, Text};
 use super::message::Message;
 use super::revision::Era;
 use crate::model::argument_edit::ArgumentEdit;
@@ -86,12 +86,14 @@ pub(crate) struct SentMeta {
 }
 
 impl SentMeta {
-    fn members(&self) -> Vec<(&'static str, Text)> {
-        let fence = self.fence.map(|fence| ("fence", Text::of(&json!(fence))));
-        let digits = self.key_digits();
-        let key = digits.map(|digits| ("key_hash", Text::string(&digits)));
-        let took = ("latency_ms", Text::of(&json!(self.latency_ms)));
-        std::iter::once(took).chain(fence).chain(key).collect()
+    fn write(&self, decision: &mut ObjectWriter<'_>) {
+        decision.value("latency_ms", &self.latency_ms);
+        if let Some(fence) = self.fence {
+            decision.value("fence", &fence);
+        }
+        if let Some(digits) = self.key_digits() {
+            decision.string("key_hash", &digits);
+        }
     }
 
     /// The hash of its key as people read it: the first digits of the one in the ledger's events.
@@ -101,77 +103,82 @@ impl SentMeta {
 }
 
 impl DecisionMeta<'_> {
-    fn text(&self) -> Text {
+    fn value(&self) -> Value {
+        Text::written(|out| self.write(out)).value()
+    }
+
+    /// Appends it, as one object.
+    fn write(&self, out: &mut Vec<u8>) {
         let again = self
             .meaning
             .filter(|(_, again)| *again)
             .map(|_| Retry::SameKey);
         let retry = self.refusal.map(Refusal::retry).or(again);
-        let mut decision = vec![
-            ("action_id", Text::string(&self.action.to_string())),
-            ("outcome", Text::string(self.outcome)),
-            ("stage", Text::string(self.stage)),
-            (
-                "retry",
-                retry.as_ref().map_or_else(
-                    || Text::string("never"),
-                    |retry| Text::string(&retry.word()),
-                ),
-            ),
-            (
-                "final",
-                Text::bool(retry.is_none_or(|retry| retry == Retry::Never)),
-            ),
-        ];
-        if let Some(after_ms) = retry.and_then(Retry::after_ms) {
-            decision.push(("retry_after", Text::of(&json!(after_ms.div_ceil(1000)))));
+        let mut decision = ObjectWriter::new(out);
+        decision.shown("action_id", &self.action);
+        decision.string("outcome", self.outcome);
+        decision.string("stage", self.stage);
+        match retry {
+            Some(retry) => decision.string("retry", &retry.word()),
+            None => decision.string("retry", "never"),
         }
-        decision.extend(self.refusal.into_iter().flat_map(refusal_members));
+        decision.value("final", &retry.is_none_or(|retry| retry == Retry::Never));
+        if let Some(after_ms) = retry.and_then(Retry::after_ms) {
+            decision.value("retry_after", &after_ms.div_ceil(1000));
+        }
+        if let Some(refusal) = self.refusal {
+            write_refusal(&mut decision, refusal);
+        }
         if let Some((meaning, _)) = self.meaning {
-            decision.push(("error", Text::string(meaning)));
+            decision.string("error", meaning);
         }
         if self.replayed {
-            decision.push(("replayed", Text::bool(true)));
-            decision.push(("hint", Text::string(REPLAY_TEXT)));
+            decision.value("replayed", &true);
+            decision.string("hint", REPLAY_TEXT);
         }
         if let Some(holder) = self.claimed_by {
-            decision.push(("claimed_by", Text::string(&holder.to_string())));
+            decision.shown("claimed_by", &holder);
         }
         if let Some(left) = self.budget_remaining {
-            decision.push(("budget_remaining", Text::of(left)));
+            decision.value("budget_remaining", left);
         }
-        decision.extend(self.sent.iter().flat_map(SentMeta::members));
+        if let Some(sent) = &self.sent {
+            sent.write(&mut decision);
+        }
         if let Some(edit) = self.edit {
-            decision.push(("arguments_changed_by_approver", Text::of(&edit.value())));
+            decision.value("arguments_changed_by_approver", &edit.value());
         }
         if !self.evidence.is_empty() {
             let calls: Vec<String> = self.evidence.iter().map(ToString::to_string).collect();
-            decision.push(("evidence", Text::of(&json!(calls))));
+            decision.value("evidence", &calls);
         }
         if let Some(warning) = self.warning {
-            decision.push(("warning", Text::string(warning)));
+            decision.string("warning", warning);
         }
-        Text::members_of(&decision)
+        decision.end();
     }
 }
 
 /// What a decision says of its refusal.
-fn refusal_members(refusal: &Refusal) -> impl Iterator<Item = (&'static str, Text)> {
-    let said = [
-        ("code", Some(refusal.code().to_owned())),
-        ("pointer", refusal.pointer().map(str::to_owned)),
-        ("approval_id", refusal.hold().map(|hold| hold.to_string())),
-        ("approval_url", refusal.page().map(str::to_owned)),
-        ("dimension", refusal.dimension().map(str::to_owned)),
-    ];
-    said.into_iter()
-        .filter_map(|(name, said)| Some((name, Text::string(&said?))))
+fn write_refusal(decision: &mut ObjectWriter<'_>, refusal: &Refusal) {
+    decision.string("code", refusal.code());
+    if let Some(pointer) = refusal.pointer() {
+        decision.string("pointer", pointer);
+    }
+    if let Some(hold) = refusal.hold() {
+        decision.shown("approval_id", &hold);
+    }
+    if let Some(page) = refusal.page() {
+        decision.string("approval_url", page);
+    }
+    if let Some(dimension) = refusal.dimension() {
+        decision.string("dimension", dimension);
+    }
 }
 
 /// A refused call whose parameters name what is not there: −32602.
 pub(crate) fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal) -> Message {
-    let data =
-        Text::of(&json!({ "code": refusal.code(), DECISION_META_KEY: decision.text().value() }));
+    let data = Text::of(&json!({ "code": refusal.code(), DECISION_META_KEY: decision.value() }));
     Message::error(id, INVALID_PARAMS, &words(decision, refusal), Some(data))
 }
 
@@ -212,7 +219,7 @@ pub(crate) fn refused(
     let mut result = json!({
         "content": [{ "type": "text", "text": words }],
         "isError": true,
-        "_meta": { DECISION_META_KEY: decision.text().value() },
+        "_meta": { DECISION_META_KEY: decision.value() },
     });
     if matches!(refusal, Refusal::DuplicateInFlight { .. }) {
         // The documents' own form (004-31); `isError` keeps it from being read as done (004-32).
@@ -235,7 +242,10 @@ pub(crate) fn refused(
 /// Says in a result what operators have changed of the call's arguments: to programs, and to models where
 /// these read it.
 pub(crate) fn with_edit(result: &Text, edit: &ArgumentEdit) -> Text {
-    let result = with_meta(result, EDIT_META_KEY, Text::of(&edit.value()));
+    let value = Text::of(&edit.value());
+    let result = with_meta(result, EDIT_META_KEY, |out| {
+        out.extend_from_slice(value.as_bytes())
+    });
     let content = result.get("content").and_then(|content| content.elements());
     let (Some(content), Some(mut members)) = (content, result.object()) else {
         return result;
@@ -251,16 +261,119 @@ pub(crate) fn with_edit(result: &Text, edit: &ArgumentEdit) -> Text {
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
 pub(crate) fn with_decision(result: &Text, decision: &DecisionMeta<'_>) -> Text {
-    with_meta(result, DECISION_META_KEY, decision.text())
+    with_meta(result, DECISION_META_KEY, |out| decision.write(out))
 }
 
-fn with_meta(result: &Text, key: &str, value: Text) -> Text {
-    let Some(meta) = result.get("_meta") else {
-        return result.with_new_member("_meta", &Text::members_of(&[(key, value)]));
+/// The result with what `write` appends under `key` of its `_meta`.
+fn with_meta(result: &Text, key: &str, write: impl Fn(&mut Vec<u8>)) -> Text {
+    if let Some(result) = result.with_inner_member("_meta", key, &write) {
+        return result;
+    }
+    let Some(mut members) = result.object() else {
+        return result.clone();
     };
-    let mut ours = meta.object().unwrap_or_default();
-    ours.set(key, value);
-    let mut members = result.object().unwrap_or_default();
+    // What a server says in our name, or in the place of `_meta`, gives way.
+    let meta = result.get("_meta").as_ref().and_then(Text::object);
+    let mut ours = meta.unwrap_or_default();
+    ours.set(key, Text::written(write));
     members.set("_meta", ours.text());
     members.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::json::SERVER_JSON_LIMITS;
+
+    /// Of a call that was answered with nothing to say beside it.
+    fn plain(action: ActionId) -> DecisionMeta<'static> {
+        DecisionMeta {
+            action,
+            outcome: "answered",
+            refusal: None,
+            stage: "dispatch",
+            replayed: false,
+            claimed_by: None,
+            budget_remaining: None,
+            evidence: &[],
+            warning: None,
+            meaning: None,
+            sent: None,
+            edit: None,
+        }
+    }
+
+    #[test]
+    fn a_decision_says_all_that_is_known_of_the_call() {
+        let (action, left) = (ActionId::generate(), json!({ "calls": 3 }));
+        let evidence = [action];
+        let decision = DecisionMeta {
+            replayed: true,
+            claimed_by: Some(action),
+            budget_remaining: Some(&left),
+            evidence: &evidence,
+            warning: Some("it \"repeats\" itself"),
+            meaning: Some(("busy", true)),
+            sent: Some(SentMeta {
+                latency_ms: 1.5,
+                fence: Some(7),
+                key_hash: Some(1),
+            }),
+            ..plain(action)
+        };
+        let said = json!({
+            "action_id": action.to_string(), "outcome": "answered", "stage": "dispatch",
+            "retry": "same_key", "final": false, "error": "busy", "replayed": true,
+            "hint": REPLAY_TEXT, "claimed_by": action.to_string(),
+            "budget_remaining": { "calls": 3 }, "latency_ms": 1.5, "fence": 7,
+            "key_hash": "0000000000000001", "evidence": [action.to_string()],
+            "warning": "it \"repeats\" itself",
+        });
+        assert_eq!(decision.value().to_string(), said.to_string());
+        let refusal = Refusal::SchemaInvalid {
+            pointer: "/a\"b".to_owned(),
+            expected: "a number".to_owned(),
+        };
+        let refused = DecisionMeta {
+            refusal: Some(&refusal),
+            ..plain(action)
+        };
+        let said = refused.value();
+        assert_eq!(
+            (&said["code"], &said["pointer"]),
+            (&json!("schema_invalid"), &json!("/a\"b"))
+        );
+    }
+
+    /// guarantees §4: what the server said stays as it wrote it, but for what it says in our name.
+    #[test]
+    fn a_decision_stands_beside_what_the_server_said() {
+        let decision = plain(ActionId::generate());
+        let said = decision.value();
+        for (result, before, after) in [
+            (
+                r#"{ "content":[ 1.50 ] }"#,
+                r#"{ "content":[ 1.50 ] ,"_meta":{"#,
+                "}}",
+            ),
+            (
+                r#"{"_meta":{"x":1e0},"isError":false}"#,
+                r#"{"_meta":{"x":1e0,"#,
+                r#"},"isError":false}"#,
+            ),
+            (
+                r#"{"_meta":{"dev.toolgate/decision":"forged","x":1},"isError":false}"#,
+                r#"{"_meta":{"#,
+                r#","x":1},"isError":false}"#,
+            ),
+            (r#"{"_meta":[],"a":1}"#, r#"{"_meta":{"#, r#"},"a":1}"#),
+        ] {
+            let result = Text::read(result.into(), &SERVER_JSON_LIMITS).unwrap();
+            let told = with_decision(&result, &decision);
+            let expected = format!("{before}\"{DECISION_META_KEY}\":{said}{after}");
+            assert_eq!(String::from_utf8_lossy(told.as_bytes()), expected);
+        }
+        let no_result = Text::of(&json!([1]));
+        assert_eq!(with_decision(&no_result, &decision), no_result);
+    }
 }

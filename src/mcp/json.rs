@@ -24,10 +24,12 @@ pub(crate) mod place;
 mod scalars;
 mod scan;
 mod split;
+mod writer;
 
 pub use levels::{Level, LookAlike, MemberContent};
 pub use scalars::{Scalar, ScalarKind, Scalars};
 pub use split::{JsonMembers, Object};
+pub(crate) use writer::ObjectWriter;
 
 /// What the reader allows. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -294,30 +296,6 @@ impl Text {
     /// The member `key` of an object.
     pub fn get(&self, key: &str) -> Option<Text> {
         self.members()?.value_of(key)
-    }
-
-    /// The object with one more member at its end, which must not be there yet; any other value as
-    /// it is.
-    #[must_use]
-    pub fn with_new_member(&self, key: &str, value: &Self) -> Self {
-        let Some(inner) = self
-            .bytes
-            .strip_prefix(b"{")
-            .and_then(|inner| inner.strip_suffix(b"}"))
-        else {
-            return self.clone();
-        };
-        let mut out = Vec::with_capacity(self.bytes.len() + key.len() + value.bytes.len() + 4);
-        out.push(b'{');
-        out.extend_from_slice(inner);
-        if !inner.trim_ascii().is_empty() {
-            out.push(b',');
-        }
-        push_string(&mut out, key);
-        out.push(b':');
-        out.extend_from_slice(&value.bytes);
-        out.push(b'}');
-        Self::of_bytes(Bytes::from(out))
     }
 
     /// Follows `keys` into nested objects.

@@ -13,6 +13,8 @@ const MAX_ID_BYTES: usize = 258;
 /// reads.
 const MAX_ERROR_TEXT_BYTES: usize = 512;
 const MAX_ERROR_DATA_BYTES: usize = 16 << 10;
+/// From so many bytes on, copying a body costs more than the write of its own that it takes else.
+const SHARED_BODY_BYTES_MIN: usize = 256 << 10;
 /// What is said of words that were cut.
 const CUT_SUFFIX: &str = " … (cut)";
 
@@ -245,32 +247,59 @@ impl Message {
     /// The message as one line of JSON, without a line end.
     pub fn encode(&self) -> Bytes {
         let body = self.body.as_ref().map_or(&[][..], Text::as_bytes);
-        let mut out = Vec::with_capacity(body.len() + self.method.len() + 96);
+        let mut out = self.begun(body.len());
+        let start = out.len();
+        out.extend_from_slice(body);
+        on_one_line(&mut out[start..]);
+        self.end(&mut out);
+        Bytes::from(out)
+    }
+
+    /// The same in pieces, one after the other. A long body that is on one line is shared, not copied.
+    pub fn encoded_pieces(&self) -> [Bytes; 3] {
+        let shared = self.body.as_ref().map(Text::bytes).filter(|body| {
+            body.len() >= SHARED_BODY_BYTES_MIN && memchr2(b'\n', b'\r', body).is_none()
+        });
+        let Some(body) = shared else {
+            return [self.encode(), Bytes::new(), Bytes::new()];
+        };
+        let (begun, mut end) = (self.begun(0), Vec::new());
+        self.end(&mut end);
+        [Bytes::from(begun), body, Bytes::from(end)]
+    }
+
+    /// The message up to its body, with room for as many bytes and for its end.
+    fn begun(&self, room: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(room + self.method.len() + 96);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
         match (&self.id, self.kind) {
             (Some(id), _) => member(&mut out, "id", id.as_bytes()),
             (None, MessageKind::Response) => member(&mut out, "id", b"null"),
             (None, MessageKind::Request | MessageKind::Notification) => {}
         }
-        let name = match self.kind {
-            MessageKind::Response if self.is_error => "error",
-            MessageKind::Response => "result",
+        let name: &[u8] = match self.kind {
+            MessageKind::Response if self.is_error => b",\"error\":",
+            MessageKind::Response => b",\"result\":",
             MessageKind::Request | MessageKind::Notification => {
                 out.extend_from_slice(b",\"method\":");
                 push_string(&mut out, &self.method);
-                "params"
+                b",\"params\":"
             }
         };
         if self.body.is_some() {
-            member(&mut out, name, body);
+            out.extend_from_slice(name);
         }
+        out
+    }
+
+    /// What follows its body.
+    fn end(&self, out: &mut Vec<u8>) {
         if let Some(unknown) = self.unknown.as_ref().filter(|_| self.keeps_unknown) {
             let start = out.len();
-            unknown.push_more(&mut out);
+            unknown.push_more(out);
             on_one_line(&mut out[start..]);
         }
         out.push(b'}');
-        Bytes::from(out)
     }
 
     /// `params._meta`, or `result._meta`.
@@ -363,5 +392,44 @@ fn checked_id(id: Text) -> Result<Text, NotAMessage> {
         Ok(id)
     } else {
         Err(NotAMessage::Id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::json::SERVER_JSON_LIMITS;
+
+    /// threat-model §3A A8: pieces say what the one line says, and what is no line is copied.
+    #[test]
+    fn pieces_are_the_message() {
+        for (bytes, end, is_shared) in [
+            (0, "}", false),
+            (SHARED_BODY_BYTES_MIN, "}", true),
+            (SHARED_BODY_BYTES_MIN, "\n}", false),
+            (SHARED_BODY_BYTES_MIN, "\r}", false),
+        ] {
+            let body = format!("{{\"text\":\"{}\"{end}", "x".repeat(bytes));
+            let body = Text::read(body.into(), &SERVER_JSON_LIMITS).unwrap();
+            let mut unknown = Object::new();
+            unknown.set("more", Text::bool(true));
+            for message in [
+                Message::response(Some(number(7)), body.clone(), false),
+                Message::response(None, body.clone(), true),
+                Message::request(7, "a\"b", Some(body.clone())),
+                Message {
+                    unknown: Some(Box::new(unknown.clone())),
+                    keeps_unknown: true,
+                    ..Message::request(7, "tools/call", Some(body.clone()))
+                },
+                Message::notification("x", None),
+            ] {
+                let pieces = message.encoded_pieces();
+                assert_eq!(pieces.concat(), message.encode());
+                let has_own = message.body.is_some() && is_shared;
+                assert_eq!(pieces[1] == body.bytes(), has_own);
+                assert_eq!(pieces[1].as_ptr() == body.as_bytes().as_ptr(), has_own);
+            }
+        }
     }
 }

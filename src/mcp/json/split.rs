@@ -182,7 +182,7 @@ impl<'a> JsonMembers<'a> {
 
     /// Where the first member `key` stands. Nothing is copied on the way: on the path of a call most
     /// members are passed over.
-    fn place_of(&mut self, key: &str) -> Option<MemberPlace<'a>> {
+    pub(super) fn place_of(&mut self, key: &str) -> Option<MemberPlace<'a>> {
         while let Some(member) = self.step() {
             let name = &self.text.bytes[member.key.clone()];
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
@@ -202,10 +202,16 @@ impl<'a> JsonMembers<'a> {
 
     /// The members of the object that the member `key` is, if it is one.
     pub(super) fn inside(mut self, key: &str) -> Option<Self> {
-        let MemberPlace { value, known, .. } = self.place_of(key)?;
-        let is_object = self.text.bytes.get(value.start) == Some(&b'{');
+        let place = self.place_of(key)?;
+        Self::of(self.text, place)
+    }
+
+    /// The members of the object that stands there in `text`, if it is one.
+    pub(super) fn of(text: &'a Text, place: MemberPlace<'a>) -> Option<Self> {
+        let MemberPlace { value, known, .. } = place;
+        let is_object = text.bytes.get(value.start) == Some(&b'{');
         is_object.then(|| Self {
-            text: self.text,
+            text,
             at: value.start + 1,
             known,
         })
