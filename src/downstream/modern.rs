@@ -10,12 +10,14 @@ use crate::mcp::answer::status;
 use crate::mcp::bridge::{CAPABILITIES_META_KEY, VERSION_META_KEY};
 use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::headers::{
-    METHOD_HEADER, NAME_HEADER, PARAM_HEADER_PREFIX, PROTOCOL_VERSION_HEADER, decode, name_of,
+    HeaderParam, METHOD_HEADER, NAME_HEADER, PARAM_HEADER_PREFIX, PROTOCOL_VERSION_HEADER,
+    arguments_of, decode, name_of,
 };
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
+use crate::model::reads::Profile;
 use crate::outlet::{AnswerTicket, Outgoing};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
@@ -153,16 +155,27 @@ impl Door {
         let Some(tool) = self.gate.visible(asked, &tool) else {
             return Ok(());
         };
-        let arguments = crate::mcp::headers::arguments_of(message.body.as_ref());
-        let (arguments, told) = self.gate.declared(asked.caller, &tool, arguments);
+        let body = message.body.as_ref();
+        let written = body.and_then(|params| params.get("arguments"));
+        // A tree is made only where the caller's model writes them otherwise than the tool reads them.
+        let (read, told) = if asked.caller.reads.profile == Profile::None {
+            (None, true)
+        } else {
+            let (read, told) = self.gate.declared(asked.caller, &tool, arguments_of(body));
+            (Some(read), told)
+        };
+        let expected = |param: &HeaderParam| match &read {
+            Some(arguments) => param.value(arguments),
+            None => param.value_in(written.as_ref()?),
+        };
         for param in &tool.definition.header_params {
             let mut values = headers.get_all(param.header.as_str()).iter();
             let (first, second) = (values.next(), values.next());
             if first.is_none() && !told {
                 continue;
             }
-            if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments)
-            {
+            let given = first.map(http::HeaderValue::as_bytes);
+            if second.is_some() || !HeaderParam::is_told(given, expected(param)) {
                 let shown = param
                     .header
                     .strip_prefix(PARAM_HEADER_PREFIX)

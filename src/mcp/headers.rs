@@ -110,17 +110,24 @@ impl HeaderParam {
             .path
             .iter()
             .try_fold(arguments, |value, key| value.get(key))?;
-        match found {
-            Value::String(text) => Some(encode(text).into_owned()),
-            Value::Bool(flag) => Some(flag.to_string()),
-            Value::Number(number) => Some(whole(number).unwrap_or_else(|| number.to_string())),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
+        mirrored(found)
+    }
+
+    /// The same of arguments as they were written, no two members of which have one name.
+    pub fn value_in(&self, arguments: &Text) -> Option<String> {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        let found = arguments.at(&path)?;
+        let is_nested = found.is_object() || found.is_array();
+        mirrored(&Some(found).filter(|_| !is_nested)?.value())
     }
 
     /// Whether a header's value agrees with the arguments.
     pub fn agrees(&self, header: Option<&[u8]>, arguments: &Value) -> bool {
-        let expected = self.value(arguments);
+        Self::is_told(header, self.value(arguments))
+    }
+
+    /// Whether a header says what is expected of it.
+    pub fn is_told(header: Option<&[u8]>, expected: Option<String>) -> bool {
         match (header, expected) {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
@@ -132,6 +139,15 @@ impl HeaderParam {
                 given == expected || same_whole(&given, &expected)
             }
         }
+    }
+}
+
+fn mirrored(found: &Value) -> Option<String> {
+    match found {
+        Value::String(text) => Some(encode(text).into_owned()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Number(number) => Some(whole(number).unwrap_or_else(|| number.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -271,6 +287,42 @@ mod tests {
         assert_eq!(decode(b"  us-west1 "), Some("us-west1".into()));
         assert_eq!(decode(b"=?base64?%%%?="), None);
         assert_eq!(decode("é".as_bytes()), None);
+    }
+
+    /// A header is judged by the arguments as they are written, as by their tree.
+    #[test]
+    fn arguments_are_mirrored_as_they_are_written() {
+        let param = |path: &[&str]| HeaderParam {
+            header: "mcp-param-x".to_owned(),
+            path: path.iter().map(|&step| step.to_owned()).collect(),
+        };
+        for (json, expected) in [
+            (
+                r#"{ "x": "eu", "deep": { "\u006e" : 42.0, "s": "Z\u00fcrich" } }"#,
+                3,
+            ),
+            (r#"{"x":null,"deep":{"n":9007199254740993,"s":true}}"#, 2),
+            (r#"{"x":{"y":1},"deep":[{"n":1}]}"#, 1),
+            (r#"{"x":[1],"deep":"n"}"#, 1),
+            ("{}", 0),
+            ("null", 0),
+            ("[]", 0),
+        ] {
+            let text = Text::read(json.into(), &crate::mcp::json::SERVER_JSON_LIMITS).unwrap();
+            let (value, mut told) = (text.value(), 0);
+            for path in [
+                &["x"][..],
+                &["deep", "n"],
+                &["deep", "s"],
+                &["deep"],
+                &["x", "y"],
+            ] {
+                let written = param(path).value_in(&text);
+                assert_eq!(written, param(path).value(&value), "{json} {path:?}");
+                told += usize::from(written.is_some());
+            }
+            assert_eq!(told, expected, "{json}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn message_without_ours(message: Message) -> Message {
 /// None if there are none.
 fn plain(meta: &Text) -> Option<Text> {
     let is_ours = |name: &str| name.starts_with(OWN_META_PREFIX);
-    if !meta.members()?.any(|(name, _)| is_ours(&name)) {
+    if !meta.members()?.parts().any(|(name, _)| is_ours(&name)) {
         return None;
     }
     let mut members = meta.object()?;

@@ -5,7 +5,7 @@ use crate::gate::call::ArgumentOrigin;
 use crate::gate::steps::hops;
 use crate::guards::{Mode, idempotency, task};
 use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
-use crate::mcp::json::Text;
+use crate::mcp::json::{JsonMembers, Text};
 use crate::mcp::message::{Message, Oddity};
 use crate::model::call::CallMeta;
 use crate::model::caller::Caller;
@@ -103,7 +103,7 @@ impl Unknown {
                 words: words.to_owned(),
             });
         }
-        let mut members = params.members().into_iter().flatten();
+        let mut members = params.members()?.parts();
         let is_unknown = members.any(|(key, _)| !CALL_FIELDS.contains(&&*key));
         is_unknown.then(|| Self {
             code: INVALID_PARAMS,
@@ -178,7 +178,8 @@ impl MetaMembers {
         let params = arrived.message.body.as_ref();
         let meta = params.and_then(|params| params.get("_meta"));
         let (mut parent, mut trace_state) = (None, None);
-        for (key, value) in meta.as_ref().and_then(Text::members).into_iter().flatten() {
+        let members = meta.as_ref().and_then(Text::members);
+        for (key, part) in members.into_iter().flat_map(JsonMembers::parts) {
             let place = match &*key {
                 idempotency::KEY_META_NAME => &mut found.key,
                 task::TASK_META => &mut found.task,
@@ -190,7 +191,7 @@ impl MetaMembers {
                 _ => continue,
             };
             // Where observe mode lets a name be there twice, the first counts, as everywhere.
-            place.get_or_insert(value);
+            place.get_or_insert_with(|| part.text());
         }
         let text = |value: Option<Text>| value?.as_str().map(Cow::into_owned);
         found.parent = text(parent).or_else(|| arrived.heads.traceparent.clone());

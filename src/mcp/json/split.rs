@@ -218,20 +218,47 @@ impl<'a> JsonMembers<'a> {
     }
 }
 
+impl<'a> JsonMembers<'a> {
+    /// The members with their names, of which those are made texts that are asked for.
+    pub(crate) fn parts(mut self) -> impl Iterator<Item = (Cow<'a, str>, MemberPart<'a>)> {
+        std::iter::from_fn(move || self.next_part())
+    }
+
+    fn next_part(&mut self) -> Option<(Cow<'a, str>, MemberPart<'a>)> {
+        let (text, place) = (self.text, self.step()?);
+        let name = decode(&text.bytes[place.key.clone()])?;
+        Some((name, MemberPart { text, place }))
+    }
+}
+
 impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Text);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let place = self.step()?;
-        let name = decode(&self.text.bytes[place.key.clone()])?;
-        Some((name, self.text.part(place)))
+        let (name, part) = self.next_part()?;
+        Some((name, part.text()))
+    }
+}
+
+/// The value of a member, where it stands.
+pub(crate) struct MemberPart<'a> {
+    text: &'a Text,
+    place: MemberPlace<'a>,
+}
+
+impl MemberPart<'_> {
+    /// The value as a text of its own.
+    pub(crate) fn text(self) -> Text {
+        self.text.part(self.place)
     }
 }
 
 /// Whether two members of an object have the same name.
 pub(super) fn has_twins(text: &Text) -> bool {
     let mut names = HashSet::new();
-    !JsonMembers::new(text).all(|(name, _)| names.insert(name))
+    !JsonMembers::new(text)
+        .parts()
+        .all(|(name, _)| names.insert(name))
 }
 
 pub(super) fn elements(text: &Bytes) -> Vec<Text> {
