@@ -15,9 +15,36 @@ pub struct Object {
     members: Vec<ObjectMember>,
 }
 
+/// Names that most messages have: they are kept without memory of their own.
+const USUAL_NAMES: &[&str] = &[
+    "name",
+    "arguments",
+    "_meta",
+    "content",
+    "isError",
+    "structuredContent",
+    "resultType",
+    "type",
+    "text",
+    "progressToken",
+    "traceparent",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/serverInfo",
+    "dev.toolgate/fence",
+];
+
+fn kept_name(name: &str) -> Cow<'static, str> {
+    match USUAL_NAMES.iter().find(|usual| **usual == name) {
+        Some(usual) => Cow::Borrowed(usual),
+        None => Cow::Owned(name.to_owned()),
+    }
+}
+
 #[derive(Debug, Clone)]
 struct ObjectMember {
-    name: String,
+    name: Cow<'static, str>,
     /// The name as it was written, where it is none of characters only.
     written: Option<Text>,
     value: Text,
@@ -45,7 +72,7 @@ impl Object {
             };
             let is_lossy = name.contains(char::REPLACEMENT_CHARACTER);
             members.push(ObjectMember {
-                name: name.into_owned(),
+                name: kept_name(&name),
                 written: is_lossy.then(|| Text::of_bytes(text.bytes.slice(key))),
                 value: text.part(place),
             });
@@ -70,7 +97,7 @@ impl Object {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Text)> {
         self.members
             .iter()
-            .map(|member| (member.name.as_str(), &member.value))
+            .map(|member| (&*member.name, &member.value))
     }
 
     /// Sets `key`, in its place if it was there.
@@ -78,7 +105,7 @@ impl Object {
         match self.members.iter_mut().find(|member| member.name == key) {
             Some(member) => member.value = value,
             None => self.members.push(ObjectMember {
-                name: key.to_owned(),
+                name: kept_name(key),
                 written: None,
                 value,
             }),
@@ -88,7 +115,7 @@ impl Object {
     /// Adds a member at the end, whether one of that name is there or not.
     pub fn add(&mut self, key: &str, value: Text) {
         self.members.push(ObjectMember {
-            name: key.to_owned(),
+            name: kept_name(key),
             written: None,
             value,
         });
