@@ -83,15 +83,25 @@ impl Door {
         headers: &HeaderMap,
         bytes: &Bytes,
     ) -> Option<HttpAnswer> {
+        // Most requests are none: what the work on one keeps is taken for it alone.
+        if !headers.contains_key(SESSION_HEADER) || !is_array(bytes) {
+            return None;
+        }
+        Box::pin(self.batch_of_session(visit, headers, bytes)).await
+    }
+
+    async fn batch_of_session(
+        self: &Arc<Self>,
+        visit: &Visit,
+        headers: &HeaderMap,
+        bytes: &Bytes,
+    ) -> Option<HttpAnswer> {
         let Visit {
             scope,
             known,
             origin,
             ..
         } = visit;
-        if !headers.contains_key(SESSION_HEADER) || !is_array(bytes) {
-            return None;
-        }
         let session = self.session(headers, &known.proved, scope).ok()?;
         let (mode, limits) = (known.policy.mode, self.limits(scope));
         let reading = MessageReading { mode, limits };

@@ -231,7 +231,7 @@ impl Door {
         }
         let (scope, known) = (&visit.scope, &visit.known);
         let mode = known.policy.mode;
-        if let Some(answered) = Box::pin(self.batch(&visit, &head.headers, &bytes)).await {
+        if let Some(answered) = self.batch(&visit, &head.headers, &bytes).await {
             return answered;
         }
         let message = match unread::read(bytes, MessageReading { mode, limits }) {
