@@ -19,9 +19,13 @@ use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reads::Profile;
 use crate::outlet::{AnswerTicket, Outgoing};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
+
+static VERSION_NAME: HeaderName = HeaderName::from_static(PROTOCOL_VERSION_HEADER);
+static METHOD_NAME: HeaderName = HeaderName::from_static(METHOD_HEADER);
+static TOOL_NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
 
 /// Whether a message carries the modern envelope.
 pub(super) fn is_modern(message: &Message) -> bool {
@@ -108,12 +112,12 @@ impl Door {
             );
         }
         if let Some(headers) = headers {
-            agree(headers, PROTOCOL_VERSION_HEADER, Some(&named))?;
-            agree(headers, METHOD_HEADER, Some(&message.method))?;
+            agree(headers, &VERSION_NAME, Some(&named))?;
+            agree(headers, &METHOD_NAME, Some(&message.method))?;
             let name = name_of(message);
             if name.is_some() || treatment(&message.method, Era::Modern) == Treatment::Call {
                 let name = name.as_ref().and_then(Text::as_str);
-                agree(headers, NAME_HEADER, name.as_deref())?;
+                agree(headers, &TOOL_NAME, name.as_deref())?;
             }
         }
         let revision = Revision::parse(&named).filter(|revision| revision.era() == Era::Modern);
@@ -200,7 +204,7 @@ fn whole(headers: HeaderMap, answer: &Message, ticket: AnswerTicket) -> HttpAnsw
     json_in_pieces(headers, code, answer)
 }
 
-fn agree(headers: &HeaderMap, name: &str, body: Option<&str>) -> Result<(), Message> {
+fn agree(headers: &HeaderMap, name: &HeaderName, body: Option<&str>) -> Result<(), Message> {
     let mut values = headers.get_all(name).iter();
     let given = values.next().and_then(|value| decode(value.as_bytes()));
     if values.next().is_none() && body.is_some() && given.as_deref() == body {

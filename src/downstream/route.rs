@@ -31,6 +31,7 @@ use crate::upstream::links::{Links, WaitingRequest};
 pub(super) use begun_request::BegunRequest;
 use call_params::{CallParams, MetaMembers, length, shown_id};
 use http::HeaderMap;
+use http::header::{AsHeaderName, HeaderName};
 use own_task::task_terms;
 use passed_headers::passed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -39,6 +40,10 @@ use tracing::Instrument;
 
 /// Subscribes.
 pub(super) const LISTEN_METHOD: &str = "subscriptions/listen";
+
+const TRACE_PARENT_NAME: HeaderName = HeaderName::from_static("traceparent");
+const IDEMPOTENCY_KEY_NAME: HeaderName = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
+const HOPS_NAME: HeaderName = HeaderName::from_static(HOPS_HEADER);
 
 /// Turns on the pool that one list may take, each about 1 s.
 const MAX_LIST_TURNS: usize = 60;
@@ -96,25 +101,12 @@ impl Door {
 
     /// Reads the headers that are about the request, not about how it travels.
     pub(super) fn heads(policy: &Policy, headers: &HeaderMap) -> CallHeaders {
-        let text = |name: &str| {
-            let mut values = headers.get_all(name).iter();
-            let value = values.next()?;
-            let single = values.next().is_none();
-            Some(
-                value
-                    .to_str()
-                    .ok()
-                    .filter(|_| single)
-                    .unwrap_or_default()
-                    .to_owned(),
-            )
-        };
-        let session = policy.session_header.as_deref().and_then(text);
+        let session = policy.session_header.as_deref();
         CallHeaders {
-            traceparent: text("traceparent"),
-            key: text(IDEMPOTENCY_KEY_HEADER),
-            session,
-            hops: text(HOPS_HEADER),
+            traceparent: single_text(headers, TRACE_PARENT_NAME),
+            key: single_text(headers, IDEMPOTENCY_KEY_NAME),
+            session: session.and_then(|name| single_text(headers, name)),
+            hops: single_text(headers, HOPS_NAME),
             passed: passed(headers),
         }
     }
@@ -426,6 +418,15 @@ impl Door {
             },
         ))
     }
+}
+
+/// What a header says; empty if it is no text, or occurs twice.
+fn single_text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<String> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok();
+    let is_single = values.next().is_none();
+    let said = value.filter(|_| is_single);
+    Some(said.unwrap_or_default().to_owned())
 }
 
 /// As the relay carries it.
