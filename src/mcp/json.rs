@@ -186,7 +186,7 @@ impl Text {
             .iter()
             .map(|(key, value)| key.len() + value.bytes.len() + 4)
             .sum();
-        let mut out = Vec::with_capacity(size + 2);
+        let mut out = Vec::with_capacity((size + 1).max(2));
         out.push(b'{');
         for (index, (key, value)) in members.iter().enumerate() {
             if index > 0 {

@@ -13,6 +13,9 @@ const MAX_ID_BYTES: usize = 258;
 /// reads.
 const MAX_ERROR_TEXT_BYTES: usize = 512;
 const MAX_ERROR_DATA_BYTES: usize = 16 << 10;
+const OPENING: &[u8] = br#"{"jsonrpc":"2.0""#;
+const BEFORE_ID: &[u8] = br#","id":"#;
+const BEFORE_METHOD: &[u8] = br#","method":"#;
 /// From so many bytes on, copying a body costs more than the write of its own that it takes else.
 const SHARED_BODY_BYTES_MIN: usize = 256 << 10;
 /// What is said of words that were cut.
@@ -268,27 +271,36 @@ impl Message {
         [Bytes::from(begun), body, Bytes::from(end)]
     }
 
-    /// The message up to its body, with room for as many bytes and for its end.
+    /// The message up to its body, with room for as many bytes and for its end. Exactly so much, if no
+    /// name in it has to be escaped: a buffer that is full needs no other memory to be shared.
     fn begun(&self, room: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(room + self.method.len() + 96);
-        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        match (&self.id, self.kind) {
-            (Some(id), _) => member(&mut out, "id", id.as_bytes()),
-            (None, MessageKind::Response) => member(&mut out, "id", b"null"),
-            (None, MessageKind::Request | MessageKind::Notification) => {}
-        }
-        let name: &[u8] = match self.kind {
-            MessageKind::Response if self.is_error => b",\"error\":",
-            MessageKind::Response => b",\"result\":",
-            MessageKind::Request | MessageKind::Notification => {
-                out.extend_from_slice(b",\"method\":");
-                push_string(&mut out, &self.method);
-                b",\"params\":"
-            }
+        let is_response = self.kind == MessageKind::Response;
+        let id = self.id.as_ref().map(Text::as_bytes);
+        let id = id.or_else(|| is_response.then_some(&b"null"[..]));
+        let method = (!is_response).then_some(self.method.as_str());
+        let body: &[u8] = match (&self.body, is_response) {
+            (None, _) => b"",
+            (Some(_), false) => b",\"params\":",
+            (Some(_), true) if self.is_error => b",\"error\":",
+            (Some(_), true) => b",\"result\":",
         };
-        if self.body.is_some() {
-            out.extend_from_slice(name);
+        let size = OPENING.len()
+            + id.map_or(0, |id| BEFORE_ID.len() + id.len())
+            + method.map_or(0, |method| BEFORE_METHOD.len() + method.len() + 2)
+            + body.len();
+        let mut out = Vec::with_capacity(size + room + 1);
+        out.extend_from_slice(OPENING);
+        if let Some(id) = id {
+            out.extend_from_slice(BEFORE_ID);
+            let start = out.len();
+            out.extend_from_slice(id);
+            on_one_line(&mut out[start..]);
         }
+        if let Some(method) = method {
+            out.extend_from_slice(BEFORE_METHOD);
+            push_string(&mut out, method);
+        }
+        out.extend_from_slice(body);
         out
     }
 
@@ -306,15 +318,6 @@ impl Message {
     pub fn meta(&self, key: &str) -> Option<Text> {
         self.body.as_ref()?.at(&["_meta", key])
     }
-}
-
-fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
-    out.push(b',');
-    push_string(out, key);
-    out.push(b':');
-    let start = out.len();
-    out.extend_from_slice(value);
-    on_one_line(&mut out[start..]);
 }
 
 /// Raw line ends occur between values only, and one line is one message on stdio and in an event.
@@ -426,6 +429,7 @@ mod tests {
             ] {
                 let pieces = message.encoded_pieces();
                 assert_eq!(pieces.concat(), message.encode());
+                assert_eq!(message.begun(0).capacity(), message.begun(0).len() + 1);
                 let has_own = message.body.is_some() && is_shared;
                 assert_eq!(pieces[1] == body.bytes(), has_own);
                 assert_eq!(pieces[1].as_ptr() == body.as_bytes().as_ptr(), has_own);

@@ -144,7 +144,8 @@ impl Object {
             .iter()
             .map(|member| member.name.len() + member.value.bytes.len() + 4)
             .sum();
-        let mut out = Vec::with_capacity(size + 2);
+        // Exactly so many, if no name has to be escaped: a buffer that is full needs no other memory.
+        let mut out = Vec::with_capacity((size + 1).max(2));
         self.push(&mut out);
         Text::of_bytes(Bytes::from(out))
     }
