@@ -65,6 +65,66 @@ impl NotedObject {
     }
 }
 
+/// A member that was put into a text: places in the object that is noted.
+#[derive(Debug)]
+pub(super) struct AddedMember {
+    /// Where it was put in, right before the end of an object, and how many bytes were.
+    pub(super) at: usize,
+    pub(super) by: usize,
+    /// Where its key, which is written as it is read, and its value stand now.
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+    /// Where the object begins that it is a member of; none for the one that is noted.
+    pub(super) inside: Option<usize>,
+}
+
+impl NotedObject {
+    /// What is noted of the object with a member more. Of what is in that nothing is.
+    pub(super) fn with(&self, added: AddedMember) -> Option<Self> {
+        let KnownMembers { members, start, .. } = self.members();
+        let place = |at: usize| u32::try_from(start.checked_add(at)?).ok();
+        let range = |range: Range<usize>| Some([place(range.start)?, place(range.end)?]);
+        let (at, by) = (place(added.at)?, u32::try_from(added.by).ok()?);
+        let mut members = members.to_vec();
+        for member in &mut members {
+            if member.key[0] >= at {
+                member.key = member.key.map(|place| place + by);
+                member.value[0] += by;
+            }
+            if member.value[1] > at {
+                member.value[1] += by;
+            }
+        }
+        let next = match added.inside {
+            None => Some(members.len()),
+            Some(object) => {
+                let object = place(object)?;
+                let is_it = |member: &IndexedMember| member.value[0] == object;
+                let at = members.iter().position(is_it)?;
+                let outer = members.get_mut(at)?;
+                outer.inside += u8::from(outer.is_outer);
+                outer.is_outer.then_some(at + usize::from(outer.inside))
+            }
+        };
+        if let Some(next) = next {
+            let member = IndexedMember {
+                key: range(added.key)?,
+                value: range(added.value)?,
+                inside: 0,
+                is_outer: false,
+                is_plain: true,
+            };
+            members.insert(next, member);
+        }
+        Some(Self {
+            start: self.start,
+            first: 0,
+            count: u8::try_from(members.len()).ok()?,
+            index: Arc::new(MemberIndex(members)),
+        })
+    }
+}
+
 /// The members of one object that are not passed yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownMembers<'a> {

@@ -168,12 +168,58 @@ fn is_known_as_it_is_walked(text: &Text) {
     let walked = Text::of_bytes(text.bytes());
     assert_eq!(told(text), told(&walked));
     assert_eq!(text.alike(&OUTER_LEVEL), walked.alike(&OUTER_LEVEL));
+    for outer in ["a", "b", "new"] {
+        is_known_when_it_grows(text, outer);
+    }
     for outer in ["a", "b", "k"] {
         for inner in ["a", "b", "k"] {
             let one_by_one = walked.get(outer).and_then(|value| value.get(inner));
             assert_eq!(text.at(&[outer, inner]), one_by_one);
             let third = one_by_one.and_then(|value| value.get("a"));
             assert_eq!(text.at(&[outer, inner, "a"]), third);
+        }
+    }
+}
+
+/// The same of a text that members are put into.
+fn is_known_when_it_grows(text: &Text, outer: &str) {
+    let mut grown = text.clone();
+    for key in ["new", "n\"ew", "newer", "new"] {
+        let with = grown.with_inner_member(outer, key, |out| out.extend_from_slice(b"{\"y\":[7]}"));
+        let Some(with) = with else { continue };
+        let walked = Text::of_bytes(with.bytes());
+        assert_eq!(told(&with), told(&walked));
+        assert_eq!(with.alike(&OUTER_LEVEL), walked.alike(&OUTER_LEVEL));
+        let added = with.at(&[outer, key]).map(|added| added.value());
+        assert_eq!(added, Some(serde_json::json!({ "y": [7] })));
+        assert!(with.noted.is_none() || grown.noted.is_some());
+        grown = with;
+    }
+    let is_taken = text.get(outer).is_some_and(|inner| !inner.is_object());
+    assert_eq!(grown != *text, text.is_object() && !is_taken);
+}
+
+#[test]
+fn what_is_known_of_a_text_is_known_when_it_grows() {
+    for json in [
+        r#"{"content":[{"type":"text"}],"isError":false}"#,
+        r#" {"content":[{"type":"text"}], "_meta" : { "x":{"y":1} , "z":2 } , "more":{"a":{"b":1}}}"#,
+    ] {
+        let text = Text::read(Bytes::from(json), &SERVER_JSON_LIMITS).unwrap();
+        let one = text.with_inner_member("_meta", "one", |out| out.push(b'1'));
+        let two = one
+            .unwrap()
+            .with_inner_member("_meta", "two", |out| out.push(b'2'))
+            .unwrap();
+        let three = two.with_new_member("three", &Text::bool(true));
+        assert!(three.noted.is_some());
+        is_known_as_it_is_walked(&three);
+        for (path, expected) in [
+            (&["_meta", "one"][..], "1"),
+            (&["_meta", "two"], "2"),
+            (&["three"], "true"),
+        ] {
+            assert_eq!(three.at(path).unwrap().as_bytes(), expected.as_bytes());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Writes what toolgate says into the buffer that it leaves from, once: objects, member after
 //! member, and members of what others have written.
 
+use super::index::AddedMember;
 use super::ordinary::unescaped;
 use super::split::JsonMembers;
 use super::{Text, push_string};
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write as _;
+use std::ops::Range;
 
 /// Room that is made for a member of ours, in bytes: most have no more.
 const USUAL_MEMBER_BYTES: usize = 384;
@@ -92,10 +94,10 @@ impl Text {
             return self.clone();
         }
         let mut out = Vec::with_capacity(self.bytes.len() + key.len() + value.bytes.len() + 4);
-        self.push_opened(&mut out, key);
+        let start = self.push_opened(&mut out, key);
         out.extend_from_slice(&value.bytes);
         out.push(b'}');
-        Self::of_bytes(Bytes::from(out))
+        self.grown(out, start..start + key.len() + 2, None)
     }
 
     /// The object with one more member in the object that its member `outer` is, at the end of that;
@@ -110,42 +112,68 @@ impl Text {
     ) -> Option<Self> {
         let place = self.members()?.place_of(outer);
         let mut out = Vec::with_capacity(self.bytes.len() + outer.len() + USUAL_MEMBER_BYTES);
-        let end = if let Some(place) = place {
-            let inside = place.value.start + 1..place.value.end - 1;
-            if JsonMembers::of(self, place)?.place_of(key).is_some() {
-                return None;
-            }
-            out.extend_from_slice(&self.bytes[..inside.end]);
-            if !self.bytes[inside.clone()].trim_ascii().is_empty() {
-                out.push(b',');
-            }
-            inside.end
-        } else {
-            self.push_opened(&mut out, outer);
+        let Some(place) = place else {
+            let start = self.push_opened(&mut out, outer);
             out.push(b'{');
-            // What closes the new object, and then the outer one again.
-            self.bytes.len() - 1
+            push_member(&mut out, key, write);
+            out.extend_from_slice(b"}}");
+            return Some(self.grown(out, start..start + outer.len() + 2, None));
         };
-        push_string(&mut out, key);
-        out.push(b':');
-        write(&mut out);
-        if end == self.bytes.len() - 1 {
-            out.push(b'}');
+        let inside = place.value.start + 1..place.value.end - 1;
+        if JsonMembers::of(self, place)?.place_of(key).is_some() {
+            return None;
         }
-        out.extend_from_slice(&self.bytes[end..]);
-        Some(Self::of_bytes(Bytes::from(out)))
+        out.extend_from_slice(&self.bytes[..inside.end]);
+        if !self.bytes[inside.clone()].trim_ascii().is_empty() {
+            out.push(b',');
+        }
+        let start = out.len();
+        push_member(&mut out, key, write);
+        out.extend_from_slice(&self.bytes[inside.end..]);
+        Some(self.grown(out, start..start + key.len() + 2, Some(inside)))
     }
 
-    /// Appends the object up to the value of a new member, `key`.
-    fn push_opened(&self, out: &mut Vec<u8>, key: &str) {
+    /// Appends the object up to the value of a new member. Where its key begins is told.
+    fn push_opened(&self, out: &mut Vec<u8>, key: &str) -> usize {
         let opened = &self.bytes[..self.bytes.len() - 1];
         out.extend_from_slice(opened);
         if !opened[1..].trim_ascii().is_empty() {
             out.push(b',');
         }
+        let start = out.len();
         push_string(out, key);
         out.push(b':');
+        start
     }
+
+    /// `out`, which is this text with one more member: its key stands at `key`, and is the last one of
+    /// the object that had `inside` between its braces, or of all of it.
+    fn grown(&self, out: Vec<u8>, key: Range<usize>, inside: Option<Range<usize>>) -> Self {
+        let by = out.len() - self.bytes.len();
+        let at = inside
+            .as_ref()
+            .map_or(self.bytes.len() - 1, |inside| inside.end);
+        let name = &out[key.start + 1..key.end - 1];
+        let is_plain = unescaped(name) == name.len();
+        let added = AddedMember {
+            at,
+            by,
+            value: key.end + 1..at + by,
+            key,
+            inside: inside.map(|inside| inside.start - 1),
+        };
+        let noted = self.noted.as_ref().filter(|_| is_plain);
+        Self {
+            noted: noted.and_then(|noted| noted.with(added)),
+            bytes: Bytes::from(out),
+        }
+    }
+}
+
+fn push_member(out: &mut Vec<u8>, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    push_string(out, key);
+    out.push(b':');
+    write(out);
 }
 
 #[cfg(test)]
