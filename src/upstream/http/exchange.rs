@@ -312,12 +312,9 @@ impl ReplySource {
             .get(CONTENT_TYPE)
             .and_then(|kind| kind.to_str().ok())
             .unwrap_or_default();
-        let kind = kind
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_ascii_lowercase();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let is_kind = |other: &str| kind.eq_ignore_ascii_case(other);
+        let (is_events, is_json) = (is_kind("text/event-stream"), is_kind("application/json"));
         if response
             .headers()
             .contains_key(http::header::CONTENT_ENCODING)
@@ -329,14 +326,14 @@ impl ReplySource {
         // Under whatever status: what answers the request is an answer (guarantees §4).
         let may_answer =
             status == StatusCode::OK || status.is_client_error() || status.is_server_error();
-        match kind.as_str() {
-            "text/event-stream" if may_answer => {
-                Ok(Self::Events(response.into_body(), Framer::default()))
-            }
-            "application/json" if may_answer => Ok(Self::Json(response.into_body())),
-            _ => Err(Fault::after_sending(format!(
+        if may_answer && is_events {
+            Ok(Self::Events(response.into_body(), Framer::default()))
+        } else if may_answer && is_json {
+            Ok(Self::Json(response.into_body()))
+        } else {
+            Err(Fault::after_sending(format!(
                 "the tool server answered with HTTP {status}"
-            ))),
+            )))
         }
     }
 }
