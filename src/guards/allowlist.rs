@@ -231,7 +231,7 @@ impl Rule {
         parent: Option<&AgentId>,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
-        self.layers.of(caller).into_iter().all(|layer| {
+        self.layers.of(caller).all(|layer| {
             note(Provenance {
                 parent: parent.cloned(),
                 layer: layer.label(),
@@ -285,10 +285,7 @@ impl Rule {
         while let Some(caller) = callers.pop() {
             push(if caller.owner { "owner" } else { "" });
             push(caller.model.as_deref().unwrap_or_default());
-            self.layers
-                .of(caller)
-                .iter()
-                .for_each(|layer| push(layer.label()));
+            self.layers.of(caller).for_each(|layer| push(layer.label()));
             push(&caller.parents.len().to_string());
             callers.extend(caller.parents.iter().map(|parent| &**parent));
         }

@@ -124,12 +124,14 @@ impl AllowlistLayer {
 }
 
 impl Tier {
-    fn of<'a>(&'a self, caller: &Caller, found: &mut Vec<&'a AllowlistLayer>) {
-        found.extend(&self.own);
-        let Some(model) = &caller.model else { return };
-        for layers in &self.by_model {
-            found.extend(layers.get(model).or_else(|| layers.get(caller.provider()?)));
-        }
+    fn of<'a>(&'a self, caller: &Caller) -> impl Iterator<Item = &'a AllowlistLayer> {
+        let fitting = move |layers: &'a HashMap<String, AllowlistLayer>| {
+            let own = layers.get(caller.model.as_deref()?);
+            own.or_else(|| layers.get(caller.provider()?))
+        };
+        self.own
+            .iter()
+            .chain(self.by_model.iter().filter_map(fitting))
     }
 
     fn extend(&mut self, other: Self) {
@@ -192,19 +194,21 @@ impl Layers {
     }
 
     /// Those that hold for `caller`, in their order; of its parents nothing. A blank name has no
-    /// layer (001-10).
-    pub(super) fn of(&self, caller: &Caller) -> Vec<&AllowlistLayer> {
-        let mut found = Vec::with_capacity(8);
+    /// layer (001-10). They are found as they are asked for: a call makes no list of them.
+    pub(super) fn of<'a>(&'a self, caller: &Caller) -> impl Iterator<Item = &'a AllowlistLayer> {
         let (profile, environment) = (caller.profile.as_deref(), caller.environment.as_deref());
-        named(&self.profile, profile, caller, &mut found);
-        named(&self.group, caller.group.as_deref(), caller, &mut found);
-        self.global.of(caller, &mut found);
-        named(&self.agent, Some(caller.agent.as_str()), caller, &mut found);
-        named(&self.environment, environment, caller, &mut found);
-        if !caller.parents.is_empty() {
-            self.delegation.of(caller, &mut found);
-        }
-        found
+        let tiers = [
+            named(&self.profile, profile),
+            named(&self.group, caller.group.as_deref()),
+            Some(&self.global),
+            named(&self.agent, Some(caller.agent.as_str())),
+            named(&self.environment, environment),
+            Some(&self.delegation).filter(|_| !caller.parents.is_empty()),
+        ];
+        tiers
+            .into_iter()
+            .flatten()
+            .flat_map(move |tier| tier.of(caller))
     }
 
     /// All of them, sorted by label.
@@ -220,16 +224,7 @@ impl Layers {
     }
 }
 
-fn named<'a>(
-    tiers: &'a HashMap<String, Tier>,
-    name: Option<&str>,
-    caller: &Caller,
-    found: &mut Vec<&'a AllowlistLayer>,
-) {
-    let tier = name
-        .filter(|name| !name.trim().is_empty())
-        .and_then(|name| tiers.get(name));
-    if let Some(tier) = tier {
-        tier.of(caller, found);
-    }
+fn named<'a>(tiers: &'a HashMap<String, Tier>, name: Option<&str>) -> Option<&'a Tier> {
+    name.filter(|name| !name.trim().is_empty())
+        .and_then(|name| tiers.get(name))
 }
