@@ -169,9 +169,8 @@ impl Rule {
             return Err(undecided.clone().into());
         }
         let overlay = self.overlay.as_ref().map(Schema::names);
-        let contract: Vec<&PropertyNames> = overlay.into_iter().chain([&self.judged]).collect();
-        closed::judge(&[server.names(), &self.named], &contract, arguments)
-            .map_err(Refusal::from)?;
+        let contract = [overlay.unwrap_or_else(PropertyNames::none), &self.judged];
+        closed::judge([server.names(), &self.named], contract, arguments).map_err(Refusal::from)?;
         Ok(Checked::mint())
     }
 

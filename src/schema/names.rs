@@ -4,7 +4,7 @@
 //! `path`, so such a key is refused even where the schema is open (threat-model §3A, A3).
 
 use super::explain;
-use super::survey::{Applicator, Survey, unescape};
+use super::survey::{Applicator, Survey, SurveyNode, unescape};
 use super::violation::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
@@ -20,10 +20,17 @@ pub(super) const MAX_SEARCH_STEPS: usize = 1_000_000;
 /// What one of them takes, in units of work.
 pub(super) const STEP_WORK_UNITS: u64 = 8;
 
+/// Bytes of a key up to which folding it takes no room of its own.
+const FOLDED_KEY_BYTES: usize = 64;
+
 /// The declared names, place by place.
 #[derive(Debug, Default)]
 pub struct PropertyNames {
     places: Vec<PropertyPlace>,
+    /// The places that apply to the whole value.
+    root: Vec<usize>,
+    /// An object that fits the schema has no members but those declared, and no nested ones.
+    is_flat: bool,
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +139,60 @@ fn required(schema: &Value) -> HashSet<String> {
         .collect()
 }
 
+/// Whether an object that fits the schema at `node` has no members but its properties, of which
+/// none has members or elements of its own. A schema that applies more to the same object counts as
+/// one that may let others come.
+fn is_flat(node: &SurveyNode<'_>) -> bool {
+    let is_alone = node.steps.iter().all(|(step, _)| *step != Applicator::Same);
+    let is_closed = node.schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && node.schema.get("patternProperties").is_none();
+    let properties = node.schema.get("properties").and_then(Value::as_object);
+    is_alone && is_closed && properties.is_none_or(|all| all.values().all(is_scalar))
+}
+
+/// Whether what fits `schema` is neither an object nor an array. Beside a reference its type may
+/// count for nothing.
+fn is_scalar(schema: &Value) -> bool {
+    let is_scalar = |kind: &Value| {
+        kind.as_str()
+            .is_some_and(|kind| SCALAR_TYPES.contains(&kind))
+    };
+    schema.get("$ref").is_none()
+        && match schema.get("type") {
+            Some(Value::Array(kinds)) => kinds.iter().all(is_scalar),
+            Some(kind) => is_scalar(kind),
+            None => false,
+        }
+}
+
+/// Types of what has neither members nor elements.
+const SCALAR_TYPES: &[&str] = &["string", "number", "integer", "boolean", "null"];
+
+/// What `look` finds under `key` without its case. Nearly all keys are short and of ASCII: these
+/// are folded where they are looked up.
+fn found_folded<T>(key: &str, look: impl FnOnce(&str) -> T) -> T {
+    let mut room = [0; FOLDED_KEY_BYTES];
+    if let (true, Some(letters)) = (key.is_ascii(), room.get_mut(..key.len())) {
+        letters.copy_from_slice(key.as_bytes());
+        letters.make_ascii_lowercase();
+        if let Ok(folded) = std::str::from_utf8(letters) {
+            return look(folded);
+        }
+    }
+    look(&folded(key))
+}
+
 impl PropertyNames {
+    /// No names, of no schema.
+    pub(crate) fn none() -> &'static Self {
+        static NO_NAMES: PropertyNames = PropertyNames {
+            places: Vec::new(),
+            root: Vec::new(),
+            is_flat: false,
+        };
+        &NO_NAMES
+    }
+
     pub(super) fn of(survey: &Survey<'_>) -> Self {
         let root = survey.nodes.first().map(|node| node.schema);
         let place = |node: &super::survey::SurveyNode<'_>| {
@@ -158,16 +218,30 @@ impl PropertyNames {
             }
             place
         };
+        let places = survey.nodes.iter().map(place).collect();
         Self {
-            places: survey.nodes.iter().map(place).collect(),
+            is_flat: survey.nodes.first().is_some_and(is_flat),
+            ..Self::at(places)
         }
+    }
+
+    /// With the root that these places have.
+    fn at(places: Vec<PropertyPlace>) -> Self {
+        let names = Self {
+            places,
+            ..Self::default()
+        };
+        let root = if names.places.is_empty() {
+            Vec::new()
+        } else {
+            names.widen(vec![0])
+        };
+        Self { root, ..names }
     }
 
     /// The names on these paths from the root, such as `["customer", "id"]`.
     pub fn on<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Self {
-        let mut names = Self {
-            places: vec![PropertyPlace::default()],
-        };
+        let mut names = Self::at(vec![PropertyPlace::default()]);
         for path in paths {
             let mut at = 0;
             for name in path {
@@ -189,7 +263,7 @@ impl PropertyNames {
     /// Whether the whole value may have to have the member `name`: a schema that applies to it says
     /// so, always or beside something else.
     pub fn requires(&self, name: &str) -> bool {
-        self.root()
+        self.root
             .iter()
             .any(|&place| self.places[place].required.contains(name))
     }
@@ -200,12 +274,14 @@ impl PropertyNames {
     }
 
     /// The places that apply to the whole value.
-    pub(super) fn root(&self) -> Vec<usize> {
-        if self.places.is_empty() {
-            Vec::new()
-        } else {
-            self.widen(vec![0])
-        }
+    pub(super) fn root(&self) -> &[usize] {
+        &self.root
+    }
+
+    /// Whether an object that fits the schema has no members but those declared, and none of them is
+    /// nested.
+    pub(super) fn is_flat(&self) -> bool {
+        self.is_flat
     }
 
     /// The places that apply to a member or an element of what `places` apply to.
@@ -242,7 +318,7 @@ impl PropertyNames {
             left: MAX_SEARCH_STEPS,
             path: Vec::new(),
         };
-        search.look(&self.widen(vec![0]), value)
+        search.look(&self.root, value)
     }
 
     /// `places` and all that apply to the same value.
@@ -339,10 +415,12 @@ impl OtherCaseSearch<'_> {
     ) -> Result<(), SchemaViolation> {
         let declared = |place: &usize| self.names.places[*place].properties.contains_key(key);
         if !places.iter().any(declared) {
-            let folded = folded(key);
-            let name = places
-                .iter()
-                .find_map(|&place| self.names.places[place].folded.get(&folded));
+            let names = self.names;
+            let name = found_folded(key, |folded| {
+                places
+                    .iter()
+                    .find_map(|&place| names.places[place].folded.get(folded))
+            });
             if let Some(name) = name {
                 self.path.push(key.to_owned());
                 let expected = format!("the property `{}`, spelt exactly so", explain::shown(name));

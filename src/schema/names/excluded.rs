@@ -20,14 +20,14 @@ pub(super) fn search(
     path: &[String],
     patterns: &[(usize, NamePattern)],
 ) -> Option<bool> {
-    ExcludedSearch::of(names, path, patterns).excluded(names.root(), 0)
+    ExcludedSearch::of(names, path, patterns).excluded(names.root().to_vec(), 0)
 }
 
 /// The same where `*` is every member or element.
 pub(super) fn search_each(names: &PropertyNames, path: &[String]) -> Option<bool> {
     let mut search = ExcludedSearch::of(names, path, &[]);
     search.each = true;
-    search.excluded(names.root(), 0)
+    search.excluded(names.root().to_vec(), 0)
 }
 
 struct ExcludedSearch<'a> {

@@ -78,7 +78,7 @@ impl PropertyNames {
     }
 
     fn places_at(&self, path: &[String]) -> Vec<usize> {
-        let root = self.root();
+        let root = self.root().to_vec();
         path.iter()
             .fold(root, |places, step| self.below(&places, step))
     }
