@@ -1,7 +1,7 @@
 //! 32 bytes of SHA-256 that stand for something: a call key, a fingerprint, a session, a task, a
 //! result.
 
-use super::hex::{digits, hex, unhex};
+use super::hex::{hex, hex_in, unhex};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -52,12 +52,12 @@ impl Digest {
 
 /// The SHA-256 of `bytes`, in hex digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    Digest::of(bytes).to_string()
+    hex(Digest::of(bytes).as_bytes())
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(hex_in(&self.0, &mut [0; 64]))
     }
 }
 
@@ -69,11 +69,7 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(&digits(byte));
-        }
-        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+        serializer.serialize_str(hex_in(&self.0, &mut [0; 64]))
     }
 }
 

@@ -2,15 +2,29 @@
 
 /// `bytes` in hex digits, in lower case.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| digits(*byte))
-        .map(char::from)
-        .collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    let mut room = [0; 2 * HEX_PART_BYTES];
+    for part in bytes.chunks(HEX_PART_BYTES) {
+        text.push_str(hex_in(part, &mut room));
+    }
+    text
+}
+
+/// Bytes that are written at once: a SHA-256.
+const HEX_PART_BYTES: usize = 32;
+
+/// The same, in `room`; of what has no room there nothing is written.
+pub(crate) fn hex_in<'r>(bytes: &[u8], room: &'r mut [u8]) -> &'r str {
+    let mut length = 0;
+    for (pair, byte) in room.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&digits(*byte));
+        length += 2;
+    }
+    std::str::from_utf8(&room[..length]).unwrap_or_default()
 }
 
 /// The two digits of one byte.
-pub(crate) fn digits(byte: u8) -> [u8; 2] {
+fn digits(byte: u8) -> [u8; 2] {
     const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
     [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)])
 }
@@ -39,6 +53,13 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         let text = hex(&bytes);
         assert_eq!(text.get(..8), Some("00010203"));
+        let one_by_one: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, one_by_one);
+        assert_eq!(hex(&bytes[..33]), text[..66]);
+        assert_eq!(
+            (hex(&[]), hex_in(&[1, 2], &mut [0; 2])),
+            (String::new(), "01")
+        );
         assert_eq!(unhex::<256>(&text).unwrap().as_slice(), bytes);
         assert_eq!(unhex::<1>("FF"), Some([255]));
         for wrong in ["", "f", "fff", "fg", "é"] {
