@@ -8,7 +8,7 @@ use crate::telemetry::tasks;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,9 +24,6 @@ use tokio_util::task::TaskTracker;
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header fields of one request.
 const MAX_HEADER_FIELDS: usize = 64;
-/// How long a connection of a known caller may be silent between requests; a stranger's, and a head
-/// that has begun, have less (see `heads`).
-const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up
 /// to 4 MiB if not told. With less, long answers leave in many parts.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -107,9 +104,9 @@ where
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
+    // `HeadGuard` times heads and silence; a timer of the library's would be made for each request.
     builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIMEOUT)
+        .header_read_timeout(None)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(MAX_HEADER_FIELDS);
     builder

@@ -362,6 +362,14 @@ impl Guest {
         self.shared.clock.steady()
     }
 
+    /// For how long nothing has been asked on the connection; zero while something is.
+    pub(super) fn silent_for(&self) -> Duration {
+        match self.seat.idle.load(Ordering::Relaxed) {
+            BUSY_MARK => Duration::ZERO,
+            since => self.now().saturating_sub(Duration::from_millis(since)),
+        }
+    }
+
     /// Whether a request on the connection has proved who sends it. Costs nothing.
     pub(super) fn is_known(&self) -> bool {
         self.seat.is_known.load(Ordering::Relaxed)

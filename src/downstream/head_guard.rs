@@ -1,8 +1,8 @@
 //! Watches the bytes of a connection before the HTTP library reads them, for two things it does not
 //! refuse itself: a line of a head that ends without a carriage return (threat-model §3B B1: two
 //! readers would cut it differently), and a head that takes its time (B9). Between requests a
-//! connection may be silent for longer once it is known whose it is; until then it has the time of
-//! one head in all. An answer that its agent does not read ends its connection, too: after a
+//! connection may be silent for longer once it is known whose it is, by one timer for all of them;
+//! until then it has the time of one head in all. An answer that its agent does not read ends its connection, too: after a
 //! minute, or after a moment when too much waits to be read.
 
 use super::connection_limit::Guest;
@@ -22,6 +22,8 @@ use tokio::time::{Interval, Sleep};
 
 /// From the first byte of a head to its last (threat-model §8).
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection of a known caller may be silent between requests (threat-model §8).
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long an answer may wait until its reader takes more of it, while too much waits in all. An
 /// agent that reads at all takes something in this time …
 const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -48,6 +50,9 @@ pub(super) struct HeadGuard {
     in_head: bool,
     /// When the head that has begun, or the stranger, has had its time.
     head_ends: Option<Pin<Box<Sleep>>>,
+    /// When it is worth a look whether a known caller has been silent for too long. It goes on through
+    /// requests: each of them would need another one else.
+    silence_ends: Option<Pin<Box<Sleep>>>,
     /// While the reader of an answer takes nothing.
     stalled: Option<Stalled>,
     is_closing: bool,
@@ -190,6 +195,7 @@ impl HeadGuard {
             place: START_STATE,
             in_head: false,
             head_ends,
+            silence_ends: None,
             stalled: None,
             is_closing: false,
             is_early: false,
@@ -197,15 +203,31 @@ impl HeadGuard {
         }
     }
 
-    /// Whether the time for what is being read is over. There is none between the requests of a
-    /// known caller.
-    fn poll_late(&mut self, task: &mut Task<'_>) -> Poll<()> {
+    /// Whether the time for what is being read is over: that of a head, of a stranger, or of silence
+    /// between the requests of a known caller.
+    fn poll_late(&mut self, task: &mut Task<'_>) -> Poll<&'static str> {
         if !self.in_head && self.guest.is_known() {
             self.head_ends = None;
+            ready!(self.poll_silent(task));
+            return Poll::Ready("nothing was asked for too long");
         }
-        self.head_ends
-            .as_mut()
-            .map_or(Poll::Pending, |ends| ends.as_mut().poll(task))
+        let ends = self.head_ends.as_mut();
+        ready!(ends.map_or(Poll::Pending, |ends| ends.as_mut().poll(task)));
+        Poll::Ready("the head of a request took too long")
+    }
+
+    /// Whether a known caller has been silent for too long.
+    fn poll_silent(&mut self, task: &mut Task<'_>) -> Poll<()> {
+        let after = |time| Box::pin(tokio::time::sleep(time));
+        let ends = self.silence_ends.get_or_insert_with(|| after(IDLE_TIMEOUT));
+        loop {
+            ready!(ends.as_mut().poll(task));
+            let left = IDLE_TIMEOUT.saturating_sub(self.guest.silent_for());
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            *ends = after(left);
+        }
     }
 
     /// Follows what was read.
@@ -305,11 +327,8 @@ impl AsyncRead for HeadGuard {
         let before = buffer.filled().len();
         match Pin::new(&mut self.connection).poll_read(task, buffer) {
             Poll::Pending => {
-                ready!(self.poll_late(task));
-                Poll::Ready(Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the head of a request took too long",
-                )))
+                let late = ready!(self.poll_late(task));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late)))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(

@@ -1,8 +1,13 @@
 //! Who gives way to whom.
 
 use super::*;
+use crate::downstream::head_guard::{HeadGuard, IDLE_TIMEOUT};
+use crate::model::clock::hands::TestClock;
 use crate::telemetry::tasks;
+use std::io;
 use std::net::Ipv4Addr;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 const NEAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
@@ -114,4 +119,46 @@ async fn one_caller_cannot_have_all_places() {
         "{crowded}"
     );
     more.prove("other").unwrap();
+}
+
+/// A place of a known caller, a connection that is served there, and its peer.
+async fn served(hands: &'static TestClock) -> (Arc<Guest>, HeadGuard, TcpStream) {
+    let mut crowd = ConnectionLimit::new(16);
+    Arc::get_mut(&mut crowd.0).unwrap().clock = hands.clock();
+    let guest = idle(&crowd, "a").await;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let connected = TcpStream::connect(listener.local_addr().unwrap());
+    let (peer, accepted) = tokio::join!(connected, listener.accept());
+    let guarded = HeadGuard::new(accepted.unwrap().0, guest.clone());
+    (guest, guarded, peer.unwrap())
+}
+
+/// Why the connection ends within `time`; none if it does not.
+async fn ends_within(guarded: &mut HeadGuard, time: Duration) -> Option<io::ErrorKind> {
+    let mut byte = [0];
+    let read = tokio::time::timeout(time, guarded.read(&mut byte)).await;
+    Some(read.ok()?.expect_err("nobody sends anything").kind())
+}
+
+/// threat-model §8: silence of a known caller ends its connection when it has lasted for its whole
+/// time, not when a timer that was set before the last request is over; an answer under way is none.
+#[tokio::test(start_paused = true)]
+async fn silence_between_requests_has_its_whole_time() {
+    const ONE_SECOND: Duration = Duration::from_secs(1);
+    let hands = TestClock::new();
+    let (guest, mut guarded, _peer) = served(hands).await;
+    let turn = guest.turn();
+    hands.pass(10 * IDLE_TIMEOUT);
+    assert_eq!(guest.silent_for(), Duration::ZERO);
+    assert_eq!(
+        ends_within(&mut guarded, IDLE_TIMEOUT + ONE_SECOND).await,
+        None
+    );
+    drop(turn);
+    hands.pass(IDLE_TIMEOUT - ONE_SECOND);
+    assert_eq!(guest.silent_for(), IDLE_TIMEOUT - ONE_SECOND);
+    assert_eq!(ends_within(&mut guarded, IDLE_TIMEOUT).await, None);
+    hands.pass(ONE_SECOND);
+    let ended = ends_within(&mut guarded, IDLE_TIMEOUT).await;
+    assert_eq!(ended, Some(io::ErrorKind::TimedOut));
 }
