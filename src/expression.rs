@@ -4,6 +4,7 @@
 //! No guard owns the language: rules ask it whether a call is refused, and the steps of a rewriting
 //! what a value becomes.
 
+mod direct;
 mod judge;
 pub(crate) mod kinds;
 mod names;
@@ -16,10 +17,13 @@ pub use values::LazyCaller;
 
 use crate::model::diagnostic::Problems;
 use crate::model::work;
+use cel::context::VariableResolver;
 use cel::{Context, Env, IdedExpr};
+use direct::{DirectInput, DirectTest};
 use judge::Expression;
 use reads::{ArgumentsRead, ExpressionCost, ExpressionReads, RE_FUNCTION, RegexTable};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock, OnceLock};
 use verdict::{ExpressionFailure, ExpressionVerdict};
 
@@ -44,13 +48,24 @@ pub struct ExpressionSet {
 pub struct CompiledExpression {
     source: Box<str>,
     effort: ExpressionCost,
-    tree: OnceLock<Option<IdedExpr>>,
+    grown: OnceLock<Option<GrownExpression>>,
+}
+
+/// An expression, as it is run.
+struct GrownExpression {
+    tree: IdedExpr,
+    /// What it asks, where that is simple: this decides most calls.
+    direct: Option<DirectTest>,
 }
 
 /// A call, as expressions see it.
 pub struct ExpressionInput<'v> {
-    seen: Context<'v, 'v>,
-    arguments: &'v Value,
+    set: &'v ExpressionSet,
+    call: DirectInput<'v>,
+    /// The caller, as the language sees it.
+    caller: &'v dyn VariableResolver,
+    /// The call, as the language sees it; made when the first expression needs it.
+    seen: OnceCell<Context<'v, 'v>>,
     /// Values that are read, with 16 bytes of text for one.
     read: u64,
 }
@@ -89,7 +104,7 @@ impl ExpressionSetBuilder {
             CompiledExpression {
                 source: source.into(),
                 effort,
-                tree: OnceLock::new(),
+                grown: OnceLock::new(),
             },
         ))
     }
@@ -111,15 +126,29 @@ impl ExpressionSetBuilder {
 impl ExpressionSet {
     /// The call as these expressions see it. None when what they read is longer than 64 KiB.
     pub fn sight<'v>(
-        &self,
+        &'v self,
         seen: &'v LazyCaller<'_>,
         arguments: &'v Value,
     ) -> Option<ExpressionInput<'v>> {
+        values::are_short(arguments, &self.wanted).then(|| ExpressionInput {
+            set: self,
+            call: DirectInput {
+                caller: seen.caller(),
+                arguments,
+            },
+            caller: seen,
+            seen: OnceCell::new(),
+            read: self.wanted.size(arguments),
+        })
+    }
+
+    /// The call, as the language sees it.
+    fn shown<'v>(&self, caller: &'v dyn VariableResolver, arguments: &'v Value) -> Context<'v, 'v> {
         let mut context = Context::with_env(CEL_LANGUAGE.clone());
         if self.reads_caller {
-            context.set_variable_resolver(seen);
+            context.set_variable_resolver(caller);
         }
-        context.add_variable_as_val("arguments", values::arguments(arguments, &self.wanted)?);
+        context.add_variable_as_val("arguments", values::arguments(arguments, &self.wanted));
         if !self.patterns.is_empty() {
             let patterns = self.patterns.clone();
             let matches =
@@ -127,11 +156,7 @@ impl ExpressionSet {
             // The language has no `re`, so this cannot clash.
             drop(context.add_function(RE_FUNCTION, matches));
         }
-        Some(ExpressionInput {
-            seen: context,
-            arguments,
-            read: self.wanted.size(arguments),
-        })
+        context
     }
 }
 
@@ -150,22 +175,24 @@ impl CompiledExpression {
     }
 
     /// None if it cannot be read, which was ruled out at load.
-    fn tree(&self) -> Option<&IdedExpr> {
+    fn grown(&self) -> Option<&GrownExpression> {
         let read = || {
-            Expression::read(&self.source, &mut Problems::default())
-                .map(|expression| expression.tree)
+            let Expression { tree, .. } = Expression::read(&self.source, &mut Problems::default())?;
+            let direct = DirectTest::of(&tree);
+            Some(GrownExpression { tree, direct })
         };
-        self.tree.get_or_init(read).as_ref()
+        self.grown.get_or_init(read).as_ref()
     }
 }
 
 // === impl ExpressionInput ===
 
 impl ExpressionInput<'_> {
-    fn resolve(&self, expression: &CompiledExpression) -> Result<cel::Value, ExpressionFailure> {
-        work::spend(self.units(&expression.effort));
-        let tree = expression.tree().ok_or(ExpressionFailure::NoTruth)?;
+    /// What the language says.
+    fn resolve(&self, tree: &IdedExpr) -> Result<cel::Value, ExpressionFailure> {
+        let seen = || self.set.shown(self.caller, self.call.arguments);
         self.seen
+            .get_or_init(seen)
             .resolve(tree)
             .map_err(|error| ExpressionFailure::of(&error))
     }
@@ -180,7 +207,7 @@ impl ExpressionInput<'_> {
         }
         let at = |path: &Vec<String>| {
             path.iter()
-                .try_fold(self.arguments, |value, name| value.get(name))
+                .try_fold(self.call.arguments, |value, name| value.get(name))
         };
         let looked_at = effort
             .looped
@@ -195,7 +222,17 @@ impl ExpressionInput<'_> {
 
     /// Whether `expression` is true or false, or why it is neither.
     pub(crate) fn verdict(&self, expression: &CompiledExpression) -> ExpressionVerdict {
-        match self.resolve(expression) {
+        work::spend(self.units(&expression.effort));
+        let Some(grown) = expression.grown() else {
+            return ExpressionVerdict::Failed(ExpressionFailure::NoTruth);
+        };
+        let direct = grown.direct.as_ref();
+        let direct = direct.and_then(|test| test.truth(self.call));
+        let said = match direct {
+            Some(truth) => Ok(cel::Value::Bool(truth)),
+            None => self.resolve(&grown.tree),
+        };
+        match said {
             Ok(cel::Value::Bool(true)) => ExpressionVerdict::True,
             Ok(cel::Value::Bool(false)) => ExpressionVerdict::False,
             Ok(_) => ExpressionVerdict::Failed(ExpressionFailure::NoTruth),
@@ -205,7 +242,8 @@ impl ExpressionInput<'_> {
 
     /// What `expression` says, as JSON; none when it fails, or says what JSON cannot.
     pub fn value(&self, expression: &CompiledExpression) -> Option<Value> {
-        let said = self.resolve(expression).ok()?;
+        work::spend(self.units(&expression.effort));
+        let said = self.resolve(&expression.grown()?.tree).ok()?;
         let is_number_of_json = !matches!(said, cel::Value::Float(number) if !number.is_finite());
         said.json().ok().filter(|_| is_number_of_json)
     }

@@ -34,6 +34,11 @@ impl<'v> LazyCaller<'v> {
         }
     }
 
+    /// Who it is.
+    pub(super) fn caller(&self) -> &'v Caller {
+        self.caller
+    }
+
     fn value(&self) -> CelMap<'v> {
         let caller = self.caller;
         let roles: Vec<Borrowed<'v>> = caller.roles.iter().map(|role| text(Some(role))).collect();
@@ -68,19 +73,43 @@ fn text(text: Option<&str>) -> Borrowed<'_> {
     )
 }
 
-/// The arguments that are wanted. None when they are too long.
-pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &ArgumentsRead) -> Option<Borrowed<'v>> {
-    let mut left = READ_BYTES_MAX;
-    let (ArgumentsRead::Named(names), Value::Object(members)) = (wanted, arguments) else {
-        return convert(arguments, &mut left);
+/// Whether what is wanted of `arguments` is no longer than rules may read.
+pub(super) fn are_short(arguments: &Value, wanted: &ArgumentsRead) -> bool {
+    let left = match (wanted, arguments) {
+        (ArgumentsRead::Named(names), Value::Object(members)) => names
+            .iter()
+            .filter_map(|name| members.get(name))
+            .try_fold(READ_BYTES_MAX, |left, value| left_after(value, left)),
+        (ArgumentsRead::Named(_) | ArgumentsRead::All, _) => left_after(arguments, READ_BYTES_MAX),
     };
-    let mut read = HashMap::with_capacity(names.len());
-    for name in names {
-        if let Some((name, value)) = members.get_key_value(name) {
-            read.insert(CelMapKey::from(name.as_str()), convert(value, &mut left)?);
-        }
+    left.is_some()
+}
+
+/// What is left of so many bytes once `value` is read; none if it is longer.
+fn left_after(value: &Value, left: usize) -> Option<usize> {
+    let left = left.checked_sub(8)?;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(left),
+        Value::String(text) => left.checked_sub(text.len()),
+        Value::Array(elements) => elements
+            .iter()
+            .try_fold(left, |left, element| left_after(element, left)),
+        Value::Object(members) => members.iter().try_fold(left, |left, (key, member)| {
+            left_after(member, left.checked_sub(key.len())?)
+        }),
     }
-    Some(Box::new(CelMap::from(read)))
+}
+
+/// The arguments that are wanted.
+pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &ArgumentsRead) -> Borrowed<'v> {
+    let (ArgumentsRead::Named(names), Value::Object(members)) = (wanted, arguments) else {
+        return convert(arguments);
+    };
+    let named = names
+        .iter()
+        .filter_map(|name| members.get_key_value(name))
+        .map(|(name, value)| (CelMapKey::from(name.as_str()), convert(value)));
+    Box::new(CelMap::from(named.collect::<HashMap<_, _>>()))
 }
 
 /// The values in `value`, with 16 bytes of text for one.
@@ -109,32 +138,23 @@ impl ArgumentsRead {
     }
 }
 
-fn convert<'v>(value: &'v Value, left: &mut usize) -> Option<Borrowed<'v>> {
-    *left = left.checked_sub(8)?;
-    Some(match value {
+fn convert(value: &Value) -> Borrowed<'_> {
+    match value {
         Value::Null => Box::new(CelNull),
         Value::Bool(bool) => Box::new(CelBool::from(*bool)),
         Value::Number(number) => convert_number(number),
-        Value::String(text) => {
-            *left = left.checked_sub(text.len())?;
-            Box::new(CelString::from(text.as_str()))
-        }
+        Value::String(text) => Box::new(CelString::from(text.as_str())),
         Value::Array(elements) => {
-            let elements: Option<Vec<_>> = elements
-                .iter()
-                .map(|element| convert(element, left))
-                .collect();
-            Box::new(CelList::from(elements?))
+            let elements: Vec<_> = elements.iter().map(convert).collect();
+            Box::new(CelList::from(elements))
         }
         Value::Object(members) => {
-            let mut map = HashMap::with_capacity(members.len());
-            for (key, member) in members {
-                *left = left.checked_sub(key.len())?;
-                map.insert(CelMapKey::from(key.as_str()), convert(member, left)?);
-            }
-            Box::new(CelMap::from(map))
+            let members = members
+                .iter()
+                .map(|(key, member)| (CelMapKey::from(key.as_str()), convert(member)));
+            Box::new(CelMap::from(members.collect::<HashMap<_, _>>()))
         }
-    })
+    }
 }
 
 fn convert_number(number: &Number) -> Borrowed<'static> {
