@@ -168,8 +168,9 @@ impl Rule {
         if let Some(undecided) = &self.undecided {
             return Err(undecided.clone().into());
         }
-        let overlay = self.overlay.as_ref().map(Schema::names);
-        let contract = [overlay.unwrap_or_else(PropertyNames::none), &self.judged];
+        let overlay = self.overlay.as_ref();
+        let overlay = overlay.map_or(PropertyNames::none(), Schema::names);
+        let contract = [overlay, &self.judged];
         closed::judge([server.names(), &self.named], contract, arguments).map_err(Refusal::from)?;
         Ok(Checked::mint())
     }
