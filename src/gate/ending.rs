@@ -142,7 +142,7 @@ impl<'a> EndedCall<'a> {
         } else {
             contents
         };
-        let kept = kept(live, &entry).await;
+        let kept = kept(live, &entry, taken.is_counted()).await;
         let settled = taken
             .settle(&gate.effects, entry, ending.as_ref().ok(), kept)
             .await;
@@ -226,9 +226,12 @@ impl<'a> EndedCall<'a> {
 
 /// How the call ended, for its task. Equal calls of one caller are counted here, too, and an answer that
 /// was given again in its task: one that is fed the same replay for ever goes in a circle.
-async fn kept(live: &mut Live<'_>, entry: &Entry) -> Ended {
-    let (seen, call) = (seen(entry), &live.call);
-    if live.policy.repetition.is_watching() {
+/// `is_counted`: what the call holds is settled with it.
+async fn kept(live: &mut Live<'_>, entry: &Entry, is_counted: bool) -> Ended {
+    let is_watching = live.policy.repetition.is_watching();
+    let seen = (is_watching || is_counted).then(|| seen(entry));
+    let call = &live.call;
+    if let Some(seen) = seen.filter(|_| is_watching) {
         let effects = &live.gate.effects;
         let caller = call.origin.caller.key();
         let task = live.found.task;

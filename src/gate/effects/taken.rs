@@ -81,7 +81,8 @@ impl AwaitedAnswer {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Ended {
     pub(in crate::gate) failed: bool,
-    pub(in crate::gate) seen: SeenCall,
+    /// None where nothing is counted of it: hashing it would be for nobody.
+    pub(in crate::gate) seen: Option<SeenCall>,
 }
 
 impl Taken {
@@ -101,6 +102,11 @@ impl Taken {
             answer: None,
         }));
         Cleared::Claimed(stamp)
+    }
+
+    /// Whether what it has taken is settled with how the call ended.
+    pub(in crate::gate) fn is_counted(&self) -> bool {
+        self.claim.is_some() || self.reserved.is_some()
     }
 
     /// What the agent reads when toolgate itself broke: once the call had its slot, it may have
@@ -161,12 +167,12 @@ impl Reserved {
             account,
             charge: Some((cost, charge)),
             failed: ended.failed,
-            seen: Some(ended.seen),
+            seen: ended.seen,
             since: Some(since),
             ..Spend::nothing(task, tool.clone())
         };
         let mut held = spend.clone();
-        if let Some(reader) = reader {
+        if let (Some(reader), Some(seen)) = (reader, ended.seen) {
             let sent = match charge {
                 Charge::Release => None,
                 Charge::Hold => Some((tool, cost)),
@@ -176,7 +182,7 @@ impl Reserved {
             let read = EndedRead {
                 sent,
                 failed: ended.failed && sent_at_all,
-                seen: ended.seen,
+                seen,
             };
             effects.reads.count(*reader, read).await?;
             // What was only counted was so when it ended.
@@ -236,7 +242,7 @@ impl HeldClaim {
             evidence: Evidence::Exchange,
             cost,
             failed: ended.failed,
-            seen: Some(ended.seen),
+            seen: ended.seen,
         };
         let settled = match effects
             .store
