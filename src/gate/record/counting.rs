@@ -24,7 +24,8 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
         found,
     } = recorded;
     let outcome = outcome_of(ending, found);
-    let latency = timer.now().saturating_sub(call.judged.arrived);
+    let now = timer.now();
+    let latency = now.saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
     let labels = CallLabels::new(server, recorded.listed().map(|tool| &tool.name), outcome);
     // What passes only because nothing is enforced is counted with the code that it would be
@@ -39,7 +40,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
             (None, None) => labels,
         },
     };
-    effects(gate, found, counted, ending, timer.now());
+    effects(gate, found, counted, ending, now);
     gate.metrics.call(&labels, latency);
     gate.metrics.asked_for(call.origin.caller.user.is_some());
     mark_span(ending);
