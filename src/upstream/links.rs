@@ -80,13 +80,17 @@ struct LegacySession {
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
+        Self::of(servers, Arc::default())
+    }
+
+    fn of(servers: Arc<Servers>, tasks: Arc<TaskOwners>) -> Self {
         Self {
             servers,
             session: None,
             alone: false,
             questions: Questions::default(),
             returned: Notify::new(),
-            tasks: Arc::default(),
+            tasks,
             in_flight: Mutex::default(),
             crossable: CrossableAnswers::default(),
             catalogs: KnownCatalogs::default(),
@@ -100,9 +104,8 @@ impl Links {
     #[must_use]
     pub fn alone(&self) -> Self {
         Self {
-            tasks: self.tasks.clone(),
             alone: true,
-            ..Self::shared(self.servers.clone())
+            ..Self::of(self.servers.clone(), self.tasks.clone())
         }
     }
 
