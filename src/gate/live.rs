@@ -117,11 +117,7 @@ impl<'p> Live<'p> {
         case: SealedCall<'p>,
     ) -> impl Future<Output = Result<Message, Stop>> + Send {
         self.found.dispatch.changes = Some(case.subject.rules.side_effect);
-        let delivery = Delivery {
-            subject: case.subject,
-            cleared: case.cleared,
-            sealed: case.sealed,
-        };
+        let delivery = Delivery::of(case);
         let sending = SendingLog {
             timer: &mut self.timer,
             found: &mut self.found.dispatch,

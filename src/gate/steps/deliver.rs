@@ -2,7 +2,7 @@
 //! says what is proven when it ends.
 
 use crate::gate::call::Call;
-use crate::gate::case::Subject;
+use crate::gate::case::{SealedCall, Subject};
 use crate::gate::effects::Effects;
 use crate::gate::effects::taken::Taken;
 use crate::gate::effects::unavailable;
@@ -42,9 +42,12 @@ const RESEND_DELAY: Duration = Duration::from_millis(100);
 
 /// A call that every guard has passed.
 pub(in crate::gate) struct Delivery<'p> {
-    pub(in crate::gate) subject: Subject<'p>,
-    pub(in crate::gate) cleared: Cleared<'p>,
-    pub(in crate::gate) sealed: Sealed,
+    subject: Subject<'p>,
+    cleared: Cleared<'p>,
+    sealed: Sealed,
+    /// What its contract makes of all that its tool says: whether it may become a task is read out of
+    /// the call, once.
+    shaper: Shaper,
 }
 
 /// What a sending tells of.
@@ -54,19 +57,31 @@ pub(in crate::gate) struct SendingLog<'a> {
     pub(in crate::gate) taken: &'a mut Taken,
 }
 
-impl Delivery<'_> {
-    fn shaper(&self) -> Shaper {
-        let Call { judged, origin, .. } = &*self.subject.call;
-        Shaper {
-            tool: self.subject.tool.clone(),
-            rules: self.subject.rules.clone(),
+impl<'p> Delivery<'p> {
+    /// Of a call that waits for nobody any more.
+    pub(in crate::gate) fn of(call: SealedCall<'p>) -> Self {
+        let SealedCall {
+            subject,
+            cleared,
+            sealed,
+        } = call;
+        let Call { judged, origin, .. } = &*subject.call;
+        let shaper = Shaper {
+            tool: subject.tool.clone(),
+            rules: subject.rules.clone(),
             mode: origin.policy.mode,
-            wants_task: asks_for_task(&self.subject.call),
+            wants_task: asks_for_task(&subject.call),
             caller: origin.caller.clone(),
             revision: judged.revision,
             keeper: origin.links.servers().keeper().clone(),
             waited: origin.waited.load(Ordering::Relaxed),
-            edit: self.subject.call.edit().cloned().map(Arc::new),
+            edit: subject.call.edit().cloned().map(Arc::new),
+        };
+        Self {
+            subject,
+            cleared,
+            sealed,
+            shaper,
         }
     }
 
@@ -77,7 +92,7 @@ impl Delivery<'_> {
         ended: &Result<Message, Broken>,
         named: Named<'_>,
     ) -> (Proof, Option<ParkedRest>) {
-        match late::of_parked_task(&self.subject.call, ended, || self.shaper()) {
+        match late::of_parked_task(&self.subject.call, ended, || self.shaper.clone()) {
             Some(rest) => (Proof::AskedAsTask, Some(rest)),
             None => (proof::of(ended, named), None),
         }
@@ -85,7 +100,7 @@ impl Delivery<'_> {
 
     async fn shaped(&self, ending: Result<Message, Refusal>) -> Result<Message, Refusal> {
         match ending {
-            Ok(answer) => Ok(self.shaper().answer(answer).await),
+            Ok(answer) => Ok(self.shaper.answer(answer).await),
             Err(refusal) => Err(refusal),
         }
     }
@@ -172,7 +187,7 @@ async fn delivered(
             before,
             round: held.claimed.round,
             era,
-            shaper: delivery.shaper(),
+            shaper: delivery.shaper.clone(),
             parked: settling.filter(|_| proven == Proof::AskedAsTask),
         });
         let ending = sending.finished(rules, ended);
@@ -233,8 +248,9 @@ impl SendingLog<'_> {
 
     /// How long its task may go on, where that is limited; the call is sent since `began`.
     fn time_left(&self, began: Duration) -> Option<Duration> {
+        let whole = self.found.time_left?;
         let took = self.timer.now().saturating_sub(began);
-        Some(self.found.time_left?.saturating_sub(took))
+        Some(whole.saturating_sub(took))
     }
 
     /// Notes what the call cost, in millionths, when its answer says so; what it holds of a budget
@@ -308,15 +324,15 @@ async fn once(
         subject,
         cleared,
         sealed,
+        shaper,
     } = delivery;
     let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
-    let shaper = delivery.shaper();
     if !terms.is_awaited() {
-        let ended = exchange(&subject.call, &shaper, &parcel, terms).await;
+        let ended = exchange(&subject.call, shaper, &parcel, terms).await;
         return (ended, None);
     }
     let (departure, outlives) = (parcel.departure(), parcel.outlives());
-    let call = subject.call.clone();
+    let (call, shaper) = (subject.call.clone(), shaper.clone());
     let mut detached: LateExchange =
         Box::pin(async move { exchange(&call, &shaper, &parcel, terms).await });
     match tokio::time::timeout(terms.deadline, &mut detached).await {
@@ -324,7 +340,7 @@ async fn once(
         Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
         Err(_) => {
             outlives.store(true, Ordering::Release);
-            let rest = late::to_the_end(subject.call.clone(), detached, delivery.shaper());
+            let rest = late::to_the_end(subject.call.clone(), detached, delivery.shaper.clone());
             (Err(too_late(terms.deadline, false)), Some(rest))
         }
     }
