@@ -10,7 +10,9 @@ use crate::upstream::links::Links;
 use crate::upstream::own_catalogs::{OwnCatalog, OwnCatalogs};
 use crate::upstream::servers::Servers;
 use parking_lot::Mutex;
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Sets of tools that are kept, each of one agent.
@@ -50,7 +52,14 @@ impl Gate {
     }
 
     /// The tool of that name as this agent reads it.
-    pub(crate) fn tool_of(&self, links: Option<&Links>, name: &ToolName) -> Option<Arc<Tool>> {
+    pub(crate) fn tool_of<N: Hash + Eq + ?Sized>(
+        &self,
+        links: Option<&Links>,
+        name: &N,
+    ) -> Option<Arc<Tool>>
+    where
+        ToolName: Borrow<N>,
+    {
         if links.is_none_or(|links| links.own_catalogs().is_none()) {
             return self.tools.current().find(name).cloned();
         }

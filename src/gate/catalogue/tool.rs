@@ -13,7 +13,9 @@ use crate::schema::{Quarantine, Schema};
 use crate::upstream::server::UpstreamServer;
 use crate::upstream::servers::Servers;
 use serde_json::json;
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
 /// A tool that can be called.
@@ -123,7 +125,10 @@ impl Tools {
 
     /// The tool of that name. Its server may be down: then nothing can be sent, and what was
     /// answered before can be told again (guarantees §4).
-    pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
+    pub fn find<N: Hash + Eq + ?Sized>(&self, name: &N) -> Option<&Arc<Tool>>
+    where
+        ToolName: Borrow<N>,
+    {
         self.by_name.get(name)
     }
 

@@ -223,6 +223,16 @@ impl Gate {
         name: &str,
     ) -> (ToolName, Option<ServerName>, String) {
         let ListAsked { caller, scope, .. } = asked;
+        // Nearly every call names a tool as policies do: its names are there already.
+        if *scope == Scope::All
+            && let Some(tool) = self.tool_of(asked.links, name)
+        {
+            return (
+                tool.name.clone(),
+                Some(tool.server.settings.name.clone()),
+                tool.definition.name.clone(),
+            );
+        }
         let written = scope.tool(name);
         if caller.reads.is_all() {
             return written;
