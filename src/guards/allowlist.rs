@@ -318,6 +318,12 @@ impl Rule {
         self.contracts.get(tool)
     }
 
+    /// Whether the contract of `tool` takes the arguments of each call as they are written: it has no
+    /// key among them, and strips none.
+    pub fn takes_as_written(&self, tool: &ToolName) -> bool {
+        self.contracts.take_as_written(tool)
+    }
+
     /// All contracts, to compare them with what tool servers say.
     pub(crate) fn written(&self) -> &Contracts {
         &self.contracts

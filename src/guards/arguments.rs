@@ -136,6 +136,11 @@ impl Rule {
         Self { strips, ..self }
     }
 
+    /// Whether it takes empty texts for absent arguments.
+    pub(crate) fn is_stripping(&self) -> bool {
+        self.strips
+    }
+
     /// Without the arguments whose value is `""` and that neither schema requires: models send that
     /// for what they leave out (002-23). What is required stays, empty or not (002-24); so does
     /// everything below the top level.

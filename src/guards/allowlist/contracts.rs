@@ -39,6 +39,15 @@ impl Contracts {
         own.or_else(|| self.shared_by(tool).map(|shared| &shared.name))
     }
 
+    /// Whether the contract that counts for `tool` leaves the arguments of every call as they are: by
+    /// whichever variant, it has no key among them, and strips none.
+    pub(super) fn take_as_written(&self, tool: &ToolName) -> bool {
+        self.get(tool).is_some_and(|rules| {
+            let is_plain = rules.variants.is_none() && rules.idempotency.is_none();
+            is_plain && !rules.arguments.is_stripping()
+        })
+    }
+
     fn shared_by(&self, tool: &ToolName) -> Option<&PatternContract> {
         self.shared
             .iter()
