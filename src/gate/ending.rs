@@ -229,8 +229,9 @@ impl<'a> EndedCall<'a> {
 /// `is_counted`: what the call holds is settled with it.
 async fn kept(live: &mut Live<'_>, entry: &Entry, is_counted: bool) -> Ended {
     let is_watching = live.policy.repetition.is_watching();
-    let seen = (is_watching || is_counted).then(|| seen(entry));
     let call = &live.call;
+    let hashed = live.found.hashed(call);
+    let seen = (is_watching || is_counted).then(|| seen(entry, hashed));
     if let Some(seen) = seen.filter(|_| is_watching) {
         let effects = &live.gate.effects;
         let caller = call.origin.caller.key();

@@ -192,7 +192,9 @@ impl<'p> World for Live<'p> {
             last,
             bill,
         } = case;
-        let attempt = self.gate.effects.attempt(&bill, &subject, self.timer.now());
+        let (effects, now) = (&self.gate.effects, self.timer.now());
+        let hashed = self.found.hash_if(bill.watched, &subject.call);
+        let attempt = effects.attempt(&bill, &subject, hashed, now);
         let repetition = &self.policy.repetition;
         let allowed = repetition.watch(bill.history(), attempt, &last)?;
         self.found.warning = allowed.warning;

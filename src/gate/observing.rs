@@ -180,7 +180,8 @@ impl<'p> World for Observing<'_, 'p> {
         let proven = case.proven.take().and_then(|(bill, last)| {
             let (gate, repetition) = (self.0.gate, &self.0.policy.repetition);
             let now = self.0.timer.now();
-            let attempt = gate.effects.attempt(&bill, &case.subject, now);
+            let hashed = self.0.found.hash_if(bill.watched, &case.subject.call);
+            let attempt = gate.effects.attempt(&bill, &case.subject, hashed, now);
             let watched = repetition.watch(bill.history(), attempt, &last);
             self.noted(watched).map(|allowed| (bill, allowed.watched))
         });

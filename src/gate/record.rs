@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::record::findings::Findings;
-use crate::gate::record::hashes::seen_call;
+use crate::gate::record::hashes::{HashedCall, seen_call};
 use crate::gate::record::timing::StageTimer;
 use crate::mcp::answer::SentMeta;
 use crate::mcp::json::Text;
@@ -107,12 +107,13 @@ pub(in crate::gate) fn has_failed(entry: &Entry) -> bool {
     matches!(entry.outcome.as_str(), "failed" | "unknown") || entry.is_error == Some(true)
 }
 
-/// The call as the loop detector remembers it.
-pub(in crate::gate) fn seen(entry: &Entry) -> SeenCall {
+/// The call as the loop detector remembers it; `hashed`: what it is known by, if that was asked before.
+pub(in crate::gate) fn seen(entry: &Entry, hashed: Option<&HashedCall>) -> SeenCall {
+    let known = hashed.map(|hashed| hashed.seen);
     let refused = entry.aborted_reason.as_deref();
     let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
     SeenCall {
-        call: seen_call(&entry.tool, &entry.params_hash),
+        call: known.unwrap_or_else(|| seen_call(&entry.tool, &entry.params_hash)),
         outcome: Digest::of(outcome.as_bytes()).short(),
         refused: refused.is_some(),
         times: 1,

@@ -43,7 +43,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         action_id: judged.action.to_string(),
         tool: judged.tool.to_string(),
         schema_hash: recorded.listed().map(|tool| tool.hash.clone()),
-        params_hash: params_hash(&judged.arguments),
+        params_hash: hash(recorded),
         original_params_hash: rewriting.original_hash,
         rewritten_by: rewriting.by,
         actions: contract.actions,
@@ -90,6 +90,13 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
     }
 }
 
+/// [`params_hash`] of the arguments sent, which the loop detector may have asked for before.
+fn hash(recorded: &RecordedCall<'_>) -> String {
+    let known = recorded.found.hashed(recorded.call);
+    let known = known.map(|hashed| hashed.params_hash.clone());
+    known.unwrap_or_else(|| params_hash(&recorded.call.judged.arguments))
+}
+
 /// What the call's steps have found, as the entry has it.
 struct FoundFields {
     confirms: Option<String>,
@@ -115,6 +122,7 @@ impl FoundFields {
                 evidence: _,
             },
             warning: _,
+            hashed: _,
             key: _,
             draft,
             remaining,

@@ -3,8 +3,10 @@
 //! does not compile until the entry keeps it or leaves it out by name. Answers and metrics take
 //! what they need.
 
+use crate::gate::call::Call;
 use crate::gate::effects::looks::ShownCalls;
 use crate::gate::pipeline::Stage;
+use crate::gate::record::hashes::HashedCall;
 use crate::guards::idempotency::Regime;
 use crate::guards::output::Meaning;
 use crate::model::argument_edit::EditedArguments;
@@ -13,6 +15,7 @@ use crate::model::refusal::Refusal;
 use crate::model::reply::Fault;
 use crate::model::task::TaskState;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All of it; what no step has said is as if there were nothing to say.
@@ -26,6 +29,8 @@ pub struct Findings {
     pub state: StateFound,
     /// Step 7: what the agent should know beside its answer.
     pub warning: Option<&'static str>,
+    /// Step 7: what the call is known by, where the loop detector watches.
+    pub(in crate::gate) hashed: Option<Box<HashedCall>>,
     /// Step 8.
     pub key: KeyFound,
     /// Step 8: the call that made the draft which this one confirms; few do, and each call in flight keeps
@@ -43,6 +48,23 @@ pub struct Findings {
     pub observed: Option<Box<Observed>>,
     /// The ledger has the call's arguments already, if it keeps them.
     pub has_kept_arguments: bool,
+}
+
+impl Findings {
+    /// Notes what `call` is known by, and gives it back, if it is watched.
+    pub(in crate::gate) fn hash_if(
+        &mut self,
+        is_watched: bool,
+        call: &Arc<Call>,
+    ) -> Option<&HashedCall> {
+        self.hashed = is_watched.then(|| Box::new(HashedCall::of(call)));
+        self.hashed.as_deref()
+    }
+
+    /// What `call` is known by, if that was noted of it as it is now.
+    pub(in crate::gate) fn hashed(&self, call: &Call) -> Option<&HashedCall> {
+        self.hashed.as_deref().filter(|hashed| hashed.is_of(call))
+    }
 }
 
 /// What the call's task has used before it, and what it costs.

@@ -8,8 +8,7 @@ use crate::gate::effects::bill::{Bill, planned_call};
 use crate::gate::effects::of_task;
 use crate::gate::effects::unavailable;
 use crate::gate::record::findings::StateFound;
-use crate::gate::record::hashes::params_hash;
-use crate::gate::record::hashes::seen_call;
+use crate::gate::record::hashes::HashedCall;
 use crate::guards::repetition::WatchedAttempt;
 use crate::guards::task::{Belonging, not_planned, reported};
 use crate::model::ids::ActionId;
@@ -21,20 +20,20 @@ use crate::store::state::command::{EnterState, StoreCommand};
 use std::time::Duration;
 
 impl Effects {
-    /// Step 7: the call, as the loop detector knows it at `now`; without a digest when it does not
-    /// watch.
+    /// Step 7: the call, as the loop detector knows it at `now`; not `hashed` when it does not watch.
     pub(in crate::gate) fn attempt<'a>(
         &self,
         bill: &Bill,
         subject: &'a Subject<'_>,
+        hashed: Option<&HashedCall>,
         now: Duration,
     ) -> WatchedAttempt<'a> {
-        let (judged, caller) = (&subject.call.judged, &subject.call.origin.caller);
-        let (call, caller_row) = if bill.watched {
-            let call = seen_call(judged.tool.as_str(), &params_hash(&judged.arguments));
-            (call, self.caller_rows.row(&caller.key(), call, now))
-        } else {
-            (0, 0)
+        let caller = &subject.call.origin.caller;
+        let (call, caller_row) = match hashed {
+            Some(HashedCall { seen, .. }) => {
+                (*seen, self.caller_rows.row(&caller.key(), *seen, now))
+            }
+            None => (0, 0),
         };
         WatchedAttempt {
             tool: &subject.tool.name,
