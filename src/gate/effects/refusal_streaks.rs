@@ -9,6 +9,7 @@ use crate::gate::record::Ending;
 use crate::guards::Mode;
 use crate::guards::task::Belonging;
 use crate::model::digest::Digest;
+use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -54,18 +55,18 @@ impl Rows {
         if policy.mode == Mode::Observe || !policy.repetition.is_watching() {
             return None;
         }
-        let Belonging { task, .. } = Belonging::of(&call.origin.caller, &call.judged).ok()?;
-        match ending {
-            Ok(_) => {
-                self.end(task.key);
-                None
-            }
-            Err(refusal) if refusal.is_verdict() => {
-                let before = self.add(task.key);
-                policy.repetition.after(before, &call.judged.tool)
-            }
-            Err(_) => None,
+        let is_verdict = ending.as_ref().is_err_and(Refusal::is_verdict);
+        // Most answers end no row, and which task it would be is not asked for them.
+        if !is_verdict && (ending.is_err() || self.0.lock().is_empty()) {
+            return None;
         }
+        let Belonging { task, .. } = Belonging::of(&call.origin.caller, &call.judged).ok()?;
+        if !is_verdict {
+            self.end(task.key);
+            return None;
+        }
+        let before = self.add(task.key);
+        policy.repetition.after(before, &call.judged.tool)
     }
 }
 
