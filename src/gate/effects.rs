@@ -55,7 +55,9 @@ use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::EditedCall;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
+use futures_util::future::Either;
 use serde_json::Value;
+use std::future::ready;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -234,18 +236,25 @@ impl Effects {
 
     /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it
     /// `left`. Where circles are watched for, its task has to know of it without a budget, too.
-    pub(in crate::gate) async fn reserve(
+    pub(in crate::gate) fn reserve<'a>(
+        &'a self,
+        bill: &'a Bill,
+        hold: Option<((Digest, ActionId), Option<EditedCall>)>,
+        left: &'a mut Option<Value>,
+    ) -> impl Future<Output = Result<Option<Box<Reserved>>, Refusal>> + Send + 'a {
+        if bill.is_counted() && !bill.is_only_counted {
+            return Either::Right(Box::pin(self.reserve_part(bill, hold, left)));
+        }
+        let counted = bill.is_counted().then(|| Box::new(read(bill)));
+        Either::Left(ready(Ok(counted)))
+    }
+
+    async fn reserve_part(
         &self,
         bill: &Bill,
         hold: Option<((Digest, ActionId), Option<EditedCall>)>,
         left: &mut Option<Value>,
     ) -> Result<Option<Box<Reserved>>, Refusal> {
-        if !bill.is_counted() {
-            return Ok(None);
-        }
-        if bill.is_only_counted {
-            return Ok(Some(Box::new(read(bill))));
-        }
         let (mut reserve, mut reserved) = reservation(bill, |asked| bill.limits_of(asked).clone());
         if let Some((hold, edited)) = hold {
             (reserve.hold, reserve.edited) = (Some(hold), edited);

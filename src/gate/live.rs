@@ -117,13 +117,12 @@ impl<'p> Live<'p> {
         case: SealedCall<'p>,
     ) -> impl Future<Output = Result<Message, Stop>> + Send {
         self.found.dispatch.changes = Some(case.subject.rules.side_effect);
-        let delivery = Delivery::of(case);
         let sending = SendingLog {
             timer: &mut self.timer,
             found: &mut self.found.dispatch,
             taken: &mut self.taken,
         };
-        deliver(&self.gate.effects, delivery, sending).map_err(Stop::Refused)
+        deliver(&self.gate.effects, Delivery::of(case), sending).map_err(Stop::Refused)
     }
 }
 
@@ -291,11 +290,13 @@ impl<'p> World for Live<'p> {
         } = case;
         let (effects, left) = (&self.gate.effects, &mut self.found.remaining);
         if !case.is_paid {
-            case.bill.over = Box::pin(effects.afford(&case.bill, left)).await?;
+            case.bill.over = effects.afford(&case.bill, left).await?;
         }
-        let (past, now) = (self.found.key.past(), self.gate.clock.steady());
-        let is_alike = effects.is_alike(self.policy, &case, past, now);
-        case.bill.is_alike = Box::pin(is_alike).await?;
+        if case.keyed.is_some() {
+            let (past, now) = (self.found.key.past(), self.gate.clock.steady());
+            let is_alike = effects.is_alike(self.policy, &case, past, now);
+            case.bill.is_alike = Box::pin(is_alike).await?;
+        }
         if case.is_planned {
             return Err(Box::pin(effects.plan(&case.bill, &case.subject.call))
                 .await
@@ -303,7 +304,7 @@ impl<'p> World for Live<'p> {
         }
         // What goes over a limit takes its part once a person has allowed it.
         if case.keyed.is_none() && case.bill.over.is_none() {
-            self.taken.reserved = Box::pin(effects.reserve(&case.bill, None, left)).await?;
+            self.taken.reserved = effects.reserve(&case.bill, None, left).await?;
         }
         Ok(FundedCall { case, confirmed })
     }
@@ -342,7 +343,7 @@ impl<'p> World for Live<'p> {
                 .hold()
                 .map(|key| ((key, action), approved.edited()));
             let left = &mut self.found.remaining;
-            self.taken.reserved = Box::pin(effects.reserve(&case.bill, used, left)).await?;
+            self.taken.reserved = effects.reserve(&case.bill, used, left).await?;
         }
         Ok(Turn::On(ApprovedCall {
             case,

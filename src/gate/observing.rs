@@ -236,7 +236,7 @@ impl<'p> World for Observing<'_, 'p> {
             return Ok(case.with(None));
         };
         let effects = &self.0.gate.effects;
-        let affordable = Box::pin(effects.afford(&bill, &mut self.0.found.remaining)).await;
+        let affordable = effects.afford(&bill, &mut self.0.found.remaining).await;
         let proven = self.noted(affordable);
         Ok(case.with(proven.map(|over| {
             bill.over = over;

@@ -20,7 +20,9 @@ use crate::store::state::budget::{BudgetLimits, Dimension, SeenCall, TaskUsage};
 use crate::store::state::command::{PlanCall, Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use crate::store::state::{Millis, StoreKeys};
+use futures_util::future::Either;
 use serde_json::Value;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,7 +145,32 @@ impl Bill {
 impl Effects {
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
     /// agents read it. Gives the limit that it would go over, where a person may let it.
-    pub(in crate::gate) async fn afford(
+    pub(in crate::gate) fn afford<'a>(
+        &'a self,
+        bill: &'a Bill,
+        left: &'a mut Option<Value>,
+    ) -> impl Future<Output = Result<Option<Dimension>, Refusal>> + Send + 'a {
+        match self.afford_at_once(bill) {
+            Some(known) => Either::Left(ready(known)),
+            None => Either::Right(Box::pin(self.afford_within_limits(bill, left))),
+        }
+    }
+
+    /// The same for a read that nothing limits, of which all is known: most calls need no more memory
+    /// than that takes.
+    fn afford_at_once(&self, bill: &Bill) -> Option<Result<Option<Dimension>, Refusal>> {
+        if !bill.is_only_counted || bill.asked.is_limited() {
+            return None;
+        }
+        let known = UsedBefore {
+            task: bill.before.clone(),
+            account: None,
+        };
+        let stopped = known.stopped(&bill.asked, self.store.now());
+        Some(stopped.map_or(Ok(None), Err))
+    }
+
+    async fn afford_within_limits(
         &self,
         bill: &Bill,
         left: &mut Option<Value>,
@@ -297,15 +324,21 @@ pub(in crate::gate) fn reservation(
 
 /// What a read holds that is only counted, when it has ended: nothing is kept free for it before.
 pub(in crate::gate) fn read(bill: &Bill) -> Reserved {
-    let (_, reserved) = reservation(bill, |_| BudgetLimits::default());
+    let price = &bill.asked.price;
     let reader = Reader {
         task: bill.task,
         idle: bill.asked.limits.idle,
         origin: bill.origin.clone(),
     };
     Reserved {
+        task: bill.task,
+        account: bill.account,
+        tool: price.tool.clone(),
+        cost: price.cost,
+        charge: Charge::Release,
+        since: 0,
         reader: Some(Box::new(reader)),
-        ..reserved
+        late: None,
     }
 }
 
