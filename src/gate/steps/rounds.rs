@@ -32,7 +32,8 @@ pub(in crate::gate) fn opened(seal: &RoundSeal, tool: &Tool, mut call: Call) -> 
 
 fn answers_nothing(call: &Call, tool: &Tool) -> bool {
     let (origin, name) = (&call.origin, &tool.server.settings.name);
-    call.round().is_some() && origin.era == Era::Modern && origin.links.is_legacy_at(name)
+    // What it answers is read out of the call last: most calls answer nothing.
+    origin.era == Era::Modern && origin.links.is_legacy_at(name) && call.round().is_some()
 }
 
 /// The answer as the agent reads it; `params` as it wrote them.
