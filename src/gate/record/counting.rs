@@ -103,6 +103,10 @@ fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, no
 /// What went wrong stands on the call's span too.
 fn mark_span(ending: &Ending) {
     let span = tracing::Span::current();
+    // A long result is not searched for its error for nobody.
+    if span.is_disabled() {
+        return;
+    }
     match ending {
         Err(refusal) => failed(&span, refusal.code()),
         Ok(reply) if reply.is_error => {
