@@ -51,10 +51,29 @@ pub(super) struct InFlight {
 pub struct WaitingRequest {
     links: Arc<Links>,
     id: Vec<u8>,
-    /// Cancelled when the agent cancels the request.
-    pub cancelled: CancellationToken,
+    /// Whether the agent has cancelled the request.
+    pub cancelled: AgentCancellation,
     /// The agent has its answer; read and set under the lock of those in flight.
     answered: AtomicBool,
+}
+
+/// Whether an agent has cancelled a request. No agent can cancel one that stands alone: nothing is
+/// kept for it, and nothing waits.
+pub struct AgentCancellation(Option<CancellationToken>);
+
+impl AgentCancellation {
+    /// Whether it has.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Ends when it has.
+    pub async fn cancelled(&self) {
+        match &self.0 {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Why a request of an agent cannot wait for its answer.
@@ -73,12 +92,11 @@ pub enum CannotWait {
 impl Links {
     /// Notes that the agent's request waits.
     pub fn wait(self: &Arc<Self>, id: &Text) -> Result<WaitingRequest, CannotWait> {
-        let cancelled = CancellationToken::new();
         if self.alone {
             return Ok(WaitingRequest {
                 links: self.clone(),
                 id: Vec::new(),
-                cancelled,
+                cancelled: AgentCancellation(None),
                 answered: AtomicBool::new(false),
             });
         }
@@ -89,6 +107,7 @@ impl Links {
         if in_flight.len() >= MAX_REQUESTS_IN_FLIGHT {
             return Err(CannotWait::TooMany);
         }
+        let cancelled = CancellationToken::new();
         in_flight.insert(
             id.as_bytes().to_vec(),
             InFlight {
@@ -99,7 +118,7 @@ impl Links {
         Ok(WaitingRequest {
             links: self.clone(),
             id: id.as_bytes().to_vec(),
-            cancelled,
+            cancelled: AgentCancellation(Some(cancelled)),
             answered: AtomicBool::new(false),
         })
     }
@@ -213,6 +232,19 @@ mod tests {
         let cannot = |number| links.wait(&id(number)).map(drop);
         assert_eq!(cannot(7), Err(CannotWait::SameId));
         assert_eq!(cannot(MAX_REQUESTS_IN_FLIGHT), Err(CannotWait::TooMany));
+        let [one, other] = [&waiting[0], &waiting[1]].map(|request| &request.cancelled);
+        let params = Text::members_of(&[("requestId", id(0))]);
+        let note = Message::notification("notifications/cancelled", Some(params));
+        let alone = Arc::new(links.alone());
+        let stands_alone = alone.wait(&id(0)).unwrap();
+        links.cancel(&note);
+        alone.cancel(&note);
+        assert!(one.is_cancelled() && !other.is_cancelled());
+        assert!(
+            !stands_alone.cancelled.is_cancelled(),
+            "no agent can name it"
+        );
+        assert_eq!(cannot(0), Ok(()), "its id is free again");
         waiting.truncate(7);
         assert_eq!(
             (cannot(7), cannot(MAX_REQUESTS_IN_FLIGHT)),
