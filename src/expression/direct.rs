@@ -340,7 +340,7 @@ fn caller_member(node: &IdedExpr) -> Option<&str> {
         return None;
     };
     let is_caller = matches!(&select.operand.expr, Expr::Ident(name) if name == "caller");
-    (is_caller && !select.test).then_some(&select.field)
+    (is_caller && !select.test).then_some(select.field.as_str())
 }
 
 #[cfg(test)]
