@@ -204,7 +204,8 @@ impl Effects {
             account,
             watched: policy.repetition.is_watching(),
             is_only_counted,
-            origin: bill::origin(call, task_source),
+            call: call.clone(),
+            source: task_source,
             over: None,
             is_alike: false,
         })
@@ -372,7 +373,7 @@ impl Effects {
             grant: approved.grant(),
             limits: bill.limits().clone(),
             price: bill.asked.price.clone(),
-            origin: Some(bill.origin.clone()),
+            origin: Some(bill.origin()),
             entry: Entry {
                 fence: Some(fence),
                 confirms,

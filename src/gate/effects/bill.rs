@@ -47,8 +47,10 @@ pub(in crate::gate) struct Bill {
     pub(in crate::gate) watched: bool,
     /// Is it a read that nothing written limits? It is counted once it has ended.
     pub(in crate::gate) is_only_counted: bool,
-    /// Whose the task is.
-    pub(in crate::gate) origin: TaskOrigin,
+    /// Whose the task is: the caller's of this call.
+    pub(in crate::gate) call: Arc<Call>,
+    /// What named the task.
+    pub(in crate::gate) source: TaskSource,
     /// The limit that the call would go over, where a person may let it.
     pub(in crate::gate) over: Option<Dimension>,
     /// Was another call begun lately that is much like this one? Then a person is asked, too.
@@ -81,6 +83,12 @@ impl UsedBefore {
 }
 
 impl Bill {
+    /// The task that the call belongs to, as operators know it. It is written out where it is kept: most
+    /// reads keep nothing of it.
+    pub(in crate::gate) fn origin(&self) -> TaskOrigin {
+        origin(&self.call, self.source)
+    }
+
     /// Whether anything has to know what it uses.
     pub(in crate::gate) fn is_counted(&self) -> bool {
         self.watched || self.asked.is_limited()
@@ -118,7 +126,7 @@ impl Bill {
         let origin = TaskOrigin {
             named_by: "user".to_owned(),
             name: None,
-            ..self.origin.clone()
+            ..self.origin()
         };
         let limits = limits(asked);
         Some(Box::new(AccountDemand {
@@ -281,7 +289,7 @@ impl Effects {
             task: bill.task,
             call: planned_call(call),
             idle: bill.asked.limits.idle,
-            origin: Some(bill.origin.clone()),
+            origin: Some(bill.origin()),
         };
         let noted = self.store.run(StoreCommand::Plan(plan), None).await;
         match noted {
@@ -315,7 +323,7 @@ pub(in crate::gate) fn reservation(
         account,
         limits: limits(&bill.asked),
         price,
-        origin: Some(bill.origin.clone()),
+        origin: Some(bill.origin()),
         hold: None,
         edited: None,
     };
@@ -328,7 +336,7 @@ pub(in crate::gate) fn read(bill: &Bill) -> Reserved {
     let reader = Reader {
         task: bill.task,
         idle: bill.asked.limits.idle,
-        origin: bill.origin.clone(),
+        origin: bill.origin(),
     };
     Reserved {
         task: bill.task,
@@ -353,7 +361,7 @@ pub(in crate::gate) fn planned_call(call: &Call) -> Digest {
 }
 
 /// The task that a call belongs to, as operators know it.
-pub(in crate::gate) fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
+fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
     let (judged, caller) = (&call.judged, &call.origin.caller);
     let said = &judged.said;
     let name = match source {

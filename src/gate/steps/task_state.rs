@@ -80,7 +80,7 @@ impl Effects {
             task: bill.task,
             state,
             idle: bill.asked.limits.idle,
-            origin: Some(bill.origin.clone()),
+            origin: Some(bill.origin()),
         };
         Box::pin(self.take(enter)).await
     }
