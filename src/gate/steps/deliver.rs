@@ -326,8 +326,11 @@ async fn once(
         sealed,
         shaper,
     } = delivery;
-    let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
+    let mut parcel = pack(&subject.call, &subject.tool, cleared, sealed);
     if !terms.is_awaited() {
+        if subject.rules.side_effect {
+            parcel.departs();
+        }
         let ended = exchange(&subject.call, shaper, &parcel, terms).await;
         return (ended, None);
     }

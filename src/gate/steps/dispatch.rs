@@ -78,19 +78,26 @@ impl Terms {
 pub(in crate::gate) struct Parcel {
     message: Message,
     headers: Vec<(String, String)>,
-    departure: Departure,
-    outlives: Arc<AtomicBool>,
+    /// By which it can be taken back until it has left, where that matters.
+    departure: Option<Departure>,
+    /// Where it may go on without its agent.
+    outlives: Option<Arc<AtomicBool>>,
 }
 
 impl Parcel {
+    /// From now on it says when it leaves.
+    pub(in crate::gate) fn departs(&mut self) {
+        self.departure.get_or_insert_default();
+    }
+
     /// By which it can be taken back until it has left.
-    pub(in crate::gate) fn departure(&self) -> Departure {
-        self.departure.clone()
+    pub(in crate::gate) fn departure(&mut self) -> Departure {
+        self.departure.get_or_insert_default().clone()
     }
 
     /// To be set once its agent is not waited for any more.
-    pub(in crate::gate) fn outlives(&self) -> Arc<AtomicBool> {
-        self.outlives.clone()
+    pub(in crate::gate) fn outlives(&mut self) -> Arc<AtomicBool> {
+        self.outlives.get_or_insert_default().clone()
     }
 }
 
@@ -149,8 +156,8 @@ pub(in crate::gate) fn pack(
             ..Message::request(0, "tools/call", Some(params.text()))
         },
         headers,
-        departure: Departure::of(stamp.map(|stamp| stamp.action)),
-        outlives: Arc::default(),
+        departure: stamp.map(|stamp| Departure::of(Some(stamp.action))),
+        outlives: None,
     }
 }
 
@@ -172,14 +179,15 @@ pub(in crate::gate) async fn exchange(
         links: &origin.links,
         waiting: &origin.waiting,
         stop_when_gone: !terms.detached,
-        outlives: Some(&parcel.outlives),
+        outlives: parcel.outlives.as_deref(),
         shaping: Some(shaper),
         tolerance: shaper.tolerance(),
         task_token: None,
     };
     let timeout = Some(terms.patience());
     let changes = shaper.rules.side_effect;
-    let departure = (changes || terms.is_awaited()).then_some(&parcel.departure);
+    let departs = changes || terms.is_awaited();
+    let departure = parcel.departure.as_ref().filter(|_| departs);
     let outbound = Outbound {
         server,
         message: &parcel.message,
