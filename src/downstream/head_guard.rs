@@ -2,8 +2,8 @@
 //! refuse itself: a line of a head that ends without a carriage return (threat-model §3B B1: two
 //! readers would cut it differently), and a head that takes its time (B9). Between requests a
 //! connection may be silent for longer once it is known whose it is, by one timer for all of them;
-//! until then it has the time of one head in all. An answer that its agent does not read ends its connection, too: after a
-//! minute, or after a moment when too much waits to be read.
+//! until then it has the time of one head in all. An answer that its agent does not read ends its
+//! connection, too: after a minute, or after a moment when too much waits to be read.
 
 use super::connection_limit::Guest;
 use crate::telemetry::tasks;

@@ -314,3 +314,28 @@ fn a_class_is_what_decides_and_nothing_else() {
         );
     }
 }
+
+/// A call is prepared without a look at its caller only where its contract changes nothing that the agent
+/// wrote: by a pattern, too, and never where nothing says so.
+#[test]
+fn only_plain_contracts_take_calls_as_written() {
+    let stripping = ToolRules {
+        arguments: crate::guards::arguments::Rule::default().stripping(true),
+        ..ToolRules::default()
+    };
+    let mut all = contracts(&["fs__read", "notes__*"], false);
+    all.insert(ToolName::new("notes__add"), Arc::new(stripping));
+    let rule = Rule::new(Mode::Enforce, Layers::default(), all);
+    for (tool, expected) in [
+        ("fs__read", true),
+        ("notes__list", true),
+        ("notes__add", false),
+        ("other__tool", false),
+    ] {
+        assert_eq!(
+            rule.takes_as_written(&ToolName::new(tool)),
+            expected,
+            "{tool}"
+        );
+    }
+}
