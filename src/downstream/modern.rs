@@ -5,7 +5,6 @@ use super::body::{HttpAnswer, json, json_in_pieces, json_on, modern_events};
 use super::carried_answer::{CarriedAnswer, carrying, carrying_all};
 use super::route::Arrived;
 use super::{Door, Visit};
-use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::view::ListAsked;
 use crate::mcp::answer::status;
 use crate::mcp::bridge::{CAPABILITIES_META_KEY, VERSION_META_KEY};
@@ -19,7 +18,6 @@ use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reads::Profile;
-use crate::model::scope::Scope;
 use crate::outlet::{AnswerTicket, Outgoing};
 use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::json;
@@ -153,16 +151,12 @@ impl Door {
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return Ok(());
         };
-        let mirrors_none = |known: &Arc<Tool>| known.definition.header_params.is_empty();
-        if *asked.scope == Scope::All
-            && let Some(known) = self.gate.tool_of(asked.links, &*name)
-            && mirrors_none(&known)
-        {
+        if self.gate.mirrors_none(asked, &name) {
             return Ok(());
         }
         let (tool, ..) = self.gate.named(asked, &name);
         let known = self.gate.tool_of(asked.links, &tool);
-        if known.as_ref().is_none_or(mirrors_none) {
+        if known.is_none_or(|known| known.definition.header_params.is_empty()) {
             return Ok(());
         }
         let Some(tool) = self.gate.visible(asked, &tool) else {

@@ -256,6 +256,14 @@ impl Gate {
         }
     }
 
+    /// Whether `name` is the full name of a tool of whose arguments none travels as a header: as most
+    /// calls name most tools.
+    pub fn mirrors_none(&self, asked: ListAsked<'_>, name: &str) -> bool {
+        let is_full = *asked.scope == Scope::All;
+        let tool = is_full.then(|| self.tool_of(asked.links, name)).flatten();
+        tool.is_some_and(|tool| tool.definition.header_params.is_empty())
+    }
+
     /// `arguments` as the tool's own schema means them, and whether its caller is told of arguments
     /// that travel as headers.
     pub fn declared(&self, caller: &Caller, tool: &Tool, arguments: Value) -> (Value, bool) {
