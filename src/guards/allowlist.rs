@@ -151,7 +151,7 @@ impl Rule {
             verdict: LayerVerdict::Passed,
         };
         let mut allowed = None;
-        self.steps(caller, tool, &mut |step| {
+        self.steps(rules, caller, tool, &mut |step| {
             if let LayerVerdict::Allowed(_) = step.verdict {
                 allowed = Some(step.clone());
             }
@@ -187,7 +187,7 @@ impl Rule {
     /// Every step of the decision, in order, also those after the one that decides.
     pub fn explain(&self, caller: &Caller, tool: &ToolName) -> Vec<Provenance<'_>> {
         let mut steps = Vec::new();
-        self.steps(caller, tool, &mut |step| {
+        self.steps(self.contracts.get(tool), caller, tool, &mut |step| {
             steps.push(step);
             true
         });
@@ -195,14 +195,15 @@ impl Rule {
     }
 
     /// Tells `note` of each step, in the one order there is, as long as it wants to hear more:
-    /// owner, what is disabled, the layers, the same of every parent, the contract.
+    /// owner, what is disabled, the layers, the same of every parent, the contract; `rules` is the
+    /// tool's.
     fn steps<'a>(
         &'a self,
+        rules: Option<&'a Arc<ToolRules>>,
         caller: &Caller,
         tool: &ToolName,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) {
-        let rules = self.contracts.get(tool);
         let own = |layer: &'a str, verdict| Provenance {
             parent: None,
             layer,
