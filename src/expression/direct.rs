@@ -1,8 +1,10 @@
 //! Simple expressions without the machinery of the language: comparisons of arguments, and of what is
-//! known of the caller, with what the expression says itself, and the words that join them.
+//! known of the caller, with what the expression says itself, looks at texts, and the words that join
+//! them.
 //!
 //! Only what cannot fail is decided here. Where a value is absent, or of a kind that the comparison may
-//! not take, nothing is decided, and the language says what that means: the two never differ.
+//! not take, nothing is decided, and the language says what that means: the two never differ. Patterns
+//! are the language's, too: what they take is paid for once.
 
 use crate::model::caller::Caller;
 use crate::model::ids::{TenantId, UserId};
@@ -28,6 +30,8 @@ pub(super) enum DirectTest {
     Among(DirectOperand, Vec<DirectOperand>),
     /// The value is a role of the caller.
     HasRole(DirectOperand),
+    /// What a text has in it.
+    Holds(TextPlace, Box<[DirectOperand; 2]>),
     /// The value itself is true.
     IsTrue(DirectOperand),
 }
@@ -43,6 +47,14 @@ pub(super) enum Relation {
     GreaterOrEqual,
 }
 
+/// Where a text has to have another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TextPlace {
+    Start,
+    End,
+    Anywhere,
+}
+
 /// Where a value comes from.
 #[derive(Debug)]
 pub(super) enum DirectOperand {
@@ -52,6 +64,8 @@ pub(super) enum DirectOperand {
     Text(String),
     /// The argument on this path.
     Argument(Vec<String>),
+    /// How long that is: its characters, elements or members.
+    Size(Vec<String>),
     /// What is known of the caller.
     Caller(CallerMember),
 }
@@ -104,10 +118,14 @@ impl DirectTest {
     }
 
     fn of_call(call: &CallExpr) -> Option<Self> {
-        if call.target.is_some() {
-            return None;
-        }
         let (name, parts) = (call.func_name.as_str(), call.args.as_slice());
+        if let Some(text) = &call.target {
+            let ([part], place) = (parts, TextPlace::of(name)?) else {
+                return None;
+            };
+            let both = [DirectOperand::of(text)?, DirectOperand::of(part)?];
+            return Some(Self::Holds(place, Box::new(both)));
+        }
         if let ([part], operators::LOGICAL_NOT) = (parts, name) {
             return Some(Self::Not(Box::new(Self::of(part)?)));
         }
@@ -183,6 +201,10 @@ impl DirectTest {
                 let is_any = |role: &String| DirectValue::Text(role) == value;
                 Some(input.caller.roles.iter().any(is_any))
             }
+            Self::Holds(place, both) => {
+                let [one, other] = &**both;
+                Some(place.is_in(one.text(input)?, other.text(input)?))
+            }
             Self::IsTrue(value) => match value.value(input)? {
                 DirectValue::Truth(truth) => Some(truth),
                 DirectValue::Null | DirectValue::Whole(_) | DirectValue::Text(_) => None,
@@ -216,6 +238,25 @@ impl Relation {
     }
 }
 
+impl TextPlace {
+    fn of(function: &str) -> Option<Self> {
+        Some(match function {
+            "startsWith" => Self::Start,
+            "endsWith" => Self::End,
+            "contains" => Self::Anywhere,
+            _ => return None,
+        })
+    }
+
+    fn is_in(self, text: &str, part: &str) -> bool {
+        match self {
+            Self::Start => text.starts_with(part),
+            Self::End => text.ends_with(part),
+            Self::Anywhere => text.contains(part),
+        }
+    }
+}
+
 impl DirectValue<'_> {
     /// None for those that have no order.
     fn order(self, other: DirectValue<'_>) -> Option<Ordering> {
@@ -236,8 +277,10 @@ impl DirectOperand {
         if let Some(member) = caller_member(node) {
             return CallerMember::of(member).map(Self::Caller);
         }
-        let path = argument_path(node)?;
-        (!path.is_empty()).then_some(Self::Argument(path))
+        if let Some(measured) = measured(node) {
+            return argument(measured).map(Self::Size);
+        }
+        argument(node).map(Self::Argument)
     }
 
     fn literal(node: &IdedExpr) -> Option<Self> {
@@ -254,6 +297,13 @@ impl DirectOperand {
         }
     }
 
+    fn text<'v>(&'v self, input: DirectInput<'v>) -> Option<&'v str> {
+        match self.value(input)? {
+            DirectValue::Text(text) => Some(text),
+            DirectValue::Null | DirectValue::Truth(_) | DirectValue::Whole(_) => None,
+        }
+    }
+
     fn value<'v>(&'v self, input: DirectInput<'v>) -> Option<DirectValue<'v>> {
         Some(match self {
             Self::Null => DirectValue::Null,
@@ -261,15 +311,21 @@ impl DirectOperand {
             Self::Whole(number) => DirectValue::Whole(*number),
             Self::Text(text) => DirectValue::Text(text),
             Self::Caller(member) => member.value(input.caller),
-            Self::Argument(path) => {
-                let (last, before) = path.split_last()?;
-                match members_at(input.arguments, before)?.get(last)? {
-                    Value::Null => DirectValue::Null,
-                    Value::Bool(truth) => DirectValue::Truth(*truth),
-                    Value::Number(number) => DirectValue::Whole(number.as_i64()?),
-                    Value::String(text) => DirectValue::Text(text),
-                    Value::Array(_) | Value::Object(_) => return None,
-                }
+            Self::Argument(path) => match value_at(input.arguments, path)? {
+                Value::Null => DirectValue::Null,
+                Value::Bool(truth) => DirectValue::Truth(*truth),
+                Value::Number(number) => DirectValue::Whole(number.as_i64()?),
+                Value::String(text) => DirectValue::Text(text),
+                Value::Array(_) | Value::Object(_) => return None,
+            },
+            Self::Size(path) => {
+                let size = match value_at(input.arguments, path)? {
+                    Value::String(text) => text.chars().count(),
+                    Value::Array(elements) => elements.len(),
+                    Value::Object(members) => members.len(),
+                    Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+                };
+                DirectValue::Whole(i64::try_from(size).ok()?)
             }
         })
     }
@@ -305,6 +361,28 @@ impl CallerMember {
 fn members_at<'v>(arguments: &'v Value, path: &[String]) -> Option<&'v Map<String, Value>> {
     let step = |members: &'v Map<String, Value>, name: &String| members.get(name)?.as_object();
     path.iter().try_fold(arguments.as_object()?, step)
+}
+
+/// What is on `path`, below what it begins with.
+fn value_at<'v>(arguments: &'v Value, path: &[String]) -> Option<&'v Value> {
+    let (last, before) = path.split_last()?;
+    members_at(arguments, before)?.get(last)
+}
+
+/// The path of `arguments.a.b`, which is no longer `arguments` as a whole.
+fn argument(node: &IdedExpr) -> Option<Vec<String>> {
+    argument_path(node).filter(|path| !path.is_empty())
+}
+
+/// What `size(x)` and `x.size()` measure.
+fn measured(node: &IdedExpr) -> Option<&IdedExpr> {
+    let Expr::Call(call) = &node.expr else {
+        return None;
+    };
+    match (call.target.as_deref(), call.args.as_slice()) {
+        (Some(measured), []) | (None, [measured]) if call.func_name == "size" => Some(measured),
+        _ => None,
+    }
 }
 
 /// The path of `arguments.a.b` or `arguments['a'].b`; empty for `arguments`.

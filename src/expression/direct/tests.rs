@@ -61,8 +61,37 @@ fn operand() -> impl Strategy<Value = String> {
         "true",
         "null",
         "size(caller.roles)",
+        "size(arguments.a)",
+        "arguments.deep.size()",
     ])
     .prop_map(str::to_owned)
+}
+
+/// Looks at texts, and at what is none.
+fn look() -> impl Strategy<Value = String> {
+    let text = select(vec![
+        "arguments.a",
+        "arguments['b c']",
+        "caller.agent",
+        "caller.user",
+        "'xyz'",
+    ]);
+    let function = select(vec!["startsWith", "endsWith", "contains"]);
+    let part = select(vec![
+        "'x'",
+        "'t'",
+        "''",
+        "arguments.a",
+        "caller.agent",
+        "0",
+        "null",
+    ]);
+    let pattern = select(vec!["^x", "n.*e$", "bot", "^$"]);
+    prop_oneof![
+        (text.clone(), function, part).prop_map(|(text, is, part)| format!("{text}.{is}({part})")),
+        (text.clone(), pattern.clone()).prop_map(|(text, like)| format!("re({text}, '{like}')")),
+        (text, pattern).prop_map(|(text, like)| format!("{text}.matches('{like}')")),
+    ]
 }
 
 fn expression() -> impl Strategy<Value = String> {
@@ -70,6 +99,7 @@ fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         2 => operand(),
         6 => (operand(), comparison, operand()).prop_map(|(one, is, other)| format!("{one} {is} {other}")),
+        3 => look(),
         1 => operand().prop_map(|one| format!("{one} in caller.roles")),
         1 => operand().prop_map(|one| format!("{one} in ['x', 0, true, null, 'y']")),
         1 => operand().prop_map(|one| format!("{one} in [1.5, 'x']")),
@@ -148,6 +178,12 @@ fn simple_expressions_are_decided_without_the_language() {
         ("has(arguments.to.kind) && arguments.b", true),
         ("caller.group == null", true),
         ("caller.owner || caller.tenant != 't_001'", false),
+        ("size(arguments.s) > 2 && arguments.to.size() == 1", true),
+        (
+            "arguments.s.startsWith('C') && !arguments.s.endsWith('C')",
+            true,
+        ),
+        ("caller.agent.contains(arguments.to.kind)", false),
     ] {
         assert_eq!(said(when, &arguments), (Some(truth), Some(truth)), "{when}");
     }
@@ -168,7 +204,11 @@ fn what_may_fail_is_left_to_the_language() {
         ("arguments.f > 1", Some(true)),
         ("arguments.big > 1", Some(true)),
         ("arguments.list == [1]", Some(true)),
-        ("size(arguments.list) == 1", Some(true)),
+        ("size(arguments.n) == 1", None),
+        ("arguments.n.startsWith('1')", None),
+        ("size(caller.roles) == 2", Some(true)),
+        ("re('x', '^x')", Some(true)),
+        ("'x'.matches('^y') || arguments.n == 1", Some(true)),
         ("'n' in arguments", Some(true)),
         ("arguments.list.exists(i, i == 1)", Some(true)),
     ] {
