@@ -5,6 +5,7 @@ use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::outlet::receipt::Receipt;
 use crate::upstream::link::Link;
+use futures_util::future::Either;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,11 +68,11 @@ impl AgentCancellation {
         self.0.as_ref().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Ends when it has.
-    pub async fn cancelled(&self) {
+    /// Ends when it has. No `async fn`: each call in flight keeps such a wait.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + '_ {
         match &self.0 {
-            Some(token) => token.cancelled().await,
-            None => std::future::pending().await,
+            Some(token) => Either::Left(token.cancelled()),
+            None => Either::Right(std::future::pending()),
         }
     }
 }
