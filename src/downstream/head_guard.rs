@@ -218,11 +218,13 @@ impl HeadGuard {
 
     /// Whether a known caller has been silent for too long.
     fn poll_silent(&mut self, task: &mut Task<'_>) -> Poll<()> {
+        let guest = &self.guest;
+        let left = || IDLE_TIMEOUT.saturating_sub(guest.silent_for());
         let after = |time| Box::pin(tokio::time::sleep(time));
-        let ends = self.silence_ends.get_or_insert_with(|| after(IDLE_TIMEOUT));
+        let ends = self.silence_ends.get_or_insert_with(|| after(left()));
         loop {
             ready!(ends.as_mut().poll(task));
-            let left = IDLE_TIMEOUT.saturating_sub(self.guest.silent_for());
+            let left = left();
             if left.is_zero() {
                 return Poll::Ready(());
             }
