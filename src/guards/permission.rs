@@ -8,7 +8,7 @@ use super::evidence::{Checked, Permit};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
-use crate::model::pointer::{is_pointer, steps};
+use crate::model::pointer::{at, is_pointer, steps};
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -358,14 +358,14 @@ impl Rule {
             return Err(refusal);
         }
         for pointer in &self.tenants {
-            let named = arguments.pointer(pointer).and_then(Value::as_str);
+            let named = at(arguments, pointer).and_then(Value::as_str);
             if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
                 return Err(tenant_mismatch(pointer, caller.tenant.as_ref()));
             }
         }
         for (pointer, patterns) in &self.resources {
             let within = |text: &str| patterns.iter().any(|pattern| pattern.matches(text, caller));
-            let allowed = match arguments.pointer(pointer) {
+            let allowed = match at(arguments, pointer) {
                 Some(Value::String(text)) => within(text),
                 Some(Value::Array(all)) => {
                     !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(&within))

@@ -5,7 +5,7 @@
 //! several uses to do (002-32). The refusal itself is [`super::arguments`]'s, in its turn.
 
 use super::ToolRules;
-use crate::model::pointer::steps;
+use crate::model::pointer::{at, steps};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Rule {
     /// The case that these arguments choose. Text chooses the case of that name, `true` and `false`
     /// those of theirs. The text "true" chooses none: a tool server may read it as either.
     pub fn choose(&self, arguments: &Value) -> Option<&Arc<ToolRules>> {
-        match arguments.pointer(&self.by) {
+        match at(arguments, &self.by) {
             None => self.cases.get(self.absent.as_ref()?),
             Some(Value::Bool(flag)) => self.cases.get(if *flag { "true" } else { "false" }),
             Some(Value::String(text)) if !matches!(&**text, "true" | "false") => {

@@ -2,6 +2,7 @@
 
 use super::{ANYONE_WORD, Rule};
 use crate::model::caller::Caller;
+use crate::model::pointer::at;
 use serde_json::Value;
 
 /// Resources of one call that are named.
@@ -14,7 +15,7 @@ impl Rule {
     pub(crate) fn named(&self, arguments: &Value) -> Vec<String> {
         let mut named: Vec<String> = Vec::new();
         for (pointer, _) in &self.resources {
-            for text in texts(arguments.pointer(pointer)) {
+            for text in texts(at(arguments, pointer)) {
                 let kept: String = text.chars().take(MAX_RESOURCE_CHARS).collect();
                 if named.len() < MAX_RESOURCES_NAMED && !named.contains(&kept) {
                     named.push(kept);
@@ -34,7 +35,7 @@ impl Rule {
         let tenant = caller.tenant.as_ref().filter(|_| !self.tenants.is_empty());
         grounds.extend(tenant.map(|tenant| format!("tenant {tenant}")));
         for (pointer, patterns) in &self.resources {
-            for text in texts(arguments.pointer(pointer)).take(MAX_RESOURCES_NAMED) {
+            for text in texts(at(arguments, pointer)).take(MAX_RESOURCES_NAMED) {
                 let pattern = patterns
                     .iter()
                     .find(|pattern| pattern.matches(text, caller));
