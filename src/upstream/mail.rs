@@ -92,7 +92,8 @@ impl MailRoute {
             connection.auth(&ways, &login).await.map_err(told)?;
         }
         let mut parameters = Vec::new();
-        if envelope.has_non_ascii_addresses() {
+        let mut addresses = envelope.to().iter().chain(envelope.from());
+        if addresses.any(|address| !AsRef::<str>::as_ref(address).is_ascii()) {
             let server = connection.server_info();
             if !server.supports_feature(Extension::SmtpUtfEight) {
                 let said = "the mail server takes ASCII addresses only (it has no SMTPUTF8)";
