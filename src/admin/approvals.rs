@@ -3,6 +3,7 @@
 //! is shown to those who may decide about it, and to those who audit; others are not told that it is held.
 
 pub(crate) mod editing;
+pub(crate) mod extending;
 pub(crate) mod waiting;
 pub(super) mod words;
 
@@ -91,6 +92,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
         .route("/api/approvals/{id}/edit", post(editing::take))
+        .route("/api/approvals/{id}/extend", post(extending::take))
         .route("/api/approvals/{id}/wait", get(waiting::decision))
 }
 

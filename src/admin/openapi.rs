@@ -4,6 +4,7 @@
 mod grants;
 
 use super::approvals::editing::EditBody;
+use super::approvals::extending::{ExtensionBody, ExtensionReply};
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
@@ -149,12 +150,19 @@ fn approvals(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<EditBody>(),
         schemas.subschema_for::<OpenHold>(),
     );
+    let extend = ApiOperation::post(
+        "/api/approvals/{id}/extend",
+        "Gives a held call as much time again as it had, once",
+        schemas.subschema_for::<ExtensionBody>(),
+        schemas.subschema_for::<ExtensionReply>(),
+    );
     vec![
         list,
         events,
         one,
         decide,
         edit,
+        extend,
         wait.asking("timeout", seconds),
     ]
 }

@@ -2,6 +2,7 @@
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
 mod editing;
+mod extending;
 mod grant_args;
 mod grants;
 pub(super) mod keys;
@@ -53,6 +54,8 @@ enum ApprovalsVerb {
     /// Change arguments that the call's contract lets operators change, before it is allowed; what was said of
     /// it before is void
     Edit(editing::ApprovalEditArgs),
+    /// Give the call as much time again as it had, once
+    Extend(extending::ApprovalExtendArgs),
     /// Wait until the call is decided: exits with 0 when it was allowed, 1 when it was denied, 3 when
     /// nobody has decided in time or it did not run in time, 4 when its agent cancelled it, 2 when nothing
     /// can be found out
@@ -152,6 +155,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         ApprovalsVerb::Allow(allow) => self::allow(args, allow),
         ApprovalsVerb::Deny(deny) => self::deny(args, deny),
         ApprovalsVerb::Edit(edit) => editing::run(args, edit),
+        ApprovalsVerb::Extend(extend) => extending::run(args, extend),
         ApprovalsVerb::Wait(wait) => waiting::run(args, wait),
         ApprovalsVerb::Watch(watch) => watching::run(args, watch),
         ApprovalsVerb::Grants(grants) => grants::run(args, grants),

@@ -44,7 +44,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 44] = [
+const EXAMPLES: [(&str, &[&str]); 45] = [
     (
         "serve",
         &[
@@ -119,6 +119,10 @@ const EXAMPLES: [(&str, &[&str]); 44] = [
     (
         "approvals edit",
         &["toolgate approvals edit 9f3c2a17 /amount=900 --why 'the rest comes later'"],
+    ),
+    (
+        "approvals extend",
+        &["toolgate approvals extend 9f3c2a17 --why 'the owner is on the way'"],
     ),
     (
         "approvals wait",

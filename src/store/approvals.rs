@@ -429,19 +429,24 @@ async fn unchanged(store: &dyn Store, id: ActionId) -> Result<DecisionOutcome, D
     })
 }
 
-/// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC.
+/// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC. A reason is
+/// no must.
 pub(crate) async fn extend(
     store: &dyn Store,
     id: ActionId,
     who: String,
     roles: Vec<String>,
+    why: Option<&str>,
 ) -> Result<String, DecisionError> {
+    let why = why.map(|why| reason(why, MAX_DECISION_REASON_BYTES));
+    let why = why.transpose().map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
     let extend = ExtendHold {
         key,
         id,
         who,
         roles,
+        why,
     };
     match store.run(StoreCommand::Extend(extend), None).await? {
         Ok(StoreEvent::Extended(extended)) => Ok(time(extended.approve_by)),

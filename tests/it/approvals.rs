@@ -3,6 +3,7 @@
 
 mod alike;
 mod identity;
+mod more_time;
 mod page_words;
 pub mod pages;
 mod terminal;

@@ -11,11 +11,12 @@ use super::past::PastCall;
 use super::sign_in::SignIn;
 use super::visible::VisibleText;
 use crate::admin::OperatorsDoor;
+use crate::admin::approvals::extending::{ExtensionBody, extends};
 use crate::admin::approvals::words::{Said, say};
 use crate::admin::approvals::{seen, status_of};
 use crate::admin::grants::minting::can_be_granted;
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionError, OpenHold, extend, past_like, show};
+use crate::store::approvals::{DecisionError, OpenHold, past_like, show};
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -109,14 +110,15 @@ async fn counted(
     let id = id.parse::<ActionId>().map_err(|_| unknown())?;
     let refused = |why: DecisionError| (status_of(&why), format!("Nothing was done: {why}."));
     let known = &sign_in.operator;
-    let store = &*door.switches.store;
     // A button that denies with a reason of the contract says nothing else.
     let preset = fields.first("deny_with");
     match fields.first("decision") {
         "extend" => {
-            let roles = known.seeing(store.now());
-            let until = extend(store, id, known.name.clone(), roles).await;
-            let until = until.map_err(refused)?;
+            let asked = ExtensionBody {
+                why: None,
+                shown: Some(fields.first("shown").to_owned()),
+            };
+            let until = extends(door, known, id, asked).await.map_err(refused)?;
             Ok(format!("It can be decided until {until} now."))
         }
         "always" => granting::granted(door, known, id, fields).await,

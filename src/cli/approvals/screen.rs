@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What stands at the end of the screen where keys are read.
-const KEY_LINE: &str = "a allow once · d deny · s next · q leave (nothing is decided by leaving)";
+const KEY_LINE: &str =
+    "a allow once · d deny · e more time · s next · q leave (leaving decides nothing)";
 
 /// What is asked at the end of the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

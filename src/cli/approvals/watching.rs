@@ -3,7 +3,7 @@
 use super::keys::{KeyTerminal, typed};
 use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
 use super::waiting::UNDECIDED_EXIT_CODE;
-use super::{Args, path};
+use super::{Args, extending, path};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
@@ -283,6 +283,7 @@ impl Watching<'_> {
                     self.say(&chosen, "deny", &why).await?;
                 }
             }
+            b'e' => self.extend(&chosen).await?,
             b's' | b'j' => {
                 let next = self
                     .known
@@ -302,6 +303,18 @@ impl Watching<'_> {
         let request = DoorRequest::post(format!("/api/approvals/{}", hold.id), Text::of(&body));
         self.said = match self.ask(request).await? {
             Ok(told) => super::taken(&told.parse::<DecisionReply>()?),
+            Err(why) => format!("nothing was done: {why}"),
+        };
+        Ok(())
+    }
+
+    /// Gives the call that was shown more time.
+    async fn extend(&mut self, hold: &OpenHold) -> anyhow::Result<()> {
+        let id = hold.id.parse();
+        let id = id.map_err(|_| anyhow::anyhow!("the door names no call"))?;
+        let request = extending::request(id, None, Some(&hold.shown));
+        self.said = match self.ask(request).await? {
+            Ok(told) => extending::words(&told.parse()?),
             Err(why) => format!("nothing was done: {why}"),
         };
         Ok(())

@@ -92,7 +92,7 @@ impl History {
                 seq,
                 at: extended.at,
                 words: extended_words(extended),
-                fields: json!({ "event": "extended", "who": extended.who, "approve_by": time(extended.approve_by) }),
+                fields: extended_fields(extended),
             },
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
@@ -260,7 +260,18 @@ fn asked_fields(hold: &Hold) -> Value {
 
 fn extended_words(extended: &HoldExtended) -> String {
     let (who, until) = (&extended.who, time(extended.approve_by));
-    format!("given more time by the operator {who}: it can be decided until {until}")
+    let why = extended.why.as_deref();
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    format!("given more time by the operator {who}{why}; it can be decided until {until}")
+}
+
+fn extended_fields(extended: &HoldExtended) -> Value {
+    let until = time(extended.approve_by);
+    let mut fields = json!({ "event": "extended", "who": extended.who, "approve_by": until });
+    if let Some(why) = &extended.why {
+        fields["why"] = json!(why);
+    }
+    fields
 }
 
 fn edited_words(edit: &OperatorEdit) -> String {

@@ -308,6 +308,8 @@ pub struct ExtendHold {
     pub who: String,
     /// The operator's roles.
     pub roles: Vec<String>,
+    /// The operator's reason, if one is given.
+    pub why: Option<String>,
 }
 
 /// The agent wants a held call no more.

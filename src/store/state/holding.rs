@@ -214,6 +214,7 @@ pub(super) fn extended(
         id,
         who,
         roles,
+        why,
     } = extend.clone();
     if !hold.is_decided_by(&who, &roles) {
         return Err(Undecided::NotYours);
@@ -226,6 +227,7 @@ pub(super) fn extended(
         key,
         id,
         who,
+        why,
         approve_by: hold.approve_by.saturating_add(had),
         at: now,
     })

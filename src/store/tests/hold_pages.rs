@@ -56,6 +56,7 @@ async fn extend(store: &dyn Store, ask: &HoldRequest, who: &str, role: &str) -> 
         id: ask.id,
         who: who.to_owned(),
         roles: vec![role.to_owned()],
+        why: Some("bob is at lunch".to_owned()),
     };
     match store.run(StoreCommand::Extend(extend), None).await.unwrap() {
         Ok(_) => None,

@@ -87,7 +87,14 @@ async fn allows(gate: &Gate, page: &str, card: &Answer, cookie: (&str, &str)) ->
         ]
     };
     let (other, allowed) = (word("sha256:0"), word(&digest));
-    let extended = [("decision", "extend"), ("form_secret", secret.as_str())];
+    let more_time = |shown| {
+        [
+            ("decision", "extend"),
+            ("form_secret", secret.as_str()),
+            ("shown", shown),
+        ]
+    };
+    let (blind, extended) = (more_time("sha256:0"), more_time(digest.as_str()));
     let foreign = ("origin", "http://127.0.0.1:1");
     let cross = ("sec-fetch-site", "cross-site");
     for (fields, more, status) in [
@@ -95,7 +102,8 @@ async fn allows(gate: &Gate, page: &str, card: &Answer, cookie: (&str, &str)) ->
         (&allowed[..2], None, 403),
         (&allowed[..], Some(foreign), 403),
         (&allowed[..], Some(cross), 403),
-        // A call is given more time once.
+        // A call is given more time once, by who was shown it.
+        (&blind[..], None, 409),
         (&extended[..], None, 200),
         (&extended[..], None, 409),
         (&allowed[..], None, 200),

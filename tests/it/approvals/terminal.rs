@@ -241,6 +241,28 @@ async fn who_allows_says_why_where_that_is_wanted() {
     assert_eq!(terminal.ended().await, Some(0));
 }
 
+/// 001-A3: one key gives the call that is shown more time; a second one is told that it has it.
+#[tokio::test]
+async fn a_key_gives_more_time_once() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({}))]).await;
+    let gate = setup.begin().await;
+    let mut terminal = WatchTerminal::new(&gate).await;
+    for told in ["given more time by ann", "more time already"] {
+        terminal.types(b"e");
+        until(told, || async { (terminal.count(told) > 0).then_some(()) }).await;
+    }
+    let hold = shown(&gate, &ids[0]).await;
+    assert_eq!(
+        (&hold["extended"], &hold["state"]),
+        (&json!(true), &json!("pending")),
+        "{hold}"
+    );
+    terminal.types(b"q");
+    assert_eq!(terminal.ended().await, Some(0));
+}
+
 /// However it is left, what is typed afterwards is shown again.
 #[tokio::test]
 async fn the_terminal_is_given_back() {

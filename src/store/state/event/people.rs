@@ -64,6 +64,9 @@ pub struct HoldExtended {
     pub id: ActionId,
     /// The operator.
     pub who: String,
+    /// The operator's reason, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
     /// Nobody can decide from then on.
     pub approve_by: Millis,
     /// When.

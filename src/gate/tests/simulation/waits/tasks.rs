@@ -48,6 +48,7 @@ fn more_time_makes_no_other_task() {
             id: hold.id,
             who: "ann".to_owned(),
             roles: vec!["finance".to_owned()],
+            why: None,
         };
         let extended = store.run(StoreCommand::Extend(extend), None);
         extended.await.unwrap().unwrap();
