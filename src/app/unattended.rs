@@ -37,9 +37,11 @@ impl UnattendedHolds {
     }
 }
 
+/// To give it more time is a word, too.
 fn is_unattended(hold: &Hold, now: Millis) -> bool {
     let half = hold.approve_by.saturating_sub(hold.asked) / 2;
-    hold.decisions.is_empty() && now.saturating_sub(hold.asked) >= half
+    let is_unanswered = hold.decisions.is_empty() && hold.extended_by.is_none();
+    is_unanswered && now.saturating_sub(hold.asked) >= half
 }
 
 #[cfg(test)]
@@ -60,6 +62,15 @@ mod tests {
         assert!(unattended.0.is_empty());
         assert_eq!(unattended.look(&holds, 301_000), Duration::from_mins(5));
         assert_eq!(unattended.0, BTreeSet::from([id]));
+        // An operator has said something of it.
+        let (key, waits) = &holds[0];
+        let extended = Hold {
+            extended_by: Some("ann".to_owned()),
+            ..waits.clone()
+        };
+        let mut other = UnattendedHolds::default();
+        other.look(&[(*key, extended)], 301_000);
+        assert!(other.0.is_empty());
         // Its time is over.
         assert_eq!(unattended.look(&holds, 601_000), Duration::ZERO);
         assert!(unattended.0.is_empty());

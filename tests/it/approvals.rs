@@ -7,6 +7,7 @@ mod more_time;
 mod page_words;
 pub mod pages;
 mod terminal;
+mod unattended;
 mod waits;
 mod waits_once;
 
