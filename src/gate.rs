@@ -7,6 +7,7 @@ mod case;
 pub mod catalogue;
 pub mod effects;
 mod ending;
+pub(crate) mod grant_rules;
 mod live;
 mod observing;
 pub mod own_tasks;

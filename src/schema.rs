@@ -5,6 +5,7 @@
 mod anchors;
 pub(crate) mod choices;
 pub(crate) mod closed;
+pub(crate) mod contradictions;
 mod declared;
 mod dialect;
 mod explain;

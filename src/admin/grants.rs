@@ -2,11 +2,13 @@
 //! minted by who may decide about the tool's calls, and seen and taken back by who has one of the same
 //! roles; others are not told that there are any.
 
+pub(crate) mod explaining;
 pub(super) mod minting;
 
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::guards::approval::GrantedCall;
+use crate::guards::approval::grant_miss::GrantDeath;
 use crate::model::ids::{ActionId, ToolName};
 use crate::policy::shape::AsWritten;
 use crate::store::claims::StoreError;
@@ -19,6 +21,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
+use explaining::explained;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,30 +52,6 @@ pub(crate) struct RevocationReply {
     pub who: String,
 }
 
-/// The answer to what covers a call.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct GrantsExplained {
-    /// The grant that would cover it; none: a person is asked.
-    pub covered_by: Option<String>,
-    /// Why a person has to be asked whatever is granted, where that is so.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub never: Option<String>,
-    /// The grants for calls of the tool.
-    pub grants: Vec<GrantExplained>,
-}
-
-/// What one grant says of a call.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct GrantExplained {
-    /// The grant.
-    pub id: String,
-    /// As [`GrantView::state`].
-    pub state: String,
-    /// Why it does not cover the call; none: it does.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub why: Option<String>,
-}
-
 /// The body of a revocation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -85,6 +64,9 @@ pub(super) struct RevocationBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainBody {
+    /// The id of the one grant that is asked about; none: those for calls of the tool.
+    #[serde(default)]
+    grant: Option<String>,
     /// The agent.
     agent: String,
     /// Its tenant, if it has one.
@@ -107,7 +89,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 
 impl OperatorsDoor {
     pub(super) fn view_of(&self, grant: &Grant) -> GrantView {
-        let dead = self.switches.grants.dead(grant);
+        let dead = self.switches.grants.dead(grant).map(GrantDeath::words);
         GrantView::of(grant, self.switches.store.now(), dead)
     }
 
@@ -207,6 +189,9 @@ async fn explain(
 ) -> Result<Response, Response> {
     let hint = "send {\"agent\": …, \"tool\": \"server__tool\", \"arguments\": {…}}";
     let said: ExplainBody = written(&headers, body, hint).await?;
+    if let Some(named) = &said.grant {
+        seen(&door, &known, named).await?;
+    }
     let call = GrantedCall {
         agent: said.agent,
         tenant: said.tenant,
@@ -216,33 +201,8 @@ async fn explain(
     };
     let grants = door.grants_for(&known).await;
     let grants = grants.map_err(|error| ungranted(&error.into()))?;
-    let never = door
-        .switches
-        .grants
-        .rules(&call.tool, &call.arguments)
-        .err();
-    let of_tool = grants.iter().filter(|grant| grant.scope.tool == call.tool);
-    let explained = of_tool.map(|grant| {
-        let view = door.view_of(grant);
-        let missed = || {
-            door.switches
-                .grants
-                .missed(grant, &call, door.switches.store.now())
-        };
-        GrantExplained {
-            why: view.reason.or_else(missed).or_else(|| never.clone()),
-            id: view.id,
-            state: view.state,
-        }
-    });
-    let grants: Vec<GrantExplained> = explained.collect();
-    // The oldest of those that cover it need not be the one that is used; any of them will do.
-    let covering = grants.iter().find(|one| one.why.is_none());
-    let reply = GrantsExplained {
-        covered_by: covering.map(|one| one.id.clone()),
-        never,
-        grants,
-    };
+    let (judge, now) = (&*door.switches.grants, door.switches.store.now());
+    let reply = explained(judge, &grants, said.grant.as_deref(), &call, now);
     Ok(json_answer(StatusCode::OK, &reply))
 }
 

@@ -85,6 +85,11 @@ impl DoorArgs {
         self.at(address)
     }
 
+    /// Whether the door is named, and not only the configuration's.
+    pub(super) fn is_named(&self) -> bool {
+        self.admin.is_some()
+    }
+
     /// Where the door is that is named, or the one of `place`.
     pub(super) fn address_of(&self, place: &DataPlace) -> anyhow::Result<SocketAddr> {
         self.admin.map_or_else(|| configured::door(place), Ok)

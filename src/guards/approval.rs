@@ -6,6 +6,7 @@
 //! is over, and whatever is missing, means no (policy §1).
 
 mod approved;
+pub(crate) mod grant_miss;
 pub(crate) mod grant_terms;
 pub(crate) mod grants;
 mod judge;

@@ -10,6 +10,7 @@ use super::state::{CommandRefusal, Millis, StoreKeys};
 use crate::model::ids::ActionId;
 use std::time::Duration;
 
+pub(crate) mod at_rest;
 pub(crate) mod view;
 
 /// Grants that can cover a call at once (threat-model §8).

@@ -18,6 +18,7 @@ pub mod settlement;
 pub mod tally;
 
 pub use apply::apply;
+pub(crate) use apply::apply_to_grant;
 
 use crate::model::digest::Digest;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};

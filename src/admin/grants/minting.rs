@@ -4,6 +4,7 @@ use super::{ungranted, written};
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer};
 use crate::guards::approval::GrantRules;
+use crate::guards::approval::grant_miss::GrantMiss;
 use crate::guards::approval::grant_terms::{GrantTerms, KeptTerms};
 use crate::guards::approval::grants::digest_of_beside;
 use crate::mcp::json::fold::is_same_name;
@@ -106,19 +107,11 @@ async fn added(
     let why = grant_reason(&body.why)?;
     let tool = ToolName::new(&body.tool);
     let rules = door.switches.grants.rules(&tool, &body.grant.sample());
-    let rules = rules.map_err(GrantError::Refused)?;
+    let rules = rules.map_err(|why| refused(&why))?;
     let mut asking = std::iter::once(&body.agent).chain(&body.user);
     let is_itself = asking.any(|name| is_same_name(&known.name, name)) && !rules.self_approval;
     if is_itself || !known.roles.iter().any(|role| rules.roles.contains(role)) {
         return Err(GrantError::NotYours(rules.roles.join(", ")));
-    }
-    if !door
-        .switches
-        .grants
-        .knows(&body.agent, body.tenant.as_deref())
-    {
-        let words = "no agent of that name and tenant is configured";
-        return Err(GrantError::Refused(words.to_owned()));
     }
     let kept = body.grant.kept(None, &rules.any);
     let granting = Granting {
@@ -137,7 +130,15 @@ async fn added(
         why,
     };
     let (grant, lasts) = granting.grant(None);
+    if let Some(flaw) = door.switches.grants.flaws(&grant).first() {
+        let words = format!("it could cover no call: {flaw}");
+        return Err(GrantError::Refused(words));
+    }
     mint(&*door.switches.store, grant, lasts, None).await
+}
+
+fn refused(why: &GrantMiss) -> GrantError {
+    GrantError::Refused(why.to_string())
 }
 
 /// A word on the held call `id` that is to count for calls like it, too.
@@ -213,28 +214,26 @@ pub(in crate::admin) fn can_be_granted(door: &OperatorsDoor, hold: &OpenHold) ->
 
 fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Granting, GrantError> {
     let question = &hold.question;
-    let refused = |words: &str| Err(GrantError::Refused(words.to_owned()));
+    let never = |words: &str| Err(GrantError::Refused(words.to_owned()));
     if question.irreversible {
-        return refused("the effect is irreversible, so a person has to allow each call");
+        return never("the effect is irreversible, so a person has to allow each call");
     }
     if question.over.is_some() {
-        return refused("the call goes over a limit of its budget, which is asked about by itself");
+        return never("the call goes over a limit of its budget, which is asked about by itself");
     }
     if !hold.edits.is_empty() {
-        return refused(
+        return never(
             "its arguments were changed, so what its agent sends is not what would be granted",
         );
     }
     if question.answers.is_some() {
-        return refused(
-            "the call answers a question of its server, which nobody can do beforehand",
-        );
+        return never("the call answers a question of its server, which nobody can do beforehand");
     }
     let rules = door
         .switches
         .grants
         .rules(&question.tool, &question.arguments);
-    let rules = rules.map_err(GrantError::Refused)?;
+    let rules = rules.map_err(|why| refused(&why))?;
     let kept = word.terms.kept(Some(&question.arguments), &rules.any);
     Ok(Granting {
         scope: GrantScope {

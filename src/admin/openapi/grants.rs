@@ -1,10 +1,9 @@
 //! What programs can ask of standing grants.
 
 use super::ApiOperation;
+use crate::admin::grants::explaining::GrantsExplained;
 use crate::admin::grants::minting::GrantBody;
-use crate::admin::grants::{
-    ExplainBody, GrantList, GrantsExplained, RevocationBody, RevocationReply,
-};
+use crate::admin::grants::{ExplainBody, GrantList, RevocationBody, RevocationReply};
 use crate::store::grants::view::GrantView;
 use schemars::generate::SchemaGenerator;
 

@@ -1,5 +1,6 @@
 //! Standing grants at the operators' door.
 
+use crate::guards::approval::grant_miss::{GrantDeath, GrantMiss};
 use crate::guards::approval::{GrantJudge, GrantRules, GrantedCall};
 use crate::model::ids::ToolName;
 use crate::store::approvals::editing::EditJudge;
@@ -14,20 +15,20 @@ use serde_json::Value;
 pub(super) struct FixedRules;
 
 impl GrantJudge for FixedRules {
-    fn rules(&self, _: &ToolName, _: &Value) -> Result<GrantRules, String> {
-        Err("nothing can be granted".to_owned())
+    fn rules(&self, _: &ToolName, _: &Value) -> Result<GrantRules, GrantMiss> {
+        Err(GrantMiss::Unasked)
     }
 
-    fn dead(&self, _: &Grant) -> Option<&'static str> {
+    fn dead(&self, _: &Grant) -> Option<GrantDeath> {
         None
     }
 
-    fn missed(&self, _: &Grant, _: &GrantedCall, _: Millis) -> Option<String> {
-        None
+    fn misses(&self, _: &Grant, _: &GrantedCall, _: Millis) -> Vec<GrantMiss> {
+        Vec::new()
     }
 
-    fn knows(&self, _: &str, _: Option<&str>) -> bool {
-        true
+    fn flaws(&self, _: &Grant) -> Vec<GrantMiss> {
+        Vec::new()
     }
 }
 

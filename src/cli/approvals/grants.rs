@@ -1,9 +1,11 @@
 //! `toolgate approvals grants`: calls that run without each being asked about, because an operator has
 //! said so.
 
+mod explaining;
+
 use super::grant_args::GrantTermArgs;
 use super::{Args, ask, parsed};
-use crate::admin::grants::{GrantList, GrantsExplained, RevocationReply};
+use crate::admin::grants::{GrantList, RevocationReply};
 use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
@@ -15,6 +17,7 @@ use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;
 use crate::model::ids::ActionId;
 use crate::store::grants::view::GrantView;
+use explaining::GrantExplainArgs;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -66,25 +69,7 @@ struct GrantRevokeArgs {
     reply: ReplyArgs,
 }
 
-#[derive(Debug, clap::Args)]
-struct GrantExplainArgs {
-    /// The grant's id, or its beginning or end; without it, a call is explained
-    #[arg(required_unless_present = "tool", conflicts_with = "tool")]
-    id: Option<TypedId>,
-    /// The tool of the call, such as `bank__pay`
-    #[arg(long, value_name = "TOOL", requires = "agent")]
-    tool: Option<String>,
-    #[command(flatten)]
-    caller: GrantCallerArgs,
-    /// The call's arguments
-    #[arg(long, value_name = "JSON", default_value = "{}")]
-    arguments: String,
-    /// One JSON object on a line
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 struct GrantCallerArgs {
     /// The agent that calls
     #[arg(long, value_name = "NAME")]
@@ -143,7 +128,7 @@ pub(super) fn run(args: &Args, grants: &GrantsArgs) -> anyhow::Result<u8> {
             let told = parsed(ask(args, DoorRequest::post(path, body))?)?;
             revoke.reply.show(told, |told| Ok(revoked(&told)))
         }
-        GrantsVerb::Explain(explain) => explained(args, explain),
+        GrantsVerb::Explain(explain) => explaining::run(args, explain),
         GrantsVerb::Add(add) => added(args, add),
     }
 }
@@ -202,64 +187,6 @@ fn put(body: &mut Value, key: &str, said: Option<&String>) {
     if let (Some(said), Some(members)) = (said, body.as_object_mut()) {
         members.insert(key.to_owned(), json!(said));
     }
-}
-
-fn explained(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8> {
-    if let Some(id) = &explain.id {
-        return operator::show(one(args, id)?, |told| {
-            if explain.json {
-                return line(&told);
-            }
-            let view: GrantView = told.parse()?;
-            Ok(match &view.reason {
-                Some(why) => format!(
-                    "it covers no call any more: it is {}, because {}\n",
-                    plain(&view.state),
-                    plain(why)
-                ),
-                None => "it can still cover a call\n".to_owned() + &whole(&view),
-            })
-        });
-    }
-    let arguments: Value = match serde_json::from_str(&explain.arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            return Ok(operator::misused(&format!(
-                "--arguments is no JSON: {error}"
-            )));
-        }
-    };
-    let mut body = json!({
-        "agent": explain.caller.agent, "tool": explain.tool, "arguments": arguments
-    });
-    put(&mut body, "tenant", explain.caller.tenant.as_ref());
-    put(&mut body, "user", explain.caller.user.as_ref());
-    let request = DoorRequest::post("/api/grants/explain", Text::of(&body));
-    operator::show(ask(args, request)?, |told| {
-        if explain.json {
-            return line(&told);
-        }
-        Ok(reasons(&told.parse()?))
-    })
-}
-
-fn reasons(told: &GrantsExplained) -> String {
-    let mut out = match (&told.covered_by, &told.never) {
-        (Some(id), _) => format!("the call is covered by the grant {}\n", plain(id)),
-        (None, Some(why)) => format!("no grant can cover the call: {}\n", plain(why)),
-        (None, None) => "no grant covers the call: a person is asked\n".to_owned(),
-    };
-    for one in &told.grants {
-        let why = one.why.as_deref().unwrap_or("covers the call");
-        let _ = writeln!(
-            out,
-            "{}  {:<8}  {}",
-            plain(&one.id),
-            plain(&one.state),
-            plain(why)
-        );
-    }
-    out
 }
 
 fn revoked(told: &RevocationReply) -> String {

@@ -13,6 +13,7 @@ use serde_json::json;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 /// Bytes of an answer.
@@ -87,6 +88,12 @@ pub(in crate::cli) async fn look(address: SocketAddr, path: &str) -> anyhow::Res
     let asked = exchange(address, None, DoorRequest::get(path));
     let (_, text) = tokio::time::timeout(LOOK_TIMEOUT, asked).await??;
     Ok(text)
+}
+
+/// Whether anybody listens at `address`.
+pub(in crate::cli) async fn is_open(address: SocketAddr) -> bool {
+    let connected = tokio::time::timeout(LOOK_TIMEOUT, TcpStream::connect(near(address)));
+    matches!(connected.await, Ok(Ok(_)))
 }
 
 /// Why the door refuses.
@@ -164,15 +171,10 @@ async fn send(
     token: Option<&str>,
     DoorRequest { method, path, body }: DoorRequest,
 ) -> anyhow::Result<Response<Incoming>> {
-    let near = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    let port = address.port();
+    let (near, port) = (near(address), address.port());
     let mut request = Request::builder()
         .method(method)
-        .uri(format!("http://{}{path}", SocketAddr::new(near, port)))
+        .uri(format!("http://{near}{path}"))
         .header(header::HOST, format!("localhost:{port}"))
         .header(header::CONTENT_TYPE, "application/json");
     if let Some(token) = token {
@@ -181,4 +183,14 @@ async fn send(
     let connections = Client::builder(TokioExecutor::new()).build_http();
     let answer = connections.request(request.body(Full::new(body.bytes()))?);
     Ok(answer.await?)
+}
+
+/// Where a door is reached from here that is open at `address`.
+fn near(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }

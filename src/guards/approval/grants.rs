@@ -2,6 +2,7 @@
 //! and contract, and arguments of which each is as the grant says. What a grant does not speak of, it
 //! does not cover.
 
+use super::grant_miss::{GrantDeath, GrantMiss};
 use super::{Approved, Rule};
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
@@ -11,9 +12,10 @@ use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::number;
 use crate::model::pointer;
+use crate::store::state::Millis;
 use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant, GrantUse};
 use serde_json::{Number, Value};
-use std::fmt;
+use std::iter::once_with;
 
 /// A call that a grant may cover.
 #[derive(Debug, Clone, Copy)]
@@ -36,67 +38,6 @@ pub struct GrantSubject<'a> {
     pub policy: Digest,
 }
 
-/// Why a grant does not cover a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GrantMiss {
-    /// It is for another agent, tenant, user or tool.
-    Scope(&'static str),
-    /// The tool, or what the policy says of it, is not as it was, or nobody may decide so any more.
-    Dead(&'static str),
-    /// The call brings more than its arguments, or other things than what was shown.
-    Beside,
-    /// The grant does not speak of the argument.
-    Unnamed(String),
-    /// The argument is not as the grant says.
-    Other(String),
-    /// What would be added up is no amount.
-    NoAmount(String),
-    /// No grant stands for a person's word on such a call.
-    Ungrantable(String),
-    /// The argument may be whatever it is by the grant, and not by what counts for such a call.
-    LeftOpen(String),
-}
-
-/// Why a grant covers no call any more when the contract is another.
-pub(crate) const CONTRACT_CHANGED_SINCE: &str =
-    "what the policy says of the tool has changed since it was granted";
-/// The same when the definition is another.
-pub(crate) const TOOL_CHANGED_SINCE: &str = "the tool has changed since it was granted";
-/// The same when its operator is gone.
-pub(crate) const OPERATOR_GONE: &str =
-    "the operator who granted it is none any more who may decide about the tool's calls";
-
-impl fmt::Display for GrantMiss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scope(what) => write!(f, "it is for another {what}"),
-            Self::Dead(why) => f.write_str(why),
-            Self::Ungrantable(why) => f.write_str(why),
-            Self::LeftOpen(pointer) => write!(
-                f,
-                "it leaves the argument `{pointer}` open, which the contract does not for such a call"
-            ),
-            Self::Beside => f.write_str("the call brings other things beside its arguments"),
-            Self::Unnamed(pointer) if pointer.is_empty() => {
-                f.write_str("it says nothing of the arguments as a whole")
-            }
-            Self::Unnamed(pointer) => write!(f, "it does not speak of the argument `{pointer}`"),
-            Self::Other(pointer) if pointer.is_empty() => {
-                f.write_str("the arguments are not exactly those that were granted")
-            }
-            Self::Other(pointer) => {
-                write!(f, "the argument `{pointer}` is not as it was granted")
-            }
-            Self::NoAmount(pointer) => {
-                write!(
-                    f,
-                    "the argument `{pointer}` is no amount that can be added up"
-                )
-            }
-        }
-    }
-}
-
 impl Rule {
     /// Lets a call pass that `grant` covers; what it takes of the grant is counted when it begins.
     pub fn granted(
@@ -106,17 +47,30 @@ impl Rule {
         call: &GrantSubject<'_>,
     ) -> Result<Approved, GrantMiss> {
         let used = covers(grant, call)?;
-        if !self.may_still(approvers, grant) {
-            return Err(GrantMiss::Dead(OPERATOR_GONE));
+        match self.objections(approvers, grant).next() {
+            Some(miss) => Err(miss),
+            None => Ok(Approved::by_grant(used)),
         }
+    }
+
+    /// Why no call for which this counts is covered by `grant`, whatever it says of the call's arguments.
+    pub(crate) fn objections<'a>(
+        &'a self,
+        approvers: &'a Approvers,
+        grant: &'a Grant,
+    ) -> impl Iterator<Item = GrantMiss> + 'a {
+        let gone = once_with(move || {
+            let is_gone = !self.may_still(approvers, grant);
+            is_gone.then_some(GrantMiss::Dead(GrantDeath::Operator))
+        });
         // It was judged when it was minted, but then by the variant of the call that was shown.
-        self.is_grantable().map_err(GrantMiss::Ungrantable)?;
-        for one in &*grant.constraints {
-            if matches!(one.is, ArgumentRule::Any) && !self.grant_any.contains(&one.pointer) {
-                return Err(GrantMiss::LeftOpen(one.pointer.clone()));
-            }
-        }
-        Ok(Approved::by_grant(used))
+        let never = once_with(move || self.is_grantable().err().map(GrantMiss::Ungrantable));
+        let is_open = move |one: &&ArgumentConstraint| {
+            matches!(one.is, ArgumentRule::Any) && !self.grant_any.contains(&one.pointer)
+        };
+        let open = grant.constraints.iter().filter(is_open);
+        let open = open.map(|one| GrantMiss::LeftOpen(one.pointer.clone()));
+        gone.chain(never).flatten().chain(open)
     }
 
     /// Whether a grant can stand for a person's word on such a call; else why not.
@@ -146,6 +100,22 @@ impl Rule {
 
 /// What the call takes of `grant`, if it is one that the grant is about.
 pub(crate) fn covers(grant: &Grant, call: &GrantSubject<'_>) -> Result<GrantUse, GrantMiss> {
+    if let Some(miss) = misses(grant, *call).next() {
+        return Err(miss);
+    }
+    let total = grant.total.as_ref();
+    let amount = total.and_then(|total| amount_at(call.arguments, &total.pointer));
+    Ok(GrantUse {
+        key: Grant::key_of(grant.id),
+        amount: amount.unwrap_or_default(),
+    })
+}
+
+/// Why `grant` is not about the call, one condition after the other; none where it is.
+pub(crate) fn misses<'a>(
+    grant: &'a Grant,
+    call: GrantSubject<'a>,
+) -> impl Iterator<Item = GrantMiss> + 'a {
     let scope = &grant.scope;
     let same = [
         (scope.tool == *call.tool, "tool"),
@@ -153,28 +123,46 @@ pub(crate) fn covers(grant: &Grant, call: &GrantSubject<'_>) -> Result<GrantUse,
         (scope.tenant.as_deref() == call.tenant, "tenant"),
         (scope.user.as_deref() == call.user, "user"),
     ];
-    if let Some((_, what)) = same.into_iter().find(|(is_same, _)| !is_same) {
-        return Err(GrantMiss::Scope(what));
-    }
-    if scope.bound_to != call.policy.to_string() {
-        return Err(GrantMiss::Dead(CONTRACT_CHANGED_SINCE));
-    }
-    if scope.schema_hash != call.definition {
-        return Err(GrantMiss::Dead(TOOL_CHANGED_SINCE));
-    }
-    if scope.beside != call.beside.map(digest_of_beside) {
-        return Err(GrantMiss::Beside);
-    }
-    fit(&grant.constraints, call.arguments)?;
-    let total = grant.total.as_ref();
-    let amount = total.map(|total| {
-        amount_at(call.arguments, &total.pointer)
-            .ok_or_else(|| GrantMiss::NoAmount(total.pointer.clone()))
+    let other = same.into_iter().filter(|(is_same, _)| !is_same);
+    let other = other.map(|(_, what)| GrantMiss::Scope(what));
+    let dead = once_with(move || dead_by(grant, call.policy, call.definition));
+    let dead = dead.flatten().map(GrantMiss::Dead);
+    let beside = once_with(move || {
+        let is_other = scope.beside != call.beside.map(digest_of_beside);
+        is_other.then_some(GrantMiss::Beside)
     });
-    Ok(GrantUse {
-        key: Grant::key_of(grant.id),
-        amount: amount.transpose()?.unwrap_or_default(),
-    })
+    let unfit = once_with(move || unfit(&grant.constraints, call.arguments));
+    let uncounted = once_with(move || {
+        let total = grant.total.as_ref()?;
+        let amount = amount_at(call.arguments, &total.pointer);
+        amount
+            .is_none()
+            .then(|| GrantMiss::NoAmount(total.pointer.clone()))
+    });
+    let about = beside.flatten().chain(unfit.flatten());
+    other.chain(dead).chain(about).chain(uncounted.flatten())
+}
+
+/// What has changed of the policy, which is `bound` now, and of the tool's `definition`.
+pub(crate) fn dead_by<'a>(
+    grant: &'a Grant,
+    bound: Digest,
+    definition: &'a str,
+) -> impl Iterator<Item = GrantDeath> + 'a {
+    let scope = &grant.scope;
+    let contract = once_with(move || scope.bound_to != bound.to_string());
+    let contract = contract.map(|is_other| is_other.then_some(GrantDeath::Contract));
+    let tool = once_with(move || scope.schema_hash != definition);
+    let tool = tool.map(|is_other| is_other.then_some(GrantDeath::Definition));
+    contract.chain(tool).flatten()
+}
+
+/// Where less is left of what all calls may move together than the call would move at `now`.
+pub(crate) fn over_total(grant: &Grant, arguments: &Value, now: Millis) -> Option<GrantMiss> {
+    let total = grant.total.as_ref()?;
+    let amount = amount_at(arguments, &total.pointer)?;
+    let is_over = grant.ended(now).is_none() && grant.admit(amount, now).is_err();
+    is_over.then(|| GrantMiss::OverTotal(total.pointer.clone()))
 }
 
 /// What else of a call travels, as a grant keeps it.
@@ -194,15 +182,23 @@ pub(crate) fn amount_at(arguments: &Value, pointer: &str) -> Option<Amount> {
 
 /// Whether each argument is as one of `constraints` says, and each of these is met.
 pub(crate) fn fit(constraints: &[ArgumentConstraint], arguments: &Value) -> Result<(), GrantMiss> {
-    for one in constraints {
-        if !is_met(&one.is, arguments.pointer(&one.pointer)) {
-            return Err(GrantMiss::Other(one.pointer.clone()));
-        }
-    }
-    match unnamed(constraints, arguments, String::new()) {
-        Some(pointer) => Err(GrantMiss::Unnamed(pointer)),
+    match unfit(constraints, arguments).next() {
+        Some(miss) => Err(miss),
         None => Ok(()),
     }
+}
+
+/// The arguments that are not so: each that is not as is said of it, and the first of which nothing is said.
+fn unfit<'a>(
+    constraints: &'a [ArgumentConstraint],
+    arguments: &'a Value,
+) -> impl Iterator<Item = GrantMiss> + 'a {
+    let others = constraints
+        .iter()
+        .filter(|one| !is_met(&one.is, arguments.pointer(&one.pointer)))
+        .map(|one| GrantMiss::Other(one.pointer.clone()));
+    let unsaid = once_with(move || unnamed(constraints, arguments, String::new()));
+    others.chain(unsaid.flatten().map(GrantMiss::Unnamed))
 }
 
 fn is_met(rule: &ArgumentRule, argument: Option<&Value>) -> bool {

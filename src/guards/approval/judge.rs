@@ -1,5 +1,6 @@
 //! What those who keep standing grants ask of the rules in force.
 
+use super::grant_miss::{GrantDeath, GrantMiss};
 use crate::model::ids::ToolName;
 use crate::store::state::Millis;
 use crate::store::state::grant::Grant;
@@ -39,11 +40,11 @@ pub(crate) struct GrantedCall {
 pub(crate) trait GrantJudge: Send + Sync {
     /// What a grant for calls of `tool` like one with these arguments is minted by, or why there can be
     /// none.
-    fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, String>;
+    fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss>;
     /// Why `grant` covers nothing any more, whatever is left of it.
-    fn dead(&self, grant: &Grant) -> Option<&'static str>;
-    /// Why `grant` does not cover the call at `now`; none where it does.
-    fn missed(&self, grant: &Grant, call: &GrantedCall, now: Millis) -> Option<String>;
-    /// Whether there is an agent of that name and tenant.
-    fn knows(&self, agent: &str, tenant: Option<&str>) -> bool;
+    fn dead(&self, grant: &Grant) -> Option<GrantDeath>;
+    /// Why `grant` does not cover the call at `now`, beside what has ended of it; nothing where it does.
+    fn misses(&self, grant: &Grant, call: &GrantedCall, now: Millis) -> Vec<GrantMiss>;
+    /// Why `grant` can cover no call, whatever is left of it and whatever a call says.
+    fn flaws(&self, grant: &Grant) -> Vec<GrantMiss>;
 }

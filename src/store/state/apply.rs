@@ -7,6 +7,7 @@ use super::event::{
     Settled, StoreEvent, TaskAct, TaskSteered,
 };
 use super::fence::SessionFence;
+use super::grant::Grant;
 use super::hold::{self, Hold, UsedClaim};
 use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreView};
@@ -104,6 +105,28 @@ fn apply_steered(steered: &TaskSteered, view: &mut StoreView) {
     }
 }
 
+/// What `event` makes of a grant, for who follows nothing else.
+pub(crate) fn apply_to_grant(event: &StoreEvent, before: Option<Grant>) -> Option<Grant> {
+    let mut view = StoreView {
+        grant: before,
+        ..StoreView::default()
+    };
+    // An end is only recorded of the claim that it is of; that is not followed here.
+    if let StoreEvent::Settled(settled) = event {
+        give_back(settled, &mut view.grant);
+    } else {
+        apply(event, &mut view);
+    }
+    view.grant
+}
+
+/// What did not run is not counted.
+fn give_back(settled: &Settled, grant: &mut Option<Grant>) {
+    if let (Some(used), Some(grant)) = (&settled.grant, grant) {
+        grant.give_back(used);
+    }
+}
+
 fn apply_reserved(reserved: &BudgetReserved, view: &mut StoreView) {
     let (tool, cost, at) = (reserved.tool.as_str(), reserved.cost, reserved.at);
     let task = begun(&mut view.task, reserved.begins.as_ref(), at);
@@ -198,9 +221,7 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
         settle_task(settled, claim, task);
     }
     claim.settle(settled);
-    if let (Some(used), Some(grant)) = (&settled.grant, &mut view.grant) {
-        grant.give_back(used);
-    }
+    give_back(settled, &mut view.grant);
 }
 
 /// What the end of `claim` makes of its task, or of the account of its user.

@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub const MAX_GRANT_CONSTRAINTS: usize = 32;
 /// Bytes of a grant's constraints, as JSON. With it a grant fits a value of the index (guarantees §8).
 pub const MAX_GRANT_BYTES: usize = 16 << 10;
+/// Milliseconds for which a grant can still be shown after its time: 7 days.
+const ENDED_GRANT_RETENTION_MS: Millis = 7 * 24 * 3600 * 1000;
 
 /// A standing grant. Its key is [`Grant::key_of`] its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -220,6 +222,12 @@ impl Grant {
     pub fn changed(&self) -> Millis {
         let revoked = self.revoked.as_ref().map(|revoked| revoked.at);
         self.minted.max(revoked.max(self.last).unwrap_or(0))
+    }
+
+    /// When it may be forgotten. Not before its time, however it ended: a call that took of it may give that
+    /// back.
+    pub fn outlived(&self) -> Millis {
+        self.until.saturating_add(ENDED_GRANT_RETENTION_MS)
     }
 
     /// Whether it is for the same agent of the same tenant as `scope`.

@@ -1,6 +1,7 @@
 //! Standing grants: calls that run without each being asked about, because an operator has said so, and
 //! those that do not (guarantees §7).
 
+mod offline;
 mod races;
 mod refused;
 

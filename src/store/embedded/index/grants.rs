@@ -1,6 +1,6 @@
 //! Standing grants in the index.
 
-use super::names::{GRANT_PREFIX, expiring, named, named_by, outlived};
+use super::names::{GRANT_PREFIX, expiring, named, named_by};
 use super::values::{grant_text, read_grant};
 use super::{Index, calmly};
 use crate::model::digest::Digest;
@@ -39,7 +39,7 @@ impl Index {
 pub(super) fn put(batch: &mut Batch, grants: &[(Digest, Grant)]) -> Result<(), StoreError> {
     for (key, grant) in grants {
         batch.insert(named(GRANT_PREFIX, key), grant_text(grant)?);
-        batch.insert(expiring(outlived(grant), GRANT_PREFIX, key), &[]);
+        batch.insert(expiring(grant.outlived(), GRANT_PREFIX, key), &[]);
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::state::Millis;
-use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
 
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
@@ -11,8 +10,6 @@ pub(super) const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
 pub(super) const HOUR_MS: Millis = 3600 * 1000;
 /// Milliseconds for which a held call that is over can still be shown: a day.
 pub(super) const ENDED_HOLD_RETENTION_MS: Millis = 24 * HOUR_MS;
-/// Milliseconds for which a grant can still be shown after its time: 7 days.
-const ENDED_GRANT_RETENTION_MS: Millis = 7 * 24 * HOUR_MS;
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 32;
 pub(super) const CLAIM_PREFIX: u8 = b'c';
@@ -77,10 +74,4 @@ pub(super) fn idle_since(last: Millis) -> Millis {
 /// When a held call may be forgotten.
 pub(super) fn forgotten(hold: &Hold) -> Millis {
     hold.ends().saturating_add(ENDED_HOLD_RETENTION_MS)
-}
-
-/// When a grant may be forgotten. Not before its time, however it ended: a call that took of it may give
-/// that back.
-pub(super) fn outlived(grant: &Grant) -> Millis {
-    grant.until.saturating_add(ENDED_GRANT_RETENTION_MS)
 }

@@ -2,7 +2,7 @@
 
 use super::names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, IDLE_RETENTION_MS,
-    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, kept_in, named, outlived,
+    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, kept_in, named,
 };
 use super::values::claim_text;
 use super::{Index, calmly};
@@ -78,7 +78,7 @@ impl Index {
             GRANT_PREFIX
                 if self
                     .grant(key)?
-                    .is_some_and(|grant| outlived(&grant) <= now) =>
+                    .is_some_and(|grant| grant.outlived() <= now) =>
             {
                 batch.remove(named(GRANT_PREFIX, key));
             }

@@ -65,6 +65,57 @@ async fn what_cannot_be_granted_says_so() {
     assert_eq!(stage.grant(&id).await["state"], "active");
 }
 
+/// What could cover no call is not granted: an argument that the tool does not have, one that can never be so,
+/// and nothing of one that every call has.
+#[tokio::test]
+async fn what_could_cover_no_call_is_not_granted() {
+    let stage = HoldingGate::granting().await;
+    let arguments = json!({ "n": { "type": "integer", "minimum": 3 }, "to": { "type": "string" } });
+    let schema = json!({ "type": "object", "required": ["n"], "properties": arguments });
+    let pay = json!({ "name": "pay", "description": "pays", "inputSchema": schema });
+    let others = ["slow", "free", "wipe", "send"].map(tool);
+    let tools = std::iter::once(pay).chain(others).collect();
+    stage.scripted.changes_tools(tools).await;
+    let adds = async |terms: &[&str]| {
+        let words = [
+            "grants",
+            "add",
+            "--tool",
+            "bank__pay",
+            "--agent",
+            "bot",
+            "--tenant",
+            "t_1",
+            "--why",
+            "due",
+        ];
+        stage.says(ANN, &[&words[..], terms].concat()).await
+    };
+    until("the new definition", || async {
+        let (status, _) = adds(&["--at-most", "/n=2"]).await;
+        (status == 1).then_some(())
+    })
+    .await;
+    for (terms, why) in [
+        (&["--at-most", "/n=2"][..], "`/n` is at least 3"),
+        (&["--equals", "/n=x"], "`/n` is of the type integer"),
+        (
+            &["--at-most", "/n=9", "--equals", "/too=x"],
+            "no argument `/too`",
+        ),
+        (
+            &["--starts-with", "/to=DE"],
+            "every call has the argument `/n`",
+        ),
+    ] {
+        let (status, said) = adds(terms).await;
+        let refused = said.contains("it could cover no call") && said.contains(why);
+        assert!(status == 1 && refused, "{terms:?}: {said}");
+    }
+    let (status, said) = adds(&["--at-most", "/n=9", "--starts-with", "/to=DE"]).await;
+    assert_eq!(status, 0, "{said}");
+}
+
 /// A contract that asks for always takes no grant, and one that needs several people neither; `check` says so.
 #[tokio::test]
 async fn a_contract_says_whether_grants_count() {
