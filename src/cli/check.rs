@@ -2,6 +2,7 @@
 //! to, unless asked for.
 
 mod connect;
+mod granted;
 mod machine;
 mod shown;
 mod unkeyed;
@@ -15,6 +16,7 @@ use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::file::POLICY_FILE_KEYS;
 use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
+use granted::JudgedGrants;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -145,9 +147,14 @@ fn judge_files(configuration: &Path, loaded: Loaded, report: &mut Report) {
         diagnostics.extend(unfitted::judge(configuration, &policy, &pinned));
         diagnostics.extend(unnamed::judge(configuration, &policy));
         diagnostics.extend(unkeyed::judge(configuration, &policy));
+        let granted = config.as_ref();
+        let granted = granted.map(|config| granted::judge(configuration, config, &policy));
+        let JudgedGrants { found, note } = granted.unwrap_or_default();
+        diagnostics.extend(found);
         report
             .notes
             .extend(notes(configuration, config.as_ref(), &policy));
+        report.notes.extend(note);
     }
     let servers: Vec<ServerConfig> = config
         .map(|config| config.servers.into_values().collect())
