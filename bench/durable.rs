@@ -19,6 +19,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +32,8 @@ use toolgate::telemetry::tasks;
 
 /// Bytes that one call leaves in the journal, measured: both events and its entry.
 const BYTES: [usize; 2] = [1100, 1500];
-/// Bytes that the floor reserves ahead: a file that grows with each sync is slower.
+/// Bytes that the floor reserves and fills with zeros ahead: a file that grows with each sync, or into
+/// what was only reserved, is slower.
 const AHEAD: u64 = 16 << 20;
 
 fn main() {
@@ -61,19 +63,22 @@ fn main() {
         .build()
         .unwrap();
     println!(
-        "{:>5}  {:>9} {:>9}  {:>9} {:>9}  {:>6}  {:>9}",
-        "calls", "floor/s", "CPU", "store/s", "CPU", "of it", "naive/s"
+        "{:>5}  {:>9} {:>9} {:>7}  {:>9} {:>9} {:>7} {:>7}  {:>6}  {:>9}",
+        "calls", "floor/s", "CPU", "p50", "store/s", "CPU", "p50", "syncs", "of it", "naive/s"
     );
     for callers in [1, 16, 64, 256] {
         let floor = runtime.block_on(floor(&data, callers, time));
         let store = runtime.block_on(store(&data, callers, time));
         let naive = runtime.block_on(naive(&data, callers, time.min(Duration::from_secs(1))));
         println!(
-            "{callers:>5}  {:>9.0} {:>7.1}us  {:>9.0} {:>7.1}us  {:>5.0}%  {:>9.0}",
+            "{callers:>5}  {:>9.0} {:>7.1}us {:>5.0}us  {:>9.0} {:>7.1}us {:>5.0}us {:>7.2}  {:>5.0}%  {:>9.0}",
             floor.rate,
             floor.cpu,
+            floor.p50,
             store.rate,
             store.cpu,
+            store.p50,
+            store.syncs,
             100.0 * store.rate / floor.rate,
             naive.rate
         );
@@ -81,8 +86,16 @@ fn main() {
 }
 
 struct Measured {
+    /// Calls in a second.
     rate: f64,
+    /// Microseconds of CPU for a call.
     cpu: f64,
+    /// Microseconds that half of the calls took at most.
+    p50: f64,
+    /// Calls.
+    calls: f64,
+    /// Syncs for a call, where they are counted.
+    syncs: f64,
 }
 
 /// Runs `one` from `callers` tasks for `time`.
@@ -100,20 +113,26 @@ async fn measure<F: Future<Output = ()> + Send>(
     for caller in 0..callers {
         let (stop, done, one) = (stop.clone(), done.clone(), one.clone());
         running.push(tasks::spawn("caller", async move {
+            let mut took = Vec::new();
             for call in 0.. {
+                let began = Clock.steady();
                 one(caller, call).await;
+                took.push(Clock.steady().saturating_sub(began));
                 done.fetch_add(1, Ordering::Relaxed);
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
             }
+            took
         }));
     }
     tokio::time::sleep(time).await;
     stop.store(true, Ordering::Relaxed);
+    let mut each = Vec::new();
     for task in running {
-        task.await.unwrap();
+        each.extend(task.await.unwrap());
     }
+    each.sort_unstable();
     let calls = f64::from(u32::try_from(done.load(Ordering::Relaxed)).unwrap());
     let (cpu, took) = (
         spent().saturating_sub(cpu),
@@ -122,6 +141,9 @@ async fn measure<F: Future<Output = ()> + Send>(
     Measured {
         rate: calls / took.as_secs_f64(),
         cpu: cpu.as_secs_f64() * 1e6 / calls,
+        p50: each[each.len() / 2].as_secs_f64() * 1e6,
+        calls,
+        syncs: 0.0,
     }
 }
 
@@ -154,6 +176,7 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
     let writer = log.clone();
     std::thread::spawn(move || {
         let (mut written, mut reserved) = (0, 0);
+        let zeros = vec![0; usize::try_from(AHEAD).unwrap()];
         loop {
             let (bytes, last) = {
                 let mut queue = writer.queue.lock();
@@ -166,6 +189,8 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
             if written > reserved {
                 reserved = written + AHEAD;
                 fallocate(&file, FallocateFlags::empty(), 0, reserved).unwrap();
+                file.write_all_at(&zeros, written - bytes.len() as u64)
+                    .unwrap();
             }
             file.write_all(&bytes).unwrap();
             file.sync_data().unwrap();
@@ -227,12 +252,18 @@ async fn naive(data: &Path, callers: u64, time: Duration) -> Measured {
 async fn store(data: &Path, callers: u64, time: Duration) -> Measured {
     let directory = tempfile::tempdir_in(data).unwrap();
     let journal = Journal::open(directory.path(), JournalOptions::default()).unwrap();
-    let store = Arc::new(EmbeddedStore::open(directory.path(), journal, Clock).unwrap());
-    measure(callers, time, move |caller, call| {
+    let store = EmbeddedStore::open(directory.path(), journal.clone(), Clock).unwrap();
+    let (store, before) = (Arc::new(store), journal.health().syncs);
+    let measured = measure(callers, time, move |caller, call| {
         let store = store.clone();
         async move {
             effect::call(&*store, caller, call).await;
         }
     })
-    .await
+    .await;
+    let syncs = u32::try_from(journal.health().syncs - before).unwrap();
+    Measured {
+        syncs: f64::from(syncs) / measured.calls,
+        ..measured
+    }
 }

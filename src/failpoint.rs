@@ -2,7 +2,8 @@
 //! (threat-model §12). Only a build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 
-/// The points, in the order in which a call passes them; `reload` and `rotate` belong to no call.
+/// The points, in the order in which a call passes them; `reload`, `rotate` and `fill` belong to no
+/// call.
 pub const POINTS: &[&str] = &[
     "after-parse",
     "preparing",
@@ -21,6 +22,7 @@ pub const POINTS: &[&str] = &[
     "reply-to-agent",
     "reload",
     "rotate",
+    "fill",
 ];
 
 #[cfg(feature = "failpoints")]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod ahead;
 mod archive;
 mod chain;
 mod compaction;
@@ -65,9 +66,9 @@ pub struct JournalOptions {
     pub queue_bytes: usize,
     /// A segment that has reached this size is closed and the next one begun.
     pub segment_bytes: u64,
-    /// Most of this is reserved beyond what is written, so that a sync need not touch the file's
-    /// length each time, and calls in flight are still recorded when the disk is full; 0:
-    /// nothing is.
+    /// Most of this is reserved beyond what is written, so that calls in flight are still recorded
+    /// when the disk is full, and up to half more where much is written; the next part of it is
+    /// filled with zeros, so that a sync writes records and nothing else. 0: nothing is.
     pub reserve_bytes: u64,
     /// How long the writer lets entries gather before it writes them as one batch.
     pub gather: Duration,

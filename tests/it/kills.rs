@@ -53,9 +53,9 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
         .and_then(|kills| kills.parse().ok())
         .unwrap_or(KILLS);
     let dice = Dice::new(seed);
-    // A segment is soon full, so that the next one is begun under load, but not before a call was
-    // answered.
-    let environment: &[(&str, &str)] = if point == "rotate" {
+    // A segment is soon full, so that the next one is begun, and filled with zeros, under load, but
+    // not before a call was answered.
+    let environment: &[(&str, &str)] = if matches!(point, "rotate" | "fill") {
         &[("TOOLGATE_SEGMENT_BYTES", "16384")]
     } else {
         &[]
@@ -71,7 +71,7 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
     let load = Load::start(&agents, 4, 60, &dice.fork(2));
     for kill in 0..kills {
         stand.kill().await.unwrap();
-        let nth = if matches!(point, "reload" | "rotate") {
+        let nth = if matches!(point, "reload" | "rotate" | "fill") {
             1
         } else {
             kill % 5 + 1
@@ -130,6 +130,7 @@ points! {
     reply_to_agent: "reply-to-agent",
     reload: "reload",
     rotate: "rotate",
+    fill: "fill",
 }
 
 /// A child of toolgate's gets half of a line, or all of it, and is ended with toolgate.

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+mod ahead;
 mod archived;
 mod commits;
 mod compaction;

@@ -2,6 +2,7 @@
 //! all who wait.
 
 use super::JournalOptions;
+use super::ahead::SpaceAhead;
 use super::chain::{Hash, Head};
 use super::data_dir::DataDir;
 use super::error::{JournalError, WriteFailure};
@@ -18,9 +19,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When this part of what is reserved ahead is used, more is reserved.
-const RESERVE_DIVISOR: u64 = 8;
-
 /// The writer.
 pub(super) struct Writer {
     place: DataDir,
@@ -31,7 +29,7 @@ pub(super) struct Writer {
     medium: Box<dyn Medium>,
     number: u64,
     offset: u64,
-    reserved: u64,
+    ahead: SpaceAhead,
     head: Head,
     /// The last record that is synced.
     synced: u64,
@@ -91,13 +89,13 @@ impl Writer {
         let mut writer = Self {
             medium: wrap(file),
             place,
+            ahead: SpaceAhead::new(options.reserve_bytes, offset),
             options,
             wrap,
             epoch,
             keys,
             number: header.number,
             offset,
-            reserved: offset,
             head,
             synced: head.seq,
             unsynced: 0,
@@ -169,7 +167,8 @@ impl Writer {
         self.medium.write(sealed, self.offset)?;
         self.medium.sync().map_err(WriteFailure::Failed)?;
         self.offset += sealed.len() as u64;
-        (self.head, self.synced, self.reserved) = (head, head.seq, self.offset);
+        (self.head, self.synced) = (head, head.seq);
+        self.ahead.begin(self.offset, self.offset);
         Ok(())
     }
 
@@ -217,7 +216,17 @@ impl Writer {
                 (self.space != Space::Ample).then(|| Clock.steady() + self.options.look_every);
         }
         queue.set_space(&self.space);
-        Ok(())
+        self.fill_ahead(work.closing)
+    }
+
+    /// Fills what is written next with zeros, once callers are told of all that is written: what is
+    /// not synced yet would have to wait for the zeros, too.
+    fn fill_ahead(&mut self, closing: bool) -> Result<(), WriteFailure> {
+        if closing || self.unsynced > 0 || self.space != Space::Ample {
+            return Ok(());
+        }
+        let limit = self.options.segment_bytes;
+        self.ahead.fill(&*self.medium, self.offset, limit)
     }
 
     fn sync_is_due(&self) -> bool {
@@ -248,7 +257,7 @@ impl Writer {
             frame.reopen();
             // What was written of it must not stand before the batch that comes in its place.
             self.medium.cut(self.offset).map_err(WriteFailure::Failed)?;
-            self.reserved = self.offset;
+            self.ahead.begin(self.offset, self.offset);
             return Err(error.into());
         }
         self.offset = end;
@@ -264,14 +273,9 @@ impl Writer {
     fn ensure_space(&mut self, end: u64) -> Result<(), WriteFailure> {
         self.keep_ahead(end)?;
         match &self.space {
-            Space::Low(why) | Space::Gone(why)
-                if self.options.reserve_bytes > 0 && end > self.reserved =>
-            {
-                Err(WriteFailure::Full(io::Error::new(
-                    io::ErrorKind::StorageFull,
-                    why.clone(),
-                )))
-            }
+            Space::Low(why) | Space::Gone(why) if !self.ahead.covers(end) => Err(
+                WriteFailure::Full(io::Error::new(io::ErrorKind::StorageFull, why.clone())),
+            ),
             Space::Ample | Space::Low(_) | Space::Gone(_) => Ok(()),
         }
     }
@@ -279,17 +283,12 @@ impl Writer {
     /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight
     /// have to fit into that.
     fn keep_ahead(&mut self, end: u64) -> Result<(), WriteFailure> {
-        let ahead = self.options.reserve_bytes;
-        if ahead == 0
-            || self.space != Space::Ample
-            || end + ahead - ahead / RESERVE_DIVISOR <= self.reserved
-        {
+        if self.space != Space::Ample {
             return Ok(());
         }
-        match self.medium.reserve(end + ahead).map_err(WriteFailure::from) {
-            Ok(()) => self.reserved = end + ahead,
+        match self.ahead.keep(&*self.medium, end) {
             Err(WriteFailure::Full(error)) => self.space = Space::Low(error.to_string()),
-            Err(stop) => return Err(stop),
+            done => done?,
         }
         Ok(())
     }
@@ -340,8 +339,8 @@ impl Writer {
         self.close()?;
         segment::publish(&self.place.dir, header)?;
         self.medium = next;
-        (self.number, self.offset, self.reserved) =
-            (header.number, segment::SEGMENT_HEADER_BYTES, reserved);
+        (self.number, self.offset) = (header.number, segment::SEGMENT_HEADER_BYTES);
+        self.ahead.begin(self.offset, reserved);
         self.head = header.head();
         Ok(())
     }
@@ -349,7 +348,7 @@ impl Writer {
     /// Gives back what is reserved, durably: after a closed segment's last batch nothing may stand.
     fn close(&mut self) -> Result<(), WriteFailure> {
         self.medium.cut(self.offset).map_err(WriteFailure::Failed)?;
-        self.reserved = self.offset;
+        self.ahead.begin(self.offset, self.offset);
         self.medium.sync().map_err(WriteFailure::Failed)
     }
 }
