@@ -21,7 +21,8 @@ mod space;
 mod waiter;
 
 pub(super) use space::Space;
-pub(super) use waiter::{SyncWaiter, WaitGoal};
+use waiter::SyncWaiters;
+pub(super) use waiter::WaitGoal;
 
 /// A batch that has reached this size is closed and the next one begun.
 const BATCH_CLOSE_BYTES: usize = 1 << 20;
@@ -51,8 +52,7 @@ pub(super) struct QueueInner {
     last: u64,
     /// A caller waits for the sync of this record.
     wanted: u64,
-    waiters: Vec<SyncWaiter>,
-    next_waiter: u64,
+    waiters: SyncWaiters,
     /// The writer waits for work, and must be woken for it.
     idle: bool,
     closing: bool,
@@ -93,8 +93,7 @@ impl WriteQueue {
             at_work: (0, 0),
             last: head.seq,
             wanted: 0,
-            waiters: Vec::new(),
-            next_waiter: 0,
+            waiters: SyncWaiters::default(),
             idle: false,
             closing: false,
             ended: None,
@@ -238,17 +237,7 @@ impl WriteQueue {
         if answer.is_some() {
             return answer;
         }
-        let number = *id.get_or_insert(inside.next_waiter);
-        if let Some(waiter) = inside.waiters.iter_mut().find(|waiter| waiter.id == number) {
-            waiter.waker.clone_from(waker);
-        } else {
-            inside.next_waiter += u64::from(number == inside.next_waiter);
-            inside.waiters.push(SyncWaiter {
-                id: number,
-                until,
-                waker: waker.clone(),
-            });
-        }
+        inside.waiters.note(until, id, waker);
         let wake = if let WaitGoal::Durable(seq) = until {
             inside.want(seq)
         } else {
@@ -261,9 +250,9 @@ impl WriteQueue {
         None
     }
 
-    /// Waiter `id` no longer waits.
-    pub(super) fn remove_waiter(&self, id: u64) {
-        self.inside.lock().waiters.retain(|waiter| waiter.id != id);
+    /// Waiter `id` no longer waits for `until`.
+    pub(super) fn remove_waiter(&self, until: WaitGoal, id: u64) {
+        self.inside.lock().waiters.remove(until, id);
     }
 
     /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but
@@ -460,8 +449,14 @@ impl QueueInner {
     /// Those whose wait is over.
     fn answered(&mut self) -> Vec<Waker> {
         let mut waiters = std::mem::take(&mut self.waiters);
-        let answered = waiters.extract_if(.., |waiter| waiter.until.answer(self).is_some());
-        let answered = answered.map(|waiter| waiter.waker).collect();
+        let is_reached = |goal: WaitGoal| goal.answer(self).is_some();
+        // When nothing is written any more, those have their answer, too, who wait for the last record.
+        let last = if is_reached(WaitGoal::Durable(u64::MAX)) {
+            u64::MAX
+        } else {
+            self.health.head.seq
+        };
+        let answered = waiters.take(last, is_reached);
         self.waiters = waiters;
         answered
     }

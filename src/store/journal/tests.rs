@@ -19,6 +19,7 @@ mod forgeries;
 mod power;
 mod sealing;
 mod speed;
+mod waiters;
 
 /// Entry number `n`, about as large as real ones are.
 pub(super) fn entry(n: u64) -> Entry {

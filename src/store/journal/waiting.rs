@@ -46,7 +46,7 @@ impl Future for SyncWait {
 impl Drop for SyncWait {
     fn drop(&mut self) {
         if let (Some(id), false) = (self.id, self.over) {
-            self.queue.remove_waiter(id);
+            self.queue.remove_waiter(self.until, id);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{QueueInner, Space};
 use crate::store::journal::chain::Head;
 use crate::store::journal::error::JournalError;
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 /// What a caller waits for.
@@ -43,9 +44,53 @@ impl WaitGoal {
     }
 }
 
-/// A caller that waits.
-pub(in crate::store::journal) struct SyncWaiter {
-    pub(in crate::store::journal) id: u64,
-    pub(in crate::store::journal) until: WaitGoal,
-    pub(in crate::store::journal) waker: Waker,
+/// Callers that wait, each under a number of its own.
+#[derive(Default)]
+pub(super) struct SyncWaiters {
+    /// For the sync of a record, by that: a sync ends the waits in front.
+    durable: BTreeMap<(u64, u64), Waker>,
+    /// For anything else: there are few.
+    others: BTreeMap<u64, (WaitGoal, Waker)>,
+    /// The last number given.
+    last: u64,
+}
+
+impl SyncWaiters {
+    /// The caller behind `waker` waits for `goal`; `id` is its number once it has one.
+    pub(super) fn note(&mut self, goal: WaitGoal, id: &mut Option<u64>, waker: &Waker) {
+        let number = *id.get_or_insert_with(|| {
+            self.last += 1;
+            self.last
+        });
+        if let WaitGoal::Durable(seq) = goal {
+            let waits = self.durable.entry((seq, number));
+            waits
+                .and_modify(|known| known.clone_from(waker))
+                .or_insert_with(|| waker.clone());
+        } else {
+            self.others.insert(number, (goal, waker.clone()));
+        }
+    }
+
+    /// The caller with that number no longer waits for `goal`.
+    pub(super) fn remove(&mut self, goal: WaitGoal, id: u64) {
+        if let WaitGoal::Durable(seq) = goal {
+            self.durable.remove(&(seq, id));
+        } else {
+            self.others.remove(&id);
+        }
+    }
+
+    /// Takes those who wait for records up to `last`, and those whose goal `is_reached`.
+    pub(super) fn take(&mut self, last: u64, is_reached: impl Fn(WaitGoal) -> bool) -> Vec<Waker> {
+        let mut taken = Vec::new();
+        while let Some(first) = self.durable.first_entry()
+            && first.key().0 <= last
+        {
+            taken.push(first.remove());
+        }
+        let others = self.others.extract_if(.., |_, (goal, _)| is_reached(*goal));
+        taken.extend(others.map(|(_, (_, waker))| waker));
+        taken
+    }
 }
