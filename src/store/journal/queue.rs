@@ -12,7 +12,7 @@ use super::frame::{Frame, MAX_PAYLOAD_BYTES};
 use super::health::{JournalHealth, JournalState};
 use super::item::{MAX_GROUP_BYTES, RecordGroup};
 use crate::model::clock::Clock;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
@@ -22,7 +22,7 @@ mod waiter;
 
 pub(super) use space::Space;
 use waiter::SyncWaiters;
-pub(super) use waiter::WaitGoal;
+pub(super) use waiter::{WaitGoal, WaiterPlace};
 
 /// A batch that has reached this size is closed and the next one begun.
 const BATCH_CLOSE_BYTES: usize = 1 << 20;
@@ -53,7 +53,9 @@ pub(super) struct QueueInner {
     /// A caller waits for the sync of this record.
     wanted: u64,
     waiters: SyncWaiters,
-    /// The writer waits for work, and must be woken for it.
+    /// The writer sleeps. Only then is it woken, and once.
+    asleep: bool,
+    /// It has nothing to look for by itself, and must be woken for whatever is queued.
     idle: bool,
     closing: bool,
     pub(super) ended: Option<JournalError>,
@@ -94,6 +96,7 @@ impl WriteQueue {
             last: head.seq,
             wanted: 0,
             waiters: SyncWaiters::default(),
+            asleep: false,
             idle: false,
             closing: false,
             ended: None,
@@ -136,11 +139,12 @@ impl WriteQueue {
         let before = inside.gathered;
         inside.gather(group);
         let last = inside.last;
-        drop(inside);
-        self.grows(group.bytes.len());
         if before < pressing && before + group.count as usize >= pressing {
-            self.wake.notify_one();
+            self.rouse(inside);
+        } else {
+            drop(inside);
         }
+        self.grows(group.bytes.len());
         Ok(last)
     }
 
@@ -157,12 +161,12 @@ impl WriteQueue {
         }
         inside.gather(group);
         // Waking costs more than queueing: once per batch, not once per record.
-        let wake = std::mem::take(&mut inside.idle) || inside.gathered == pressing;
-        drop(inside);
-        self.grows(group.bytes.len());
-        if wake {
-            self.wake.notify_one();
+        if std::mem::take(&mut inside.idle) || inside.gathered == pressing {
+            self.rouse(inside);
+        } else {
+            drop(inside);
         }
+        self.grows(group.bytes.len());
         Ok(())
     }
 
@@ -195,7 +199,15 @@ impl WriteQueue {
     pub(super) fn nudge(&self) {
         let mut inside = self.inside.lock();
         if inside.gathered > 0 && std::mem::take(&mut inside.idle) {
-            drop(inside);
+            self.rouse(inside);
+        }
+    }
+
+    /// Wakes the writer if it sleeps: one that is at work looks for more before it sleeps.
+    fn rouse(&self, mut inside: MutexGuard<'_, QueueInner>) {
+        let asleep = std::mem::take(&mut inside.asleep);
+        drop(inside);
+        if asleep {
             self.wake.notify_one();
         }
     }
@@ -216,20 +228,21 @@ impl WriteQueue {
             return Err(JournalError::NoSpace(why.clone()));
         }
         let last = inside.last;
-        let wake = inside.want(last) || close;
-        drop(inside);
-        if wake {
-            self.wake.notify_one();
+        if inside.want(last) || close {
+            self.rouse(inside);
         }
         Ok(last)
     }
 
-    /// What a caller waits for, when it is there; else notes that the caller waits. `id` is its
-    /// number once it has one.
+    /// What a caller waits for, when it is there; else notes that the caller waits, in its `place`.
+    ///
+    /// A writer that sleeps is not woken by the first poll but by the second, for which the caller is
+    /// woken at once: it comes after all that can run now, and their records go into the same batch.
+    /// Waking costs more than queueing, and a sync more than both.
     pub(super) fn poll(
         &self,
         until: WaitGoal,
-        id: &mut Option<u64>,
+        place: &mut WaiterPlace,
         waker: &Waker,
     ) -> Option<Result<Head, JournalError>> {
         let mut inside = self.inside.lock();
@@ -237,22 +250,28 @@ impl WriteQueue {
         if answer.is_some() {
             return answer;
         }
-        inside.waiters.note(until, id, waker);
-        let wake = if let WaitGoal::Durable(seq) = until {
-            inside.want(seq)
-        } else {
-            false
-        };
-        drop(inside);
-        if wake {
-            self.wake.notify_one();
+        inside.waiters.note(until, &mut place.id, waker);
+        let hurries = matches!(until, WaitGoal::Durable(seq) if inside.want(seq));
+        if hurries && inside.asleep && place.let_others {
+            self.rouse(inside);
+        } else if hurries && inside.asleep {
+            place.let_others = true;
+            drop(inside);
+            waker.wake_by_ref();
         }
         None
     }
 
-    /// Waiter `id` no longer waits for `until`.
-    pub(super) fn remove_waiter(&self, until: WaitGoal, id: u64) {
-        self.inside.lock().waiters.remove(until, id);
+    /// The caller at `place` no longer waits for `until`. What it queued is written all the same.
+    pub(super) fn leave(&self, until: WaitGoal, place: &WaiterPlace) {
+        let mut inside = self.inside.lock();
+        place
+            .id
+            .into_iter()
+            .for_each(|id| inside.waiters.remove(until, id));
+        if place.let_others && inside.wanted > inside.health.head.seq {
+            self.rouse(inside);
+        }
     }
 
     /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but
@@ -304,13 +323,21 @@ impl WriteQueue {
         }
     }
 
-    fn park(&self, inside: &mut parking_lot::MutexGuard<'_, QueueInner>, left: Option<Duration>) {
+    fn park(&self, inside: &mut MutexGuard<'_, QueueInner>, left: Option<Duration>) {
+        inside.asleep = true;
         match left {
             None => self.wake.wait(inside),
             Some(left) => {
                 self.wake.wait_for(inside, left);
             }
         }
+        inside.asleep = false;
+    }
+
+    /// Whether the writer sleeps.
+    #[cfg(test)]
+    pub(super) fn sleeps(&self) -> bool {
+        self.inside.lock().asleep
     }
 
     /// A batch of so many `bytes` is written.

@@ -3,7 +3,7 @@
 
 use super::chain::Head;
 use super::error::JournalError;
-use super::queue::{WaitGoal, WriteQueue};
+use super::queue::{WaitGoal, WaiterPlace, WriteQueue};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 pub(super) struct SyncWait {
     queue: Arc<WriteQueue>,
     until: WaitGoal,
-    id: Option<u64>,
+    place: WaiterPlace,
     over: bool,
 }
 
@@ -22,7 +22,7 @@ impl SyncWait {
         Self {
             queue: Arc::clone(queue),
             until,
-            id: None,
+            place: WaiterPlace::default(),
             over: false,
         }
     }
@@ -33,7 +33,7 @@ impl Future for SyncWait {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        match this.queue.poll(this.until, &mut this.id, cx.waker()) {
+        match this.queue.poll(this.until, &mut this.place, cx.waker()) {
             Some(answer) => {
                 this.over = true;
                 Poll::Ready(answer)
@@ -45,8 +45,8 @@ impl Future for SyncWait {
 
 impl Drop for SyncWait {
     fn drop(&mut self) {
-        if let (Some(id), false) = (self.id, self.over) {
-            self.queue.remove_waiter(self.until, id);
+        if !self.over {
+            self.queue.leave(self.until, &self.place);
         }
     }
 }
@@ -75,7 +75,8 @@ impl Ticket {
     }
 
     /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and
-    /// syncs what is queued at that time, at once or after the sync it is at. After
+    /// syncs what is queued at that time, at once, when the tasks that can run have queued what they
+    /// have, or after the sync it is at. After
     /// `JournalError::NoSpace` it is still queued, and becomes durable when there is space:
     /// `Journal::writable` waits for space, and then `Journal::wait_durable` for its number.
     pub async fn durable(mut self) -> Result<Head, JournalError> {

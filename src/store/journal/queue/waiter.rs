@@ -44,6 +44,15 @@ impl WaitGoal {
     }
 }
 
+/// A caller's place among those who wait.
+#[derive(Debug, Default)]
+pub(in crate::store::journal) struct WaiterPlace {
+    /// Its number, once it has one.
+    pub(in crate::store::journal) id: Option<u64>,
+    /// It let others queue before it wakes the writer.
+    pub(super) let_others: bool,
+}
+
 /// Callers that wait, each under a number of its own.
 #[derive(Default)]
 pub(super) struct SyncWaiters {

@@ -1,7 +1,9 @@
 //! guarantees §8: a sync wakes the callers that it is for, all of them and nobody else.
 
 use super::*;
-use crate::store::journal::queue::WaitGoal;
+use crate::model::clock::Clock;
+use crate::store::journal::frame::Frame;
+use crate::store::journal::queue::{WaitGoal, WaiterPlace, WriteJob};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
@@ -18,7 +20,7 @@ impl Wake for Woken {
 /// A caller that waits for `goal`, as a task that polls.
 struct Caller {
     goal: WaitGoal,
-    id: Option<u64>,
+    place: WaiterPlace,
     woken: Arc<Woken>,
 }
 
@@ -26,14 +28,14 @@ impl Caller {
     fn new(goal: WaitGoal) -> Self {
         Self {
             goal,
-            id: None,
+            place: WaiterPlace::default(),
             woken: Arc::default(),
         }
     }
 
     fn poll(&mut self, queue: &WriteQueue) -> Option<Result<Head, JournalError>> {
         let waker = Waker::from(self.woken.clone());
-        queue.poll(self.goal, &mut self.id, &waker)
+        queue.poll(self.goal, &mut self.place, &waker)
     }
 
     fn times(&self) -> usize {
@@ -94,7 +96,7 @@ fn a_caller_that_leaves_is_not_woken_and_holds_up_nobody() {
     let queue = queue(30);
     let callers = waiting(&queue, 30);
     for left in callers.iter().step_by(3) {
-        queue.remove_waiter(left.goal, left.id.unwrap());
+        queue.leave(left.goal, &left.place);
     }
     queue.synced(head(30), Duration::ZERO);
     for (at, caller) in callers.iter().enumerate() {
@@ -108,8 +110,8 @@ fn a_caller_has_one_place_however_often_it_asks() {
     let queue = queue(1);
     let mut caller = Caller::new(WaitGoal::Durable(1));
     assert!(caller.poll(&queue).is_none());
-    let (before, id) = (std::mem::take(&mut caller.woken), caller.id);
-    assert!(caller.poll(&queue).is_none() && caller.id == id);
+    let (before, id) = (std::mem::take(&mut caller.woken), caller.place.id);
+    assert!(caller.poll(&queue).is_none() && caller.place.id == id);
     queue.synced(head(1), Duration::ZERO);
     let before = before.0.load(Ordering::SeqCst);
     assert_eq!((before, caller.times()), (0, 1));
@@ -145,4 +147,79 @@ fn those_who_wait_for_something_else_are_woken_by_that() {
         durable.poll(&queue),
         Some(Err(JournalError::Poisoned(_)))
     ));
+}
+
+/// Waits until the writer sleeps.
+fn until_asleep(queue: &WriteQueue) {
+    let deadline = Clock.steady() + Duration::from_mins(1);
+    while !queue.sleeps() {
+        assert!(Clock.steady() < deadline, "it never sleeps");
+        std::thread::yield_now();
+    }
+}
+
+// A writer that is at work is not woken. One that sleeps is, by the first who asks a second time: what
+// was queued until then goes along.
+#[test]
+fn a_writer_that_sleeps_is_woken_once_for_all_that_can_run() {
+    let queue = queue(1);
+    let mut early = Caller::new(WaitGoal::Durable(1));
+    assert!(early.poll(&queue).is_none() && early.poll(&queue).is_none());
+    assert_eq!(early.times(), 0, "the writer finds that by itself");
+    let counts = |job: WriteJob| job.frames.iter().map(Frame::count).collect::<Vec<_>>();
+    assert_eq!(counts(queue.take(None, None)), [1]);
+    queue.synced(head(1), Duration::ZERO);
+    assert_eq!(early.times(), 1);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| counts(queue.take(None, None)));
+        until_asleep(&queue);
+        let mut callers = Vec::new();
+        for n in 2..=9 {
+            queue.push(&RecordGroup::entry(entry(n)), true).unwrap();
+            let mut caller = Caller::new(WaitGoal::Durable(n));
+            assert!(caller.poll(&queue).is_none());
+            assert_eq!(caller.times(), 1, "to ask again");
+            callers.push(caller);
+        }
+        assert!(queue.sleeps() && !writer.is_finished());
+        for caller in &mut callers {
+            assert!(caller.poll(&queue).is_none());
+            assert_eq!(caller.times(), 1);
+        }
+        assert_eq!(writer.join().unwrap(), [8]);
+        queue.synced(head(9), Duration::ZERO);
+        assert!(callers.iter().all(|caller| caller.times() == 2));
+    });
+}
+
+// A caller that asks once and then leaves may have asked for others; what it queued is written.
+#[test]
+fn a_caller_that_leaves_wakes_the_writer() {
+    let queue = queue(0);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| queue.take(None, None).wanted);
+        until_asleep(&queue);
+        queue.push(&RecordGroup::entry(entry(1)), true).unwrap();
+        let mut caller = Caller::new(WaitGoal::Durable(1));
+        assert!(caller.poll(&queue).is_none() && queue.sleeps());
+        queue.leave(caller.goal, &caller.place);
+        assert_eq!(writer.join().unwrap(), 1);
+    });
+}
+
+// A caller that asks once and then does something else holds up no other.
+#[test]
+fn each_caller_wakes_the_writer_for_itself() {
+    let queue = queue(0);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| queue.take(None, None).wanted);
+        until_asleep(&queue);
+        for n in 1..=2 {
+            queue.push(&RecordGroup::entry(entry(n)), true).unwrap();
+        }
+        let [mut idle, mut other] = [1, 2].map(|seq| Caller::new(WaitGoal::Durable(seq)));
+        assert!(idle.poll(&queue).is_none() && other.poll(&queue).is_none());
+        assert!(other.poll(&queue).is_none());
+        assert_eq!(writer.join().unwrap(), 2);
+    });
 }
