@@ -70,7 +70,8 @@ pub struct JournalOptions {
     /// when the disk is full, and up to half more where much is written; the next part of it is
     /// filled with zeros, so that a sync writes records and nothing else. 0: nothing is.
     pub reserve_bytes: u64,
-    /// How long the writer lets entries gather before it writes them as one batch.
+    /// How long the writer lets entries gather before it writes them as one batch, unless a caller
+    /// waits for a sync: then they go along.
     pub gather: Duration,
     /// How long a written batch may stay unsynced.
     pub sync_every: Duration,
@@ -89,8 +90,9 @@ impl Default for JournalOptions {
             queue_bytes: 32 << 20,
             segment_bytes: failpoint::segment_bytes(64 << 20),
             reserve_bytes: 2 << 20,
-            gather: Duration::from_millis(5),
-            sync_every: Duration::from_millis(100),
+            // Together no more than what a power cut may take of what nobody waits for.
+            gather: Duration::from_millis(50),
+            sync_every: Duration::from_millis(50),
             sync_bytes: 1 << 20,
             look_every: Duration::from_secs(1),
             sizes: Sizes::UNLIMITED,

@@ -176,3 +176,31 @@ async fn the_order_of_queueing_is_the_order_on_disk() {
     let report = verify(temp.path(), Some(head)).unwrap();
     assert_eq!((report.problem, report.records, head.seq), (None, 800, 800));
 }
+
+// guarantees §8: what nobody waits for gathers, and goes along with what is waited for; a power cut
+// takes no more than a tenth of a second of it.
+#[tokio::test]
+async fn what_nobody_waits_for_gathers_and_goes_along() {
+    let usual = JournalOptions::default();
+    assert!(usual.gather + usual.sync_every <= Duration::from_millis(100));
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(
+        temp.path(),
+        JournalOptions {
+            gather: Duration::from_hours(1),
+            ..usual
+        },
+    )
+    .unwrap();
+    for n in 1..=10 {
+        journal.record(entry(n)).unwrap();
+    }
+    let head = journal
+        .append(vec![event(11)])
+        .unwrap()
+        .durable()
+        .await
+        .unwrap();
+    let health = journal.health();
+    assert_eq!((head.seq, health.batches, health.syncs), (11, 1, 1));
+}
