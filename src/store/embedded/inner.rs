@@ -138,8 +138,11 @@ impl EmbeddedInner {
             Ok(event) => event,
             Err(refused) => return Ok(Err((refused, table.last))),
         };
+        let before = table.last;
         let ticket = self.append(&event, entry)?;
         table.apply(&event, view, ticket.seq());
+        let lag = table.last.saturating_sub(table.indexed);
+        self.pace.lags(lag, table.last.saturating_sub(before));
         Ok(Ok((event, ticket)))
     }
 

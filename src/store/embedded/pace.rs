@@ -4,10 +4,14 @@ use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long changes gather.
-const INDEX_INTERVAL: Duration = Duration::from_millis(250);
-/// Changes that are not left to gather any longer.
-const INDEX_AT_CHANGES: usize = 4096;
+/// How long changes gather: what a task or a session changes again meanwhile is written once.
+const INDEX_INTERVAL: Duration = Duration::from_secs(1);
+/// Changes that are not left to gather any longer: they are in memory, and copied under the lock
+/// under which callers decide.
+const INDEX_AT_CHANGES: usize = 8192;
+/// Records of the journal that so many changes leave behind, two events and their entries for a call.
+const INDEX_AT_RECORDS: u64 = 4 * 8192;
+
 /// How indexer and callers keep step.
 #[derive(Debug, Default)]
 pub(super) struct IndexerPace {
@@ -66,6 +70,14 @@ impl IndexerPace {
         self.state.lock().stopping
     }
 
+    /// The index is so many records behind, `more` of them since it was last said: says so to the
+    /// indexer when that is more than is left to gather.
+    pub(super) fn lags(&self, records: u64, more: u64) {
+        if records >= INDEX_AT_RECORDS && records.saturating_sub(more) < INDEX_AT_RECORDS {
+            self.nudged.notify_one();
+        }
+    }
+
     /// Ends the indexer once everything is indexed.
     pub(super) fn stop(&self) {
         self.state.lock().stopping = true;
@@ -79,5 +91,45 @@ impl IndexerPace {
             self.nudged.wait_for(&mut state, INDEX_INTERVAL);
         }
         state.stopping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::clock::Clock;
+
+    // The indexer need not wait for its time when much is to be indexed, and is told once.
+    #[test]
+    fn much_to_index_ends_the_wait() {
+        let pace = IndexerPace::default();
+        std::thread::scope(|threads| {
+            let indexer = threads.spawn(|| {
+                let began = Clock.steady();
+                while Clock.steady().saturating_sub(began) < Duration::from_mins(1) {
+                    let waits = Clock.steady();
+                    assert!(!pace.wait());
+                    if Clock.steady().saturating_sub(waits) < INDEX_INTERVAL {
+                        return true;
+                    }
+                }
+                false
+            });
+            while !indexer.is_finished() {
+                pace.lags(INDEX_AT_RECORDS + 3, 4);
+                std::thread::yield_now();
+            }
+            assert!(indexer.join().unwrap());
+        });
+    }
+
+    // What a caller reads of it does not change by that: behind is behind.
+    #[test]
+    fn who_is_near_does_not_wait() {
+        let pace = IndexerPace::default();
+        pace.behind(9, false);
+        assert!(pace.is_near(9) && !pace.is_near(8) && !pace.is_stuck(8));
+        pace.behind(9, true);
+        assert!(pace.is_near(8) && pace.is_stuck(8) && !pace.is_stuck(9));
     }
 }
