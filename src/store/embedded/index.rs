@@ -33,8 +33,9 @@ use names::{
     idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;
+use rows::IndexRows;
 use serde::{Deserialize, Serialize};
-use sled::{Batch, Db};
+use sled::Db;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -50,6 +51,7 @@ mod grants;
 mod holds;
 mod kin;
 mod names;
+mod rows;
 mod sweep;
 mod values;
 
@@ -255,26 +257,26 @@ impl Index {
         changes: &IndexChanges,
         applied: IndexProgress,
     ) -> Result<(), StoreError> {
-        let mut batch = Batch::default();
+        let mut rows = IndexRows::default();
         for (key, claim) in &changes.claims {
             let is_new = self.known.lock().add(key);
-            self.drop_past(&mut batch, key, claim)?;
-            put_claim(&mut batch, key, claim, is_new)?;
-            self.put_kin(&mut batch, key, claim);
+            self.drop_past(&mut rows, key, claim)?;
+            put_claim(&mut rows, key, claim, is_new)?;
+            self.put_kin(&mut rows, key, claim);
         }
-        put_ends(&mut batch, &changes.claims, applied.seq);
+        put_ends(&mut rows, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
-            batch.insert(named(TASK_PREFIX, key), text(task)?);
-            batch.insert(expiring(idle_since(task.last), TASK_PREFIX, key), &[]);
+            rows.insert(named(TASK_PREFIX, key), text(task)?);
+            rows.mark(expiring(idle_since(task.last), TASK_PREFIX, key));
         }
         for (key, session) in &changes.sessions {
-            batch.insert(named(SESSION_PREFIX, key), text(session)?);
-            batch.insert(expiring(idle_since(session.at), SESSION_PREFIX, key), &[]);
+            rows.insert(named(SESSION_PREFIX, key), text(session)?);
+            rows.mark(expiring(idle_since(session.at), SESSION_PREFIX, key));
         }
-        self.put_holds(&mut batch, &changes.holds)?;
-        grants::put(&mut batch, &changes.grants)?;
-        batch.insert(META_KEY, text(&applied)?);
-        calmly(|| self.db.apply_batch(batch))?;
+        self.put_holds(&mut rows, &changes.holds)?;
+        grants::put(&mut rows, &changes.grants)?;
+        rows.insert(META_KEY.to_vec(), text(&applied)?);
+        calmly(|| self.db.apply_batch(rows.into_batch()))?;
         free(changes.len());
         Ok(())
     }
@@ -405,34 +407,34 @@ fn free(changes: usize) {
 
 /// `is_new`: nothing of it is in the index.
 fn put_claim(
-    batch: &mut Batch,
+    rows: &mut IndexRows,
     key: &Digest,
     claim: &Claim,
     is_new: bool,
 ) -> Result<(), StoreError> {
-    batch.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
+    rows.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
     if !is_new || !claim.phase.is_final() {
-        batch.insert(acting(claim.action), key.as_bytes());
+        rows.insert(acting(claim.action), key.as_bytes().to_vec());
     }
     if let Some(past) = claim.kinship.past {
-        batch.remove(acting(past));
+        rows.remove(acting(past));
     }
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
-        batch.insert(kept_in(stored.kept_digest(), key), &[]);
+        rows.mark(kept_in(stored.kept_digest(), key));
     }
     if claim.phase.is_final() {
         if !is_new {
-            batch.remove(named(OPEN_PREFIX, key));
+            rows.remove(named(OPEN_PREFIX, key));
         }
     } else {
-        batch.insert(named(OPEN_PREFIX, key), &[]);
+        rows.mark(named(OPEN_PREFIX, key));
     }
     Ok(())
 }
 
 /// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a
 /// time: those of one moment stand together, under names that no other write uses.
-fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
+fn put_ends(rows: &mut IndexRows, claims: &[(Digest, Claim)], seq: u64) {
     let mut ends = BTreeMap::<Millis, Vec<u8>>::new();
     for (key, claim) in claims.iter().filter(|(_, claim)| claim.phase.is_final()) {
         ends.entry(claim.changed + claim.ttl)
@@ -451,7 +453,7 @@ fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
                 &some[..KEY_BYTES],
             ]
             .concat();
-            batch.insert(name, some);
+            rows.insert(name, some.to_vec());
         }
     }
 }

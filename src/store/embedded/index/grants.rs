@@ -1,12 +1,12 @@
 //! Standing grants in the index.
 
 use super::names::{GRANT_PREFIX, expiring, named, named_by};
+use super::rows::IndexRows;
 use super::values::{grant_text, read_grant};
 use super::{Index, calmly};
 use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::state::grant::Grant;
-use sled::Batch;
 
 impl Index {
     /// The grant of that key.
@@ -36,10 +36,10 @@ impl Index {
 }
 
 /// Notes grants in their newest form.
-pub(super) fn put(batch: &mut Batch, grants: &[(Digest, Grant)]) -> Result<(), StoreError> {
+pub(super) fn put(rows: &mut IndexRows, grants: &[(Digest, Grant)]) -> Result<(), StoreError> {
     for (key, grant) in grants {
-        batch.insert(named(GRANT_PREFIX, key), grant_text(grant)?);
-        batch.insert(expiring(grant.outlived(), GRANT_PREFIX, key), &[]);
+        rows.insert(named(GRANT_PREFIX, key), grant_text(grant)?);
+        rows.mark(expiring(grant.outlived(), GRANT_PREFIX, key));
     }
     Ok(())
 }

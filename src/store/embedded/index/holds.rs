@@ -2,13 +2,13 @@
 //! without the others.
 
 use super::names::{HOLD_PREFIX, PAST_PREFIX, changed_at, expiring, forgotten, named, named_by};
+use super::rows::IndexRows;
 use super::values::{hold_text, read_hold};
 use super::{Index, calmly};
 use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::state::Millis;
 use crate::store::state::hold::Hold;
-use sled::Batch;
 use std::collections::HashSet;
 
 impl Index {
@@ -69,16 +69,19 @@ impl Index {
     /// Notes held calls in their newest form.
     pub(super) fn put_holds(
         &self,
-        batch: &mut Batch,
+        rows: &mut IndexRows,
         holds: &[(Digest, Hold)],
     ) -> Result<(), StoreError> {
         for (key, hold) in holds {
             if let Some(before) = self.hold(key)? {
-                batch.remove(changed_at(&before, key));
+                rows.remove(changed_at(&before, key));
             }
-            batch.insert(named(HOLD_PREFIX, key), hold_text(hold)?);
-            batch.insert(changed_at(hold, key), hold.question.kind().as_bytes());
-            batch.insert(expiring(forgotten(hold), HOLD_PREFIX, key), &[]);
+            rows.insert(named(HOLD_PREFIX, key), hold_text(hold)?);
+            rows.insert(
+                changed_at(hold, key),
+                hold.question.kind().as_bytes().to_vec(),
+            );
+            rows.mark(expiring(forgotten(hold), HOLD_PREFIX, key));
         }
         Ok(())
     }
@@ -86,14 +89,14 @@ impl Index {
     /// Forgets one if its time is up at `now`.
     pub(super) fn forget_hold(
         &self,
-        batch: &mut Batch,
+        rows: &mut IndexRows,
         key: &Digest,
         now: Millis,
     ) -> Result<(), StoreError> {
         let over = self.hold(key)?.filter(|hold| forgotten(hold) <= now);
         if let Some(hold) = over {
-            batch.remove(named(HOLD_PREFIX, key));
-            batch.remove(changed_at(&hold, key));
+            rows.remove(named(HOLD_PREFIX, key));
+            rows.remove(changed_at(&hold, key));
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Claims that hold the calls which equal them, by what those have in common.
 
 use super::names::{KEY_BYTES, KIN_PREFIX, holding, kept_in};
+use super::rows::IndexRows;
 use super::{Index, calmly};
 use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::state::claim::Claim;
-use sled::Batch;
 use std::sync::atomic::Ordering;
 
 impl Index {
@@ -44,7 +44,7 @@ impl Index {
     /// Forgets the name of the file of the call that held `key` before `claim`, and is over.
     pub(super) fn drop_past(
         &self,
-        batch: &mut Batch,
+        rows: &mut IndexRows,
         key: &Digest,
         claim: &Claim,
     ) -> Result<(), StoreError> {
@@ -54,28 +54,28 @@ impl Index {
         let past = self.claim(key)?.filter(|past| past.action == action);
         let stored = past.as_ref().and_then(|past| past.phase.stored());
         if let Some(stored) = stored.filter(|stored| stored.in_file) {
-            batch.remove(kept_in(stored.kept_digest(), key));
+            rows.remove(kept_in(stored.kept_digest(), key));
         }
         Ok(())
     }
 
     /// Forgets that `claim` concerns the calls that equal it.
-    pub(super) fn drop_kin(batch: &mut Batch, key: &Digest, claim: &Claim) {
+    pub(super) fn drop_kin(rows: &mut IndexRows, key: &Digest, claim: &Claim) {
         if let Some(kin) = claim.kinship.kin.filter(|_| claim.was_unknown) {
-            batch.remove(holding(&kin, key));
+            rows.remove(holding(&kin, key));
         }
     }
 
     /// Notes whether `claim` holds the calls that equal it, or has held them.
-    pub(super) fn put_kin(&self, batch: &mut Batch, key: &Digest, claim: &Claim) {
+    pub(super) fn put_kin(&self, rows: &mut IndexRows, key: &Digest, claim: &Claim) {
         let Some(kin) = &claim.kinship.kin else {
             return;
         };
         if claim.concerns_kin() {
             self.holds.store(true, Ordering::Release);
-            batch.insert(holding(kin, key), &[]);
+            rows.mark(holding(kin, key));
         } else if self.holds.load(Ordering::Acquire) {
-            batch.remove(holding(kin, key));
+            rows.remove(holding(kin, key));
         }
     }
 }
