@@ -135,11 +135,13 @@ impl EmbeddedInner {
         Ok(())
     }
 
-    /// Whether there is room for an index as large as the one that broke, beside it.
+    /// Whether there is room for an index as large as the one that broke, and for the rows that it is
+    /// made of, beside it.
     fn has_room_for_another(&self) -> bool {
         let data = self.closing.data_dir();
         let dir = index_path(data);
-        room(data) >= MIN_FREE_BYTES.saturating_add(size(&dir).max(size(&aside(&dir))))
+        let broken = size(&dir).max(size(&aside(&dir)));
+        room(data) >= MIN_FREE_BYTES.saturating_add(broken.saturating_mul(2))
     }
 }
 

@@ -27,6 +27,7 @@ use super::key_filter::KeyFilter;
 use super::park::block_on_for;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use anew::unkept_run;
 use names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
     META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring,
@@ -34,6 +35,7 @@ use names::{
 };
 use parking_lot::Mutex;
 use rows::IndexRows;
+use runs::IndexRuns;
 use serde::{Deserialize, Serialize};
 use sled::Db;
 use std::cmp::Reverse;
@@ -41,17 +43,19 @@ use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use values::{claim_text, read, read_claim, read_grant, read_hold, text, unreadable};
 
+mod anew;
 mod changes;
 mod grants;
 mod holds;
 mod kin;
 mod names;
 mod rows;
+mod runs;
 mod sweep;
 mod values;
 
@@ -86,6 +90,10 @@ pub(super) struct Index {
     known: Mutex<KeyFilter>,
     /// Whether a claim may hold the calls that equal it: few ever do.
     holds: AtomicBool,
+    /// Where it lies.
+    dir: PathBuf,
+    /// All that is known, while it is made anew.
+    runs: Mutex<Option<IndexRuns>>,
 }
 
 impl Index {
@@ -112,6 +120,8 @@ impl Index {
             hangs: AtomicBool::new(false),
             known: Mutex::new(KeyFilter::new()),
             holds: AtomicBool::new(false),
+            dir: dir.to_owned(),
+            runs: Mutex::new(None),
         };
         let applied = index
             .get(META_KEY)?
@@ -275,6 +285,9 @@ impl Index {
         }
         self.put_holds(&mut rows, &changes.holds)?;
         grants::put(&mut rows, &changes.grants)?;
+        if let Some(runs) = &mut *self.runs.lock() {
+            return runs.add(rows, applied).map_err(|error| unkept_run(&error));
+        }
         rows.insert(META_KEY.to_vec(), text(&applied)?);
         calmly(|| self.db.apply_batch(rows.into_batch()))?;
         free(changes.len());
@@ -379,6 +392,10 @@ impl Index {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, StoreError> {
+        if let Some(runs) = &*self.runs.lock() {
+            let found = runs.get(key).map_err(|error| unkept_run(&error))?;
+            return Ok(found.map(sled::IVec::from));
+        }
         calmly(|| self.db.get(key))
     }
 }

@@ -124,6 +124,9 @@ fn up_to_date(data: &Path, head: u64) -> Result<(Index, IndexProgress), StoreErr
             }
             tracing::warn!("the journal does not go back to where the index ends");
         }
+        Ok((_, applied)) if applied.is_unfinished() => {
+            tracing::warn!("the index was not made anew to its end");
+        }
         Ok(_) => tracing::warn!("the index knows more than the journal"),
         Err(error) => tracing::warn!(%error, "the index cannot be opened"),
     }

@@ -24,6 +24,8 @@ pub(super) struct IndexReplay<'a> {
     applied: IndexProgress,
     replayed: u64,
     portion: usize,
+    /// Everything is read of an index that is made anew, and comes into it.
+    finishing: bool,
 }
 
 impl<'a> IndexReplay<'a> {
@@ -36,6 +38,9 @@ impl<'a> IndexReplay<'a> {
     ) -> Result<Option<Self>, StoreError> {
         let reader = JournalReader::replay(data, applied.seq).map_err(unwritten)?;
         if reader.is_anew() && applied != IndexProgress::default() {
+            return Ok(None);
+        }
+        if applied == IndexProgress::default() && !index.begin_anew() {
             return Ok(None);
         }
         let table = StateTable {
@@ -51,6 +56,7 @@ impl<'a> IndexReplay<'a> {
             applied,
             replayed: 0,
             portion: CHANGES_PER_PORTION,
+            finishing: false,
         }))
     }
 
@@ -63,20 +69,29 @@ impl<'a> IndexReplay<'a> {
     /// Goes on by a portion at most, and not beyond record `last`; whether there is more up to
     /// there.
     pub(super) fn step(&mut self, last: u64) -> Result<bool, StoreError> {
+        if self.finishing {
+            return self.finish();
+        }
         while self.table.len() < self.portion {
             let next = self.ahead.take().map(Ok).or_else(|| self.reader.next());
             let Some(record) = next.transpose().map_err(unwritten)? else {
                 self.write()?;
-                return Ok(false);
+                return self.finish();
             };
             if record.seq > last {
                 self.ahead = Some(record);
                 self.write()?;
-                return Ok(false);
+                return self.finish();
             }
             self.apply(&record)?;
         }
         self.write().map(|()| true)
+    }
+
+    /// What has gathered comes into the index, a portion at a time; whether there is more of it.
+    fn finish(&mut self) -> Result<bool, StoreError> {
+        self.finishing = self.index.finish()?;
+        Ok(self.finishing)
     }
 
     /// How far the index is.
@@ -116,15 +131,15 @@ impl<'a> IndexReplay<'a> {
         } else {
             self.table.last
         };
-        let changes = IndexChanges::of(&self.table);
+        let next = StateTable {
+            token,
+            last: self.table.last,
+            ..StateTable::default()
+        };
+        let changes = IndexChanges::all_of(std::mem::replace(&mut self.table, next));
         if !changes.is_empty() || seq != self.applied.seq {
             self.applied = IndexProgress { seq, token, seen };
             self.index.write(&changes, self.applied)?;
-            self.table = StateTable {
-                token,
-                last: self.table.last,
-                ..StateTable::default()
-            };
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use crate::store::state::claim::Claim;
 use crate::store::state::fence::SessionFence;
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
-use crate::store::table::StateTable;
+use crate::store::table::{StateTable, Versioned};
+use std::collections::HashMap;
 
 /// What changed since the index was last written, each thing in its newest form.
 #[derive(Debug, Default)]
@@ -44,6 +45,17 @@ impl IndexChanges {
         }
     }
 
+    /// All of `table`, none of which is in the index.
+    pub(in crate::store::embedded) fn all_of(table: StateTable) -> Self {
+        Self {
+            claims: values(table.claims),
+            tasks: values(table.tasks),
+            sessions: values(table.sessions),
+            holds: values(table.holds),
+            grants: values(table.grants),
+        }
+    }
+
     pub(in crate::store::embedded) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -52,4 +64,9 @@ impl IndexChanges {
         let calls = self.claims.len() + self.tasks.len() + self.sessions.len();
         calls + self.holds.len() + self.grants.len()
     }
+}
+
+fn values<T>(known: HashMap<Digest, Versioned<T>>) -> Vec<(Digest, T)> {
+    let known = known.into_iter();
+    known.map(|(key, kept)| (key, kept.value)).collect()
 }

@@ -4,6 +4,9 @@
 use sled::Batch;
 use std::collections::BTreeMap;
 
+/// A name, and its value or that it goes.
+pub(super) type IndexRow = (Vec<u8>, Option<Vec<u8>>);
+
 /// What is to be written at once: values, and names whose values go.
 #[derive(Debug, Default)]
 pub(super) struct IndexRows(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
@@ -24,6 +27,17 @@ impl IndexRows {
         self.0.insert(name, None);
     }
 
+    /// What a row says.
+    pub(super) fn put(&mut self, name: Vec<u8>, value: Option<Vec<u8>>) {
+        self.0.insert(name, value);
+    }
+
+    /// The row of that name.
+    pub(super) fn find(&self, name: &[u8]) -> Option<IndexRow> {
+        let (name, value) = self.0.get_key_value(name)?;
+        Some((name.clone(), value.clone()))
+    }
+
     /// All of them, to be written all or none.
     pub(super) fn into_batch(self) -> Batch {
         let mut batch = Batch::default();
@@ -34,5 +48,14 @@ impl IndexRows {
             }
         }
         batch
+    }
+}
+
+impl IntoIterator for IndexRows {
+    type Item = IndexRow;
+    type IntoIter = std::collections::btree_map::IntoIter<Vec<u8>, Option<Vec<u8>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }

@@ -123,3 +123,68 @@ fn tombstones_are_swept_once_and_forgotten_in_their_time() {
         "nothing is left but how far the journal is indexed"
     );
 }
+
+/// Call number `n`, which has ended, and its key.
+fn ended(n: u64) -> (Digest, Claim) {
+    let (call, mut view) = (intent(&format!("call {n}"), 1), StoreView::default());
+    let end = StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid"))));
+    for command in [StoreCommand::Begin(Box::new(call.clone())), end] {
+        let event = decide(&command, &view, START_MS + n).unwrap();
+        apply(&event, &mut view);
+    }
+    (call.key, view.claim.unwrap())
+}
+
+/// An index that is made anew answers from what has gathered; before all of it has come into the
+/// index, a crash leaves one that says that it is not whole.
+#[test]
+fn an_index_that_is_made_anew_is_whole_or_says_so() {
+    let claims: Vec<_> = (0..5000).map(ended).collect();
+    for crashes in [true, false] {
+        let temp = tempfile::tempdir().unwrap();
+        let (index, _) = Index::open(temp.path()).unwrap();
+        assert!(index.begin_anew());
+        let mut last = IndexProgress::default();
+        for part in claims.chunks(1000) {
+            last.seq += 1000;
+            let changes = IndexChanges {
+                claims: part.to_vec(),
+                ..IndexChanges::default()
+            };
+            index.write(&changes, last).unwrap();
+        }
+        let (key, claim) = &claims[7];
+        assert_eq!(index.claim(key).unwrap().as_ref(), Some(claim));
+        assert_eq!(index.db.len(), 0, "nothing yet");
+        assert!(index.finish().unwrap(), "there is more");
+        if !crashes {
+            while index.finish().unwrap() {}
+            assert!(!index.finish().unwrap());
+        }
+        index.close();
+        let (index, found) = Index::open(temp.path()).unwrap();
+        assert!(!index.begin_anew(), "it is not empty");
+        assert_eq!(found.is_unfinished(), crashes);
+        if !crashes {
+            assert_eq!(found, last);
+            for (key, claim) in &claims {
+                assert_eq!(index.claim(key).unwrap().as_ref(), Some(claim));
+            }
+        }
+    }
+}
+
+/// An index of nothing is one, too.
+#[test]
+fn an_index_of_nothing_is_made_at_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let (index, found) = Index::open(temp.path()).unwrap();
+    assert!(index.begin_anew() && !index.finish().unwrap());
+    assert_eq!((index.db.len(), found), (0, IndexProgress::default()));
+    let last = IndexProgress {
+        seq: 1,
+        ..IndexProgress::default()
+    };
+    index.write(&IndexChanges::default(), last).unwrap();
+    assert_eq!(index.db.len(), 1, "it is written at once");
+}
