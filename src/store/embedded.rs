@@ -35,6 +35,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 mod answers;
+mod decoded;
 mod errors;
 mod heal;
 mod index;

@@ -2,9 +2,9 @@
 //! other from where it is.
 
 use super::super::claims::StoreError;
-use super::super::journal::{JournalReader, JournalRecord};
-use super::super::state::event::StoreEvent;
+use super::super::journal::JournalReader;
 use super::super::table::StateTable;
+use super::decoded::{DecodeAhead, DecodedRecord};
 use super::errors::unwritten;
 use super::index::{Index, IndexChanges, IndexProgress};
 use std::path::Path;
@@ -15,9 +15,16 @@ const CHANGES_PER_PORTION: usize = 8192;
 /// An index on its way.
 pub(super) struct IndexReplay<'a> {
     index: &'a Index,
-    reader: JournalReader,
+    /// None while another thread reads.
+    reader: Option<JournalReader>,
+    /// That thread, on the first way through the journal of an index that is made anew.
+    decoding: Option<DecodeAhead>,
     /// Read, and not wanted yet.
-    ahead: Option<JournalRecord>,
+    ahead: Option<DecodedRecord>,
+    /// There may be more to come of a state that is carried.
+    carrying: bool,
+    /// Nothing is read yet of an index that is made anew.
+    anew: bool,
     /// What the index does not have yet.
     table: StateTable,
     /// As the index will have it.
@@ -50,8 +57,11 @@ impl<'a> IndexReplay<'a> {
         };
         Ok(Some(Self {
             index,
-            reader,
+            carrying: reader.is_carrying(),
+            reader: Some(reader),
+            decoding: None,
             ahead: None,
+            anew: applied == IndexProgress::default(),
             table,
             applied,
             replayed: 0,
@@ -73,17 +83,18 @@ impl<'a> IndexReplay<'a> {
             return self.finish();
         }
         while self.table.len() < self.portion {
-            let next = self.ahead.take().map(Ok).or_else(|| self.reader.next());
-            let Some(record) = next.transpose().map_err(unwritten)? else {
+            let Some(record) = self.next_record(last)? else {
+                self.carrying = false;
                 self.write()?;
                 return self.finish();
             };
+            self.carrying = record.carrying;
             if record.seq > last {
                 self.ahead = Some(record);
                 self.write()?;
                 return self.finish();
             }
-            self.apply(&record)?;
+            self.apply(record)?;
         }
         self.write().map(|()| true)
     }
@@ -104,20 +115,37 @@ impl<'a> IndexReplay<'a> {
         self.replayed
     }
 
-    fn apply(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
-        self.table.last = self.table.last.max(record.seq);
-        let Some(bytes) = record.event() else {
+    /// The next record; the thread that reads ahead does so up to record `last`.
+    fn next_record(&mut self, last: u64) -> Result<Option<DecodedRecord>, StoreError> {
+        if let Some(record) = self.ahead.take() {
+            return Ok(Some(record));
+        }
+        if std::mem::take(&mut self.anew)
+            && let Some(reader) = self.reader.take()
+        {
+            self.decoding = Some(DecodeAhead::begin(reader, last)?);
+        }
+        if let Some(decoding) = &mut self.decoding
+            && let Some(record) = decoding.next_record()
+        {
+            return record.map(Some);
+        }
+        if let Some(decoding) = self.decoding.take() {
+            self.reader = Some(decoding.end()?);
+        }
+        let next = self.reader.as_mut().and_then(DecodedRecord::next);
+        next.transpose()
+    }
+
+    fn apply(&mut self, record: DecodedRecord) -> Result<(), StoreError> {
+        let seq = record.seq;
+        self.table.last = self.table.last.max(seq);
+        let Some(event) = record.event else {
             return Ok(());
         };
-        let event = StoreEvent::decode(bytes).map_err(|error| {
-            StoreError::Broken(format!(
-                "record {} of the journal cannot be read: {error}",
-                record.seq
-            ))
-        })?;
         let mut view = self.table.view(event.place());
         self.index.complete(&mut view, event.place())?;
-        self.table.apply(&event, view, record.seq);
+        self.table.apply(&event, view, seq);
         self.applied.seen = self.applied.seen.max(event.at());
         self.replayed += 1;
         Ok(())
@@ -126,11 +154,7 @@ impl<'a> IndexReplay<'a> {
     fn write(&mut self) -> Result<(), StoreError> {
         let (seen, token) = (self.applied.seen, self.table.token);
         // Half of a carried state is none: who finds it begins anew.
-        let seq = if self.reader.is_carrying() {
-            0
-        } else {
-            self.table.last
-        };
+        let seq = if self.carrying { 0 } else { self.table.last };
         let next = StateTable {
             token,
             last: self.table.last,

@@ -296,3 +296,4 @@ fn what_cannot_be_dropped_is_left_alone_for_longer_and_longer() {
 mod healing;
 mod marks;
 mod no_room;
+mod reads_ahead;
