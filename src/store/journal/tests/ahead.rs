@@ -34,7 +34,7 @@ struct Noting {
 }
 
 impl Noting {
-    fn is_zeros(deed: &&Deed) -> bool {
+    fn is_zeros(deed: Deed) -> bool {
         matches!(deed, Deed::Zeros { .. })
     }
 }
@@ -47,7 +47,7 @@ impl Medium for Noting {
             deeds.push(Deed::Record { at, end });
         } else {
             deeds.push(Deed::Zeros { at, end });
-            let nth = deeds.iter().filter(Self::is_zeros).count();
+            let nth = deeds.iter().filter(|deed| Self::is_zeros(**deed)).count();
             if let Some((_, kind)) = self.failing.filter(|(failing, _)| *failing == nth) {
                 return Err(kind.into());
             }
@@ -137,7 +137,11 @@ async fn zeros_come_behind_the_answers_and_never_over_a_record() {
             Deed::Sync => unsynced = false,
         }
     }
-    let zeros = deeds.lock().iter().filter(Noting::is_zeros).count();
+    let zeros = deeds
+        .lock()
+        .iter()
+        .filter(|deed| Noting::is_zeros(**deed))
+        .count();
     assert!((6..40).contains(&zeros), "in strides: {zeros}");
     let report = verify(temp.path(), None).unwrap();
     assert_eq!((report.problem, report.records), (None, 100));
