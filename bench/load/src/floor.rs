@@ -2,6 +2,7 @@
 //! leaves behind.
 
 use crate::caller::now;
+use crate::numbers::quantile;
 use anyhow::Context as _;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::cell::Cell;
@@ -25,7 +26,6 @@ type Record = (usize, oneshot::Sender<()>);
 
 /// Calls per second of so many callers: each appends both records, each durable before it goes on.
 /// One sync is for all that wait, or for one record `each`.
-#[expect(clippy::cast_precision_loss, reason = "numbers for people")]
 pub(crate) async fn rate(
     directory: &Path,
     callers: usize,
@@ -36,7 +36,7 @@ pub(crate) async fn rate(
     let file = File::create(&path)?;
     let (sender, records) = channel::<Record>();
     let writer = std::thread::spawn(move || write(file, &records, each));
-    let (start, calls) = (now(), Rc::new(Cell::new(0_u64)));
+    let (start, calls) = (now(), Rc::new(Cell::new(0_u32)));
     let run = async {
         let running: Vec<_> = (0..callers)
             .map(|_| {
@@ -57,13 +57,43 @@ pub(crate) async fn rate(
         for one in running {
             one.await??;
         }
-        anyhow::Ok(calls.get() as f64 / start.elapsed().as_secs_f64())
+        anyhow::Ok(f64::from(calls.get()) / start.elapsed().as_secs_f64())
     };
     let rate = LocalSet::new().run_until(run).await;
     drop(sender);
     writer.join().ok().context("the writer panicked")??;
     std::fs::remove_file(path)?;
     rate
+}
+
+/// Microseconds that the two records of a call take which are synced one after the other into space
+/// that is filled with zeros: half of the calls took at most this. No thread waits for another.
+pub(crate) fn bare(directory: &Path, time: Duration) -> anyhow::Result<f64> {
+    let path = directory.join("bare");
+    let file = File::create(&path)?;
+    let zeros = vec![0; 1 << 20];
+    for place in 0..AHEAD >> 20 {
+        file.write_all_at(&zeros, place << 20)?;
+    }
+    file.sync_all()?;
+    let (start, mut took, mut written) = (now(), Vec::new(), 0);
+    let records = BYTES.map(|bytes| vec![7; bytes]);
+    let calls = AHEAD / BYTES.map(|bytes| bytes as u64).iter().sum::<u64>();
+    for _ in 0..calls {
+        let began = now();
+        for record in &records {
+            file.write_all_at(record, written)?;
+            file.sync_data()?;
+            written += record.len() as u64;
+        }
+        took.push(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX));
+        if start.elapsed() >= time {
+            break;
+        }
+    }
+    std::fs::remove_file(path)?;
+    took.sort_unstable();
+    Ok(quantile(&took, 50))
 }
 
 fn write(mut file: File, records: &Receiver<Record>, each: bool) -> std::io::Result<()> {

@@ -1,134 +1,195 @@
-//! Tables for people, ready for a README.
+//! Tables for people, ready for a README: medians of the rounds, with the least and the most.
 
-use crate::caller::Loaded;
-use crate::processes::{Stand, Way, memory};
-use crate::scenes::Scene;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::numbers::{Round, Spread};
+use crate::run::{EffectRow, Machine, Row, Run};
+use std::fmt::Write as _;
 
-/// One way under one load.
-#[derive(Default)]
-pub(crate) struct Row {
-    latencies: Vec<u32>,
-    time: Duration,
-    cpu: Duration,
+/// All tables of a run.
+pub(crate) fn tables(run: &Run) -> String {
+    let mut out = machine(&run.machine);
+    let mut scenes: Vec<&str> = run.rows.iter().map(|row| row.scene.as_str()).collect();
+    scenes.dedup();
+    for scene in scenes {
+        out += &calls(run, scene);
+    }
+    out += &effects(run);
+    out += &memory(run);
+    out += &starts(run);
+    out
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers for people")]
-impl Row {
-    /// Adds a measurement.
-    pub(crate) fn add(&mut self, loaded: Loaded) {
-        self.latencies.extend(loaded.latencies);
-        self.time += loaded.time;
-        self.cpu += loaded.cpu;
-    }
+fn machine(machine: &Machine) -> String {
+    let milliseconds = 1000 / machine.ticks.max(1);
+    format!(
+        "{} CPUs, {}, Linux {}, load average {} at the beginning. Medians of the rounds (least–most); ratios and what is added\n\
+         are of one round each. CPU time to the nanosecond; its parts, user and kernel, by ticks of {milliseconds} ms.\n",
+        machine.cpus, machine.model, machine.kernel, machine.load
+    )
+}
 
-    /// Prints it beside the calls per second of the floor and of a sync for each call.
-    pub(crate) fn durable(&mut self, connections: usize, [floor, naive]: [f64; 2]) {
-        self.latencies.sort_unstable();
-        let rate = self.calls() / self.time.as_secs_f64();
-        println!(
-            "| {connections} | {floor:.0} | {rate:.0} | {:.0} % | {:.1} | {:.0} | {:.0} | {naive:.0} |",
-            100.0 * rate / floor,
-            self.cost(),
-            self.quantile(50),
-            self.quantile(99),
+fn calls(run: &Run, scene: &str) -> String {
+    let mut out = format!(
+        "\n### {scene}\n\n\
+         | placement | way | CPU µs/call | user + kernel | × nginx | p50 µs | p99 µs | p50 over direct | p99 over direct | calls/s |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+    );
+    for row in run.rows.iter().filter(|row| row.scene == scene) {
+        let has_processes = row.rounds.iter().any(|round| round.cpu > 0.0);
+        let cpu = spread(row, |round| round.cpu).filter(|_| has_processes);
+        let added = [
+            run.added(row, |round| round.p50),
+            run.added(row, |round| round.p99),
+        ];
+        let [p50, p99] = added.map(|added| with_ends(added, 0, true));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {p50} | {p99} | {} |",
+            row.placement,
+            row.way,
+            with_ends(cpu, 1, false),
+            cpu.map_or_else(String::new, |_| parts(&row.rounds)),
+            with_ends(run.times_nginx(row), 2, false),
+            middle(spread(row, |round| round.p50)),
+            middle(spread(row, |round| round.p99)),
+            middle(spread(row, |round| round.rate)),
         );
     }
-
-    fn calls(&self) -> f64 {
-        self.latencies.len() as f64
-    }
-
-    /// CPU time of one call in microseconds.
-    fn cost(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.calls()
-    }
-
-    /// Latency in microseconds below which this share of calls stays.
-    fn quantile(&self, hundredths: usize) -> f64 {
-        let place =
-            (self.latencies.len() * hundredths / 100).min(self.latencies.len().saturating_sub(1));
-        self.latencies
-            .get(place)
-            .map_or(0.0, |nanoseconds| f64::from(*nanoseconds) / 1e3)
-    }
+    out
 }
 
-/// What was measured.
-pub(crate) struct Report {
-    rows: BTreeMap<(usize, &'static str), Row>,
-    order: Vec<&'static str>,
-    toolgate: u32,
+fn effects(run: &Run) -> String {
+    if run.effects.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n### calls that change something\n\n\
+         | calls at once | way | CPU µs/call | user + kernel | p50 µs | p99 µs | syncs/call | calls/s | of one shared log | p50 of two bare syncs |\n\
+         |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    for row in &run.effects {
+        let _ = writeln!(out, "{}", effect(run, row));
+    }
+    out += "\n| calls at once | one shared log, calls/s | a sync for each record |\n|---:|---:|---:|\n";
+    for log in &run.logs {
+        let [shared, each] =
+            [&log.shared, &log.each].map(|rates| middle(Spread::of(rates.iter().copied())));
+        let _ = writeln!(out, "| {} | {shared} | {each} |", log.callers);
+    }
+    out
 }
 
-impl Report {
-    /// Nothing yet.
-    pub(crate) fn new(stand: &Stand) -> Self {
-        let order = stand.ways.iter().map(|way| way.name).collect();
-        Self {
-            rows: BTreeMap::new(),
-            order,
-            toolgate: stand.toolgate_process(),
-        }
-    }
+fn effect(run: &Run, row: &EffectRow) -> String {
+    let of = |number: fn(&Round) -> f64| Spread::of(row.rounds.iter().map(number));
+    let log = run.logs.iter().find(|log| log.callers == row.callers);
+    let share = log.and_then(|log| {
+        let pairs = row.rounds.iter().zip(&log.shared);
+        Spread::of(pairs.map(|(round, shared)| 100.0 * round.rate / shared))
+    });
+    let bare = log.and_then(|log| Spread::of(log.bare_p50.iter().copied()));
+    let syncs = Spread::of(row.rounds.iter().filter_map(|round| round.syncs));
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        row.callers,
+        row.way,
+        with_ends(of(|round| round.cpu), 1, false),
+        parts(&row.rounds),
+        with_ends(of(|round| round.p50), 0, false),
+        middle(of(|round| round.p99)),
+        with_ends(syncs, 2, false),
+        middle(of(|round| round.rate)),
+        share.map_or_else(String::new, |share| format!("{:.0} %", share.median)),
+        middle(bare),
+    )
+}
 
-    /// Adds a measurement.
-    pub(crate) fn add(&mut self, _: &Scene, connections: usize, way: &Way, loaded: Loaded) {
-        self.rows
-            .entry((connections, way.name))
-            .or_default()
-            .add(loaded);
+fn memory(run: &Run) -> String {
+    if run.memory.is_empty() {
+        return String::new();
     }
-
-    /// Prints the scene that ends, and begins the next.
-    pub(crate) fn scene(&mut self, scene: &Scene) {
-        println!("\n### {}\n", scene.name);
-        println!(
-            "| connections | way | CPU µs/call | × nginx | p50 µs | p99 µs | p50 over direct | calls/s |"
+    let mut out = "\n### resident memory\n\n\
+         | way | when | KiB | of it sled's unread histograms | without them |\n|---|---|---:|---:|---:|\n"
+        .to_owned();
+    for row in &run.memory {
+        let without = row.kib.saturating_sub(row.sled);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {without} |",
+            row.way, row.when, row.kib, row.sled
         );
-        println!("|---:|---|---:|---:|---:|---:|---:|---:|");
-        let mut rows = std::mem::take(&mut self.rows);
-        for row in rows.values_mut() {
-            row.latencies.sort_unstable();
-        }
-        for connections in crate::CONNECTIONS {
-            for way in &self.order {
-                let Some(row) = rows.get(&(connections, *way)) else {
-                    continue;
-                };
-                let nginx = rows
-                    .get(&(connections, "nginx"))
-                    .filter(|_| *way != "direct");
-                let times = nginx.map_or(String::new(), |nginx| {
-                    format!("{:.2}", row.cost() / nginx.cost())
-                });
-                let cost = if *way == "direct" {
-                    String::new()
-                } else {
-                    format!("{:.1}", row.cost())
-                };
-                let direct = rows
-                    .get(&(connections, "direct"))
-                    .map_or(0.0, |direct| direct.quantile(50));
-                println!(
-                    "| {connections} | {way} | {cost} | {times} | {:.0} | {:.0} | {:+.0} | {:.0} |",
-                    row.quantile(50),
-                    row.quantile(99),
-                    row.quantile(50) - direct,
-                    row.calls() / row.time.as_secs_f64(),
-                );
+    }
+    out
+}
+
+fn starts(run: &Run) -> String {
+    if run.starts.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n### start\n\n\
+         | tools | first answer, ms | resident, KiB | of it sled's unread histograms |\n|---:|---:|---:|---:|\n"
+        .to_owned();
+    for row in &run.starts {
+        let [first, kib] = [&row.first_answer, &row.kib]
+            .map(|values| with_ends(Spread::of(values.iter().copied()), 0, false));
+        let _ = writeln!(out, "| {} | {first} | {kib} | {} |", row.tools, row.sled);
+    }
+    out
+}
+
+fn spread(row: &Row, number: impl Fn(&Round) -> f64) -> Option<Spread> {
+    Spread::of(row.rounds.iter().map(number))
+}
+
+/// User and kernel time, where ticks fell on both.
+fn parts(rounds: &[Round]) -> String {
+    let user = Spread::of(rounds.iter().filter_map(Round::user));
+    let kernel = Spread::of(rounds.iter().filter_map(Round::kernel));
+    user.zip(kernel).map_or_else(String::new, |(user, kernel)| {
+        format!("{:.1} + {:.1}", user.median, kernel.median)
+    })
+}
+
+fn with_ends(spread: Option<Spread>, decimals: usize, signed: bool) -> String {
+    spread.map_or_else(String::new, |spread| {
+        let number = |value: f64| {
+            if signed {
+                format!("{value:+.decimals$}")
+            } else {
+                format!("{value:.decimals$}")
             }
+        };
+        let [median, low, high] = [spread.median, spread.low, spread.high].map(number);
+        format!("{median} ({low}–{high})")
+    })
+}
+
+fn middle(spread: Option<Spread>) -> String {
+    spread.map_or_else(String::new, |spread| format!("{:.0}", spread.median))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tables;
+    use crate::run::tests::example;
+
+    #[test]
+    fn tables_have_a_line_for_each_way() {
+        let said = tables(&example());
+        for line in [
+            "| packed | direct |  |  |  | 25 | 50 |  |  | 1000 |",
+            "| packed | nginx | 20.0 (10.0–25.0) | 10.0 + 10.0 | 1.00 (1.00–1.00) | 45 | 90 | +20 (+20–+25) | +40 (+40–+50) | 1000 |",
+            "| packed | toolgate | 40.0 (25.0–75.0) | 20.0 + 20.0 | 2.50 (2.00–3.00) | 74 | 148 | +49 (+48–+60) | +98 (+96–+120) | 1000 |",
+            "| 64 | toolgate | 75.0 (75.0–75.0) | 37.5 + 37.5 | 500 (500–500) | 1000 | 0.25 (0.25–0.25) | 1000 | 2 % |  |",
+            "| toolgate | before any load | 34816 | 21156 | 13660 |",
+            "| 100 | 80 (70–90) | 22528 (22528–22528) | 21156 |",
+        ] {
+            assert!(said.contains(line), "{line}\n{said}");
         }
-        println!(
-            "\nresident memory of toolgate after it: {} KiB",
-            memory(self.toolgate, "VmRSS:")
-        );
     }
 
-    /// Prints what concerns the whole run.
-    pub(crate) fn end(&self, stand: &Stand) {
-        let (idle, peak) = (stand.idle, memory(self.toolgate, "VmHWM:"));
-        println!("\nresident memory of toolgate: {idle} KiB before any load, {peak} KiB at most");
+    #[test]
+    fn what_was_not_measured_has_no_table() {
+        let mut run = example();
+        run.effects.clear();
+        let said = tables(&run);
+        assert!(!said.contains("change something"));
     }
 }

@@ -7,6 +7,19 @@ use std::fmt::Write as _;
 pub(crate) const TOKEN: &str = "a-token-for-the-load-generator-only";
 /// The revision spoken.
 pub(crate) const REVISION: &str = "2026-07-28";
+/// The revision spoken where a peer stands in between: all of them know it.
+pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
+/// The tool servers, by the number of their tools.
+pub(crate) const LISTS: [usize; 2] = [100, 1000];
+
+/// How a request is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// 2026-07-28: each request stands alone.
+    Modern,
+    /// 2025-11-25: within a session that is opened first.
+    Legacy,
+}
 
 /// One kind of request.
 pub(crate) struct Scene {
@@ -83,25 +96,42 @@ impl Scene {
         self.tool == DURABLE.tool
     }
 
-    /// The body after the id, of call `unique` of a session.
-    pub(crate) fn rest(&self, session: u64, unique: u64) -> String {
-        let mut meta = json!({
-            "io.modelcontextprotocol/protocolVersion": REVISION,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        if self.changes() {
-            meta["dev.toolgate/session"] = json!(format!("session {session}"));
-        }
-        let params = match self.tool {
+    /// The body after the id, of call `unique` of a session, to a way that puts `prefix` before the
+    /// names of tools.
+    pub(crate) fn rest(&self, dialect: Dialect, prefix: &str, turn: Turn) -> String {
+        let mut params = match self.tool {
             Some(tool) => json!({
-                "name": tool,
-                "arguments": { "tenant_id": "t_001", "customer_id": format!("c_{}", 1042 + unique), "amount_cents": 125_000, "currency": "CNY" },
-                "_meta": meta,
+                "name": format!("{prefix}{tool}"),
+                "arguments": {
+                    "tenant_id": "t_001",
+                    "customer_id": format!("c_{}", 1042 + turn.unique),
+                    "amount_cents": 125_000,
+                    "currency": "CNY",
+                },
             }),
-            None => json!({ "_meta": meta }),
+            None => json!({}),
         };
+        if dialect == Dialect::Modern {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": REVISION,
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            if self.changes() {
+                let session = format!("session {}", turn.session);
+                params["_meta"]["dev.toolgate/session"] = json!(session);
+            }
+        }
         format!(",\"method\":\"{}\",\"params\":{params}}}", self.method())
     }
+}
+
+/// Which call of whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// The connection.
+    pub(crate) session: u64,
+    /// The call.
+    pub(crate) unique: u64,
 }
 
 /// The definition of a tool: about 470 bytes, as real ones have.
@@ -122,24 +152,34 @@ pub(crate) fn definition(number: usize) -> Value {
     })
 }
 
-/// toolgate's configuration.
-pub(crate) fn configuration(listen: &str, server: &str) -> String {
+/// toolgate's configuration with these tool servers.
+pub(crate) fn configuration(listen: &str, server: &str, lists: &[usize]) -> String {
+    let servers = lists.iter().fold(String::new(), |mut servers, tools| {
+        let _ = writeln!(
+            servers,
+            "  s{tools}: {{ url: \"http://{server}/mcp/s{tools}\" }}"
+        );
+        servers
+    });
     format!(
-        "listen: {listen}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n  \
-         s100: {{ url: \"http://{server}/mcp/s100\" }}\n  s1000: {{ url: \"http://{server}/mcp/s1000\" }}\n\
+        "listen: {listen}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n{servers}\
          callers:\n  - {{ agent: load, token: {TOKEN}, tenant: t_001, roles: [reader], rate: {{ calls: 1000000000, per: 1s }} }}\npolicies: [policy.yaml]\n"
     )
 }
 
 /// A policy that uses every guard: a contract for each tool, layers, permission, an overlay, a
 /// rule.
-pub(crate) fn policy() -> String {
-    let mut policy =
-        "layers:\n  global: { deny: [\"*__drop_*\"] }\n  agent:\n    load: { allow: [\"s100__*\", \"s1000__*\"] }\n\
-                      contracts:\n"
-            .to_owned();
-    for tools in [100, 1000] {
-        for number in 0..tools {
+pub(crate) fn policy(lists: &[usize]) -> String {
+    let allowed: Vec<String> = lists
+        .iter()
+        .map(|tools| format!("\"s{tools}__*\""))
+        .collect();
+    let mut policy = format!(
+        "layers:\n  global: {{ deny: [\"*__drop_*\"] }}\n  agent:\n    load: {{ allow: [{}] }}\ncontracts:\n",
+        allowed.join(", ")
+    );
+    for tools in lists {
+        for number in 0..*tools {
             let effect = format!(
                 "write]\n    side_effect: {{ writes: test, rollback: {{ tool: s{tools}__undo }} }}"
             );
@@ -164,11 +204,11 @@ pub(crate) fn policy() -> String {
     policy
 }
 
-/// nginx as a plain reverse proxy that keeps its connections, with room for the longest answer in
-/// memory.
+/// nginx as a plain reverse proxy that keeps its connections, with one process that serves and room
+/// for the longest answer in memory.
 pub(crate) fn nginx(directory: &str, listen: &str, server: &str) -> String {
     format!(
-        "user root;\nworker_processes auto;\npid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\n\
+        "user root;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\n\
          events {{ worker_connections 1024; }}\nhttp {{\n  access_log off;\n  keepalive_requests 1000000000;\n  \
          client_body_temp_path {directory}/body;\n  proxy_temp_path {directory}/proxy;\n  fastcgi_temp_path {directory}/f;\n  \
          uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n  \

@@ -1,0 +1,155 @@
+//! What a person types.
+
+use crate::stand::{Build, TOOLGATE};
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The words of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The build that is measured; none where a run is drawn again.
+    pub(crate) toolgate: Option<PathBuf>,
+    /// How long each turn takes.
+    pub(crate) time: Duration,
+    /// Turns of each way.
+    pub(crate) rounds: usize,
+    /// Only scenes whose name contains it.
+    pub(crate) only: String,
+    /// Calls that change something, instead of all others.
+    pub(crate) durable: bool,
+    /// A second process with so many threads that serve.
+    pub(crate) workers: Option<usize>,
+}
+
+const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N]";
+
+impl Asked {
+    /// Of the words after the program's name.
+    ///
+    /// # Errors
+    ///
+    /// A word is unknown, or a value is missing or of another kind.
+    pub(crate) fn read(words: impl IntoIterator<Item = String>) -> anyhow::Result<Self> {
+        let mut asked = Self {
+            toolgate: None,
+            time: Duration::from_secs(1),
+            rounds: 3,
+            only: String::new(),
+            durable: false,
+            workers: None,
+        };
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut value = || {
+                words
+                    .next()
+                    .with_context(|| format!("{word} needs a value"))
+            };
+            match word.as_str() {
+                "--seconds" => {
+                    let seconds = number(&word, &value()?)?;
+                    asked.time = Duration::try_from_secs_f64(seconds).context("--seconds")?;
+                }
+                "--rounds" => asked.rounds = number::<usize>(&word, &value()?)?.max(1),
+                "--only" => asked.only = value()?,
+                "--durable" => asked.durable = true,
+                "--workers" => asked.workers = Some(number::<usize>(&word, &value()?)?.max(1)),
+                _ if word.starts_with("--") => bail!("unknown option {word}\n{USAGE}"),
+                _ if asked.toolgate.is_some() => bail!("{word}: one program is measured\n{USAGE}"),
+                _ => asked.toolgate = Some(word.into()),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// The builds that stand in between, that which is measured first.
+    ///
+    /// # Errors
+    ///
+    /// None was named.
+    pub(crate) fn builds(&self) -> anyhow::Result<Vec<Build>> {
+        let program = self.program()?;
+        let build = |name: &str, program: &Path, workers| Build {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            workers,
+        };
+        let mut builds = vec![build(TOOLGATE, &program, None)];
+        if let Some(workers) = self.workers {
+            let name = format!("{TOOLGATE}, {workers} workers");
+            builds.push(build(&name, &program, Some(workers)));
+        }
+        Ok(builds)
+    }
+
+    /// Whether nginx is measured beside them: it changes nothing durably.
+    pub(crate) fn needs_nginx(&self) -> bool {
+        !self.durable
+    }
+
+    /// The build that is measured.
+    ///
+    /// # Errors
+    ///
+    /// None was named.
+    pub(crate) fn program(&self) -> anyhow::Result<PathBuf> {
+        self.toolgate.clone().context(USAGE)
+    }
+}
+
+fn number<T: FromStr>(word: &str, value: &str) -> anyhow::Result<T> {
+    let read = value.parse().ok();
+    read.with_context(|| format!("{word} takes a number, not `{value}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Asked;
+    use std::path::Path;
+    use std::time::Duration;
+
+    fn read(words: &str) -> anyhow::Result<Asked> {
+        Asked::read(words.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn words_are_read_in_any_order() {
+        let asked = read("--rounds 5 toolgate --seconds 0.5 --workers 2").unwrap();
+        assert_eq!(asked.program().unwrap(), Path::new("toolgate"));
+        assert_eq!((asked.rounds, asked.workers), (5, Some(2)));
+        assert_eq!(asked.time, Duration::from_millis(500));
+        let builds = asked.builds().unwrap();
+        let builds = builds.iter();
+        let builds: Vec<_> = builds
+            .map(|build| (build.name.as_str(), build.program.as_path(), build.workers))
+            .collect();
+        let own = Path::new("toolgate");
+        assert_eq!(
+            builds,
+            [
+                ("toolgate", own, None),
+                ("toolgate, 2 workers", own, Some(2)),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        for (words, said) in [
+            ("toolgate --rounds", "--rounds needs a value"),
+            (
+                "toolgate --rounds many",
+                "--rounds takes a number, not `many`",
+            ),
+            ("toolgate --seconds -1", "--seconds"),
+            ("toolgate --fast", "unknown option --fast"),
+            ("toolgate another", "another: one program is measured"),
+        ] {
+            let error = read(words).unwrap_err();
+            assert!(format!("{error:#}").contains(said), "{words}: {error:#}");
+        }
+        assert!(read("").unwrap().program().is_err());
+    }
+}
