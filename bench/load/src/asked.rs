@@ -1,6 +1,6 @@
 //! What a person types.
 
-use crate::stand::{Build, TOOLGATE};
+use crate::stand::{BEFORE, Build, TOOLGATE};
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,9 +21,11 @@ pub(crate) struct Asked {
     pub(crate) durable: bool,
     /// A second process with so many threads that serve.
     pub(crate) workers: Option<usize>,
+    /// An older build, in turns with this one.
+    pub(crate) compare: Option<PathBuf>,
 }
 
-const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N]";
+const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY]";
 
 impl Asked {
     /// Of the words after the program's name.
@@ -39,6 +41,7 @@ impl Asked {
             only: String::new(),
             durable: false,
             workers: None,
+            compare: None,
         };
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -56,6 +59,7 @@ impl Asked {
                 "--only" => asked.only = value()?,
                 "--durable" => asked.durable = true,
                 "--workers" => asked.workers = Some(number::<usize>(&word, &value()?)?.max(1)),
+                "--compare" => asked.compare = Some(value()?.into()),
                 _ if word.starts_with("--") => bail!("unknown option {word}\n{USAGE}"),
                 _ if asked.toolgate.is_some() => bail!("{word}: one program is measured\n{USAGE}"),
                 _ => asked.toolgate = Some(word.into()),
@@ -81,6 +85,7 @@ impl Asked {
             let name = format!("{TOOLGATE}, {workers} workers");
             builds.push(build(&name, &program, Some(workers)));
         }
+        builds.extend(self.compare.iter().map(|older| build(BEFORE, older, None)));
         Ok(builds)
     }
 
@@ -116,7 +121,7 @@ mod tests {
 
     #[test]
     fn words_are_read_in_any_order() {
-        let asked = read("--rounds 5 toolgate --seconds 0.5 --workers 2").unwrap();
+        let asked = read("--rounds 5 toolgate --seconds 0.5 --workers 2 --compare old").unwrap();
         assert_eq!(asked.program().unwrap(), Path::new("toolgate"));
         assert_eq!((asked.rounds, asked.workers), (5, Some(2)));
         assert_eq!(asked.time, Duration::from_millis(500));
@@ -125,12 +130,13 @@ mod tests {
         let builds: Vec<_> = builds
             .map(|build| (build.name.as_str(), build.program.as_path(), build.workers))
             .collect();
-        let own = Path::new("toolgate");
+        let (own, older) = (Path::new("toolgate"), Path::new("old"));
         assert_eq!(
             builds,
             [
                 ("toolgate", own, None),
                 ("toolgate, 2 workers", own, Some(2)),
+                ("toolgate before", older, None)
             ]
         );
     }

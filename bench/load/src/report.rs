@@ -2,6 +2,7 @@
 
 use crate::numbers::{Round, Spread};
 use crate::run::{EffectRow, Machine, Row, Run};
+use crate::stand::{BEFORE, TOOLGATE};
 use std::fmt::Write as _;
 
 /// All tables of a run.
@@ -13,6 +14,7 @@ pub(crate) fn tables(run: &Run) -> String {
         out += &calls(run, scene);
     }
     out += &effects(run);
+    out += &before(run);
     out += &memory(run);
     out += &starts(run);
     out
@@ -101,6 +103,51 @@ fn effect(run: &Run, row: &EffectRow) -> String {
     )
 }
 
+/// This build beside the older one, where there was one.
+fn before(run: &Run) -> String {
+    let mut lines = String::new();
+    for row in run.rows.iter().filter(|row| row.way == TOOLGATE) {
+        let older = run.beside(row, BEFORE).map(|older| older.rounds.as_slice());
+        let what = format!("{} | {}", row.scene, row.placement);
+        lines += &older.map_or_else(String::new, |older| change(&what, older, &row.rounds));
+    }
+    for row in run.effects.iter().filter(|row| row.way == TOOLGATE) {
+        let same = |other: &&EffectRow| other.callers == row.callers && other.way == BEFORE;
+        let older = run.effects.iter().find(same);
+        let what = format!("call, changes something | {} at once", row.callers);
+        lines += &older.map_or_else(String::new, |older| {
+            change(&what, &older.rounds, &row.rounds)
+        });
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "\n### this build beside the one before\n\n\
+         | scene | placement | CPU before | now | ratio | p50 before | now | ratio |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|\n{lines}"
+    )
+}
+
+fn change(what: &str, older: &[Round], newer: &[Round]) -> String {
+    let cells = |number: fn(&Round) -> f64, decimals| {
+        let pairs = older.iter().zip(newer);
+        let ratio = Spread::of(pairs.map(|(older, newer)| number(newer) / number(older)));
+        let [before, now] = [older, newer].map(|rounds| Spread::of(rounds.iter().map(number)));
+        [
+            with_ends(before, decimals, false),
+            with_ends(now, decimals, false),
+            with_ends(ratio, 2, false),
+        ]
+        .join(" | ")
+    };
+    format!(
+        "| {what} | {} | {} |\n",
+        cells(|round| round.cpu, 1),
+        cells(|round| round.p50, 0)
+    )
+}
+
 fn memory(run: &Run) -> String {
     if run.memory.is_empty() {
         return String::new();
@@ -180,6 +227,7 @@ mod tests {
             "| 64 | toolgate | 75.0 (75.0–75.0) | 37.5 + 37.5 | 500 (500–500) | 1000 | 0.25 (0.25–0.25) | 1000 | 2 % |  |",
             "| toolgate | before any load | 34816 | 21156 | 13660 |",
             "| 100 | 80 (70–90) | 22528 (22528–22528) | 21156 |",
+            "| call, small result | packed | 75.0 (50.0–80.0) | 40.0 (25.0–75.0) | 0.50 (0.50–1.00) | 99 (99–99) | 74 (68–90) | 0.75 (0.69–0.91) |",
         ] {
             assert!(said.contains(line), "{line}\n{said}");
         }
@@ -188,8 +236,9 @@ mod tests {
     #[test]
     fn what_was_not_measured_has_no_table() {
         let mut run = example();
+        run.rows.retain(|row| row.way != "toolgate before");
         run.effects.clear();
         let said = tables(&run);
-        assert!(!said.contains("change something"));
+        assert!(!said.contains("the one before") && !said.contains("change something"));
     }
 }

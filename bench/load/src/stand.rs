@@ -16,6 +16,8 @@ pub(crate) const DIRECT: &str = "direct";
 pub(crate) const NGINX: &str = "nginx";
 /// The build that is measured.
 pub(crate) const TOOLGATE: &str = "toolgate";
+/// The build to which it is compared.
+pub(crate) const BEFORE: &str = "toolgate before";
 
 /// One way to the tool server.
 pub(crate) struct Way {
