@@ -23,9 +23,15 @@ pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     /// An older build, in turns with this one.
     pub(crate) compare: Option<PathBuf>,
+    /// The baseline of instructions, which are counted instead of anything being measured.
+    pub(crate) instructions: Option<PathBuf>,
+    /// The baseline is written.
+    pub(crate) write: bool,
+    /// What the program was compiled with.
+    pub(crate) compiler: String,
 }
 
-const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY]";
+const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY]\n       toolgate-load TOOLGATE --instructions BASELINE [--write] [--compiler WORDS]";
 
 impl Asked {
     /// Of the words after the program's name.
@@ -42,6 +48,9 @@ impl Asked {
             durable: false,
             workers: None,
             compare: None,
+            instructions: None,
+            write: false,
+            compiler: String::new(),
         };
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -60,6 +69,9 @@ impl Asked {
                 "--durable" => asked.durable = true,
                 "--workers" => asked.workers = Some(number::<usize>(&word, &value()?)?.max(1)),
                 "--compare" => asked.compare = Some(value()?.into()),
+                "--instructions" => asked.instructions = Some(value()?.into()),
+                "--write" => asked.write = true,
+                "--compiler" => asked.compiler = value()?,
                 _ if word.starts_with("--") => bail!("unknown option {word}\n{USAGE}"),
                 _ if asked.toolgate.is_some() => bail!("{word}: one program is measured\n{USAGE}"),
                 _ => asked.toolgate = Some(word.into()),

@@ -4,8 +4,10 @@
 
 mod asked;
 mod caller;
+mod callgrind;
 mod cpu;
 mod floor;
+mod instructions;
 mod measure;
 mod numbers;
 mod placement;
@@ -33,14 +35,17 @@ fn main() -> anyhow::Result<()> {
     }
     let asked = Asked::read(std::env::args().skip(1))?;
     let cpus = Cpus::allowed()?;
-    let mut run = Run {
-        machine: Machine::here(cpus.count()),
-        ..Run::default()
-    };
     let measuring = Measuring {
         asked: &asked,
         runtime: &runtime,
         cpus: &cpus,
+    };
+    if let Some(baseline) = &asked.instructions {
+        return instructions::guard(&measuring, baseline);
+    }
+    let mut run = Run {
+        machine: Machine::here(cpus.count()),
+        ..Run::default()
     };
     let stand = measure::stand(&asked, Dialect::Modern)?;
     if asked.durable {
