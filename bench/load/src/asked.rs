@@ -23,6 +23,8 @@ pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     /// An older build, in turns with this one.
     pub(crate) compare: Option<PathBuf>,
+    /// Other programs that stand in between, beside toolgate.
+    pub(crate) peers: bool,
     /// The baseline of instructions, which are counted instead of anything being measured.
     pub(crate) instructions: Option<PathBuf>,
     /// The baseline is written.
@@ -31,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) compiler: String,
 }
 
-const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY]\n       toolgate-load TOOLGATE --instructions BASELINE [--write] [--compiler WORDS]";
+const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY] [--peers]\n       toolgate-load TOOLGATE --instructions BASELINE [--write] [--compiler WORDS]";
 
 impl Asked {
     /// Of the words after the program's name.
@@ -48,6 +50,7 @@ impl Asked {
             durable: false,
             workers: None,
             compare: None,
+            peers: false,
             instructions: None,
             write: false,
             compiler: String::new(),
@@ -69,6 +72,7 @@ impl Asked {
                 "--durable" => asked.durable = true,
                 "--workers" => asked.workers = Some(number::<usize>(&word, &value()?)?.max(1)),
                 "--compare" => asked.compare = Some(value()?.into()),
+                "--peers" => asked.peers = true,
                 "--instructions" => asked.instructions = Some(value()?.into()),
                 "--write" => asked.write = true,
                 "--compiler" => asked.compiler = value()?,

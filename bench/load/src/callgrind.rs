@@ -80,10 +80,6 @@ impl ThreadCounts {
     }
 
     fn of(&mut self, name: &str) -> &mut FunctionCounts {
-        if !self.functions.contains_key(name) {
-            self.functions
-                .insert(name.to_owned(), FunctionCounts::default());
-        }
         self.functions.entry(name.to_owned()).or_default()
     }
 

@@ -21,8 +21,10 @@ struct ThreadTimes {
 pub(crate) struct Spent {
     /// All of it, to the nanosecond.
     pub(crate) total: Duration,
-    user_ticks: u64,
-    kernel_ticks: u64,
+    /// Ticks that fell on the program.
+    pub(crate) user_ticks: u64,
+    /// Ticks that fell on the kernel.
+    pub(crate) kernel_ticks: u64,
 }
 
 impl CpuTimes {

@@ -23,7 +23,7 @@ use std::process::Command;
 const READS: u32 = 1000;
 /// Writes of which the cost of one is the mean: each waits for the disk.
 const WRITES: u32 = 300;
-/// Growth that is a failure: what is counted twice differs by less than a fifth of it.
+/// Growth that is a failure.
 const GROWTH_AT_MOST: f64 = 1.05;
 /// Functions that are kept of each scene, those that take most.
 const FUNCTIONS: usize = 200;

@@ -10,6 +10,7 @@ mod floor;
 mod instructions;
 mod measure;
 mod numbers;
+mod peers;
 mod placement;
 mod report;
 mod run;
@@ -47,8 +48,17 @@ fn main() -> anyhow::Result<()> {
         machine: Machine::here(cpus.count()),
         ..Run::default()
     };
-    let stand = measure::stand(&asked, Dialect::Modern)?;
-    if asked.durable {
+    // All peers know the older revision.
+    let dialect = if asked.peers {
+        Dialect::Legacy
+    } else {
+        Dialect::Modern
+    };
+    let mut stand = measure::stand(&asked, dialect)?;
+    if asked.peers {
+        measuring.peers(&mut stand, &mut run);
+        measuring.calls(&stand, &SCENES[..1], &mut run)?;
+    } else if asked.durable {
         measuring.effects(&stand, &mut run)?;
     } else {
         measuring.calls(&stand, &SCENES, &mut run)?;

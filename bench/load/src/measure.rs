@@ -1,13 +1,14 @@
 //! The turns of a run.
 
 use crate::asked::Asked;
-use crate::caller::{self, Until};
+use crate::caller::{self, Until, now};
 use crate::floor;
 use crate::numbers::Round;
+use crate::peers::PEERS;
 use crate::placement::Cpus;
 use crate::run::{EffectRow, LogRow, MemoryRow, Row, Run, StartRow};
 use crate::scenes::{DURABLE, Dialect, LISTS, SCENES, Scene};
-use crate::stand::{Stand, Way};
+use crate::stand::{Stand, Way, with_children};
 use crate::toolgate::{Launch, Toolgate, memory, sled_kib, syncs};
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
@@ -78,12 +79,14 @@ impl Measuring<'_> {
             }
             remember(stand, &format!("after {}", scene.name), run);
         }
-        for build in &stand.builds {
+        for way in stand.ways.iter().filter(|way| !way.processes.is_empty()) {
+            let build = stand.builds.iter().find(|build| build.name == way.name);
+            let peaks = way.processes.iter().map(|id| memory(*id, "VmHWM:"));
             run.memory.push(MemoryRow {
-                way: build.name.clone(),
+                way: way.name.clone(),
                 when: "at most".to_owned(),
-                kib: memory(build.process.process(), "VmHWM:"),
-                sled: build.sled,
+                kib: peaks.sum(),
+                sled: build.map_or(0, |build| build.sled),
             });
         }
         Ok(())
@@ -139,6 +142,27 @@ impl Measuring<'_> {
             run.logs.push(log);
         }
         Ok(())
+    }
+
+    /// Starts each peer that is installed, and adds the way through it once it answers.
+    pub(crate) fn peers(&self, stand: &mut Stand, run: &mut Run) {
+        for peer in &PEERS {
+            let row = peer.row();
+            let answered = peer.start(stand).and_then(|way| {
+                let first = caller::first_answer(&way, &SCENES[0], now());
+                self.runtime.block_on(first).map(|_| way)
+            });
+            match answered {
+                Ok(mut way) => {
+                    let family = way.processes.iter().flat_map(|id| with_children(*id));
+                    let own = |id: &u32| !way.processes.contains(id);
+                    way.servers = family.filter(own).collect();
+                    stand.ways.push(way);
+                    run.peers.push(row);
+                }
+                Err(error) => eprintln!("{} is left out: {error:#}", row.name),
+            }
+        }
     }
 
     /// A process of its own for each number of tools: when it answers first, and what it holds then.
@@ -206,7 +230,7 @@ fn per_call(counted: Option<(u64, u64)>, calls: u32, connections: usize) -> Opti
 }
 
 /// A count as a number that can be divided.
-fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 

@@ -1,5 +1,6 @@
 //! Tables for people, ready for a README: medians of the rounds, with the least and the most.
 
+use crate::measure::number;
 use crate::numbers::{Round, Spread};
 use crate::run::{EffectRow, Machine, Row, Run};
 use crate::stand::{BEFORE, TOOLGATE};
@@ -17,6 +18,8 @@ pub(crate) fn tables(run: &Run) -> String {
     out += &before(run);
     out += &memory(run);
     out += &starts(run);
+    out += &rest(run);
+    out += &peers(run);
     out
 }
 
@@ -178,6 +181,47 @@ fn starts(run: &Run) -> String {
             .map(|values| with_ends(Spread::of(values.iter().copied()), 0, false));
         let _ = writeln!(out, "| {} | {first} | {kib} | {} |", row.tools, row.sled);
     }
+    if let [few, .., many] = run.starts.as_slice()
+        && let Some((least, most)) =
+            Spread::of(few.kib.iter().copied()).zip(Spread::of(many.kib.iter().copied()))
+    {
+        let tools = number(u64::try_from(many.tools.saturating_sub(few.tools)).unwrap_or(0));
+        let _ = writeln!(
+            out,
+            "\nA tool with its contract: {:.1} KiB.",
+            (most.median - least.median) / tools
+        );
+    }
+    out
+}
+
+fn rest(run: &Run) -> String {
+    if run.rest.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "\n### at rest\n\n| scene | bytes of a call on the disk | calls |\n|---|---:|---:|\n"
+            .to_owned();
+    for row in &run.rest {
+        let _ = writeln!(out, "| {} | {:.0} | {} |", row.scene, row.bytes, row.calls);
+    }
+    out
+}
+
+fn peers(run: &Run) -> String {
+    if run.peers.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n### peers\n\nAll of these ways speak 2025-11-25, each connection in a session of its own. toolgate judges each call by \
+         every guard and records it.\n\n| peer | version | licence | governs |\n|---|---|---|---|\n"
+        .to_owned();
+    for peer in &run.peers {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            peer.name, peer.version, peer.licence, peer.governs
+        );
+    }
     out
 }
 
@@ -215,6 +259,7 @@ fn middle(spread: Option<Spread>) -> String {
 #[cfg(test)]
 mod tests {
     use super::tables;
+    use crate::peers::PEERS;
     use crate::run::tests::example;
 
     #[test]
@@ -227,6 +272,9 @@ mod tests {
             "| 64 | toolgate | 75.0 (75.0–75.0) | 37.5 + 37.5 | 500 (500–500) | 1000 | 0.25 (0.25–0.25) | 1000 | 2 % |  |",
             "| toolgate | before any load | 34816 | 21156 | 13660 |",
             "| 100 | 80 (70–90) | 22528 (22528–22528) | 21156 |",
+            "| 1100 | 95 (95–95) | 30528 (30528–30528) | 21156 |",
+            "A tool with its contract: 8.0 KiB.",
+            "| call, small result | 140 | 19200 |",
             "| call, small result | packed | 75.0 (50.0–80.0) | 40.0 (25.0–75.0) | 0.50 (0.50–1.00) | 99 (99–99) | 74 (68–90) | 0.75 (0.69–0.91) |",
         ] {
             assert!(said.contains(line), "{line}\n{said}");
@@ -238,7 +286,12 @@ mod tests {
         let mut run = example();
         run.rows.retain(|row| row.way != "toolgate before");
         run.effects.clear();
+        run.peers.push(PEERS[0].row());
         let said = tables(&run);
+        assert!(
+            said.contains("| tower mcp-proxy | 0.6.0 | MIT OR Apache-2.0 | nothing:"),
+            "{said}"
+        );
         assert!(!said.contains("the one before") && !said.contains("change something"));
     }
 }

@@ -1,6 +1,7 @@
 //! What a run found: all that tables and pictures are made of.
 
 use crate::numbers::{Round, Spread};
+use crate::peers::PeerRow;
 use crate::stand::{DIRECT, NGINX};
 use rustix::param::clock_ticks_per_second;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,10 @@ pub(crate) struct Run {
     pub(crate) memory: Vec<MemoryRow>,
     /// From the start of the process to its first answer.
     pub(crate) starts: Vec<StartRow>,
+    /// What calls leave on the disk.
+    pub(crate) rest: Vec<RestRow>,
+    /// The peers that were measured.
+    pub(crate) peers: Vec<PeerRow>,
 }
 
 /// The machine, and what else it did.
@@ -102,6 +107,17 @@ pub(crate) struct StartRow {
     pub(crate) sled: u64,
 }
 
+/// What calls leave on the disk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RestRow {
+    /// The scene.
+    pub(crate) scene: String,
+    /// Of how many calls one is the mean.
+    pub(crate) calls: usize,
+    /// Bytes of one.
+    pub(crate) bytes: f64,
+}
+
 impl Machine {
     /// This one, now.
     pub(crate) fn here(cpus: usize) -> Self {
@@ -164,7 +180,7 @@ pub(crate) fn paired(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Machine, Row, Run, StartRow};
+    use super::{Machine, RestRow, Row, Run, StartRow};
     use crate::numbers::Round;
     use crate::run::{EffectRow, LogRow, MemoryRow};
 
@@ -230,12 +246,26 @@ pub(crate) mod tests {
                 kib: 34_816,
                 sled: 21_156,
             }],
-            starts: vec![StartRow {
-                tools: 100,
-                first_answer: vec![80.0, 90.0, 70.0],
-                kib: vec![22_528.0],
-                sled: 21_156,
+            starts: vec![
+                StartRow {
+                    tools: 100,
+                    first_answer: vec![80.0, 90.0, 70.0],
+                    kib: vec![22_528.0],
+                    sled: 21_156,
+                },
+                StartRow {
+                    tools: 1100,
+                    first_answer: vec![95.0],
+                    kib: vec![30_528.0],
+                    sled: 21_156,
+                },
+            ],
+            rest: vec![RestRow {
+                scene: "call, small result".to_owned(),
+                calls: 19_200,
+                bytes: 140.0,
             }],
+            peers: Vec::new(),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) const DURABLE: Scene = Scene {
 };
 
 /// All others.
-pub(crate) const SCENES: [Scene; 5] = [
+pub(crate) static SCENES: [Scene; 5] = [
     Scene {
         name: "call, small result",
         tools: 100,
