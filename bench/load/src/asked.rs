@@ -25,6 +25,12 @@ pub(crate) struct Asked {
     pub(crate) compare: Option<PathBuf>,
     /// Other programs that stand in between, beside toolgate.
     pub(crate) peers: bool,
+    /// What was found is written there, as JSON.
+    pub(crate) json: Option<PathBuf>,
+    /// A file of that kind that is read, instead of anything being measured.
+    pub(crate) from: Option<PathBuf>,
+    /// Pictures are drawn into this directory.
+    pub(crate) svg: Option<PathBuf>,
     /// The baseline of instructions, which are counted instead of anything being measured.
     pub(crate) instructions: Option<PathBuf>,
     /// The baseline is written.
@@ -33,7 +39,7 @@ pub(crate) struct Asked {
     pub(crate) compiler: String,
 }
 
-const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY] [--peers]\n       toolgate-load TOOLGATE --instructions BASELINE [--write] [--compiler WORDS]";
+const USAGE: &str = "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable] [--workers N] [--compare BINARY] [--peers] [--json FILE] [--svg DIR]\n       toolgate-load --from FILE [--svg DIR]\n       toolgate-load TOOLGATE --instructions BASELINE [--write] [--compiler WORDS]";
 
 impl Asked {
     /// Of the words after the program's name.
@@ -51,6 +57,9 @@ impl Asked {
             workers: None,
             compare: None,
             peers: false,
+            json: None,
+            from: None,
+            svg: None,
             instructions: None,
             write: false,
             compiler: String::new(),
@@ -73,6 +82,9 @@ impl Asked {
                 "--workers" => asked.workers = Some(number::<usize>(&word, &value()?)?.max(1)),
                 "--compare" => asked.compare = Some(value()?.into()),
                 "--peers" => asked.peers = true,
+                "--json" => asked.json = Some(value()?.into()),
+                "--from" => asked.from = Some(value()?.into()),
+                "--svg" => asked.svg = Some(value()?.into()),
                 "--instructions" => asked.instructions = Some(value()?.into()),
                 "--write" => asked.write = true,
                 "--compiler" => asked.compiler = value()?,
