@@ -14,6 +14,8 @@
 #[path = "effect.rs"]
 mod effect;
 
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +28,8 @@ use toolgate::store::journal::{Journal, JournalOptions};
 
 /// Callers at once, each a session of its own.
 const CALLERS: u64 = 256;
+/// Calls to which the last are compared.
+const FIRST: u64 = 1000;
 
 fn main() {
     let mut arguments = std::env::args()
@@ -102,19 +106,21 @@ fn make(directory: &Path, calls: u64) {
     let journal = Journal::open(directory, JournalOptions::default()).unwrap();
     let store = Arc::new(EmbeddedStore::open(directory, journal, Clock).unwrap());
     let (made, began) = (Arc::new(AtomicU64::new(0)), Clock.steady());
+    let mark = Arc::new(Mutex::new((0, spent())));
     println!("{:>9} calls: {:>6} KiB resident", 0, resident());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
-            let (store, made) = (store.clone(), made.clone());
+            let (store, made, mark) = (store.clone(), made.clone(), mark.clone());
             runtime.spawn(async move {
                 for call in 0..calls.div_ceil(CALLERS) {
                     effect::call(&*store, caller, call).await;
                     let made = made.fetch_add(1, Ordering::Relaxed) + 1;
-                    if made.is_multiple_of((calls / 10).max(1)) {
-                        let rate =
-                            f64::from(u32::try_from(made).unwrap()) / since(began).as_secs_f64();
+                    // A call that has many before it may cost little more than one of the first.
+                    if made == FIRST || made.is_multiple_of((calls / 10).max(1)) {
+                        let rate = number(made) / since(began).as_secs_f64();
+                        let cpu = since_mark(&mut mark.lock(), made);
                         println!(
-                            "{made:>9} calls: {:>6} KiB resident, {rate:.0} calls/s",
+                            "{made:>9} calls: {:>6} KiB resident, {rate:.0} calls/s, {cpu:.1} µs of CPU for each since the line before",
                             resident()
                         );
                     }
@@ -126,6 +132,30 @@ fn make(directory: &Path, calls: u64) {
         runtime.block_on(caller).unwrap();
     }
     stay();
+}
+
+/// Microseconds of this process's CPU for each call since the mark, which is set anew.
+fn since_mark(mark: &mut (u64, Duration), made: u64) -> f64 {
+    let now = spent();
+    let (calls, cpu) = (
+        made.saturating_sub(mark.0).max(1),
+        now.saturating_sub(mark.1),
+    );
+    *mark = (made, now);
+    cpu.as_secs_f64() * 1e6 / number(calls)
+}
+
+/// CPU time of this process so far.
+fn spent() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        now.tv_sec.try_into().unwrap(),
+        now.tv_nsec.try_into().unwrap(),
+    )
+}
+
+fn number(calls: u64) -> f64 {
+    f64::from(u32::try_from(calls).unwrap())
 }
 
 /// Opens the store, says how long that took, and waits to be killed.

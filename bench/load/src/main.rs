@@ -15,6 +15,7 @@ mod peers;
 mod pictures;
 mod placement;
 mod report;
+mod rest;
 mod run;
 mod scenes;
 mod server;
@@ -88,6 +89,7 @@ fn measured(measuring: &Measuring<'_>) -> anyhow::Result<Run> {
         measuring.calls(&stand, &SCENES, &mut run)?;
         if measuring.asked.only.is_empty() {
             measuring.starts(&stand, &mut run)?;
+            measuring.at_rest(&stand, &mut run)?;
         }
     }
     Ok(run)
