@@ -131,7 +131,7 @@ struct Answered {
     status: StatusCode,
     session: Option<HeaderValue>,
     bytes: usize,
-    /// All of it, where somebody looks.
+    /// All of it, where the load looks at what is said.
     said: Vec<u8>,
     nanoseconds: u32,
 }

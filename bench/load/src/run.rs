@@ -202,6 +202,15 @@ pub(crate) mod tests {
         }
     }
 
+    fn start(tools: usize, first_answer: &[f64], kib: f64) -> StartRow {
+        StartRow {
+            tools,
+            first_answer: first_answer.to_vec(),
+            kib: vec![kib],
+            sled: 21_156,
+        }
+    }
+
     /// A run with one row of each kind and more.
     pub(crate) fn example() -> Run {
         let effect = row("toolgate", "64", &[(75.0, 500.0)]);
@@ -247,18 +256,8 @@ pub(crate) mod tests {
                 sled: 21_156,
             }],
             starts: vec![
-                StartRow {
-                    tools: 100,
-                    first_answer: vec![80.0, 90.0, 70.0],
-                    kib: vec![22_528.0],
-                    sled: 21_156,
-                },
-                StartRow {
-                    tools: 1100,
-                    first_answer: vec![95.0],
-                    kib: vec![30_528.0],
-                    sled: 21_156,
-                },
+                start(100, &[80.0, 90.0, 70.0], 22_528.0),
+                start(1100, &[95.0], 30_528.0),
             ],
             rest: vec![RestRow {
                 scene: "call, small result".to_owned(),
