@@ -92,6 +92,9 @@ pub struct OwnedTask {
 
 /// Tasks that are remembered; the oldest are forgotten first.
 const MAX_TASKS_REMEMBERED: usize = 10_000;
+/// Bytes that their ids and tokens take; likewise the oldest are forgotten first. A server may give an id of
+/// any length.
+const MAX_TASK_BYTES_REMEMBERED: usize = 32 << 20;
 
 /// Tasks by caller and id.
 #[derive(Default)]
@@ -104,6 +107,43 @@ struct TaskTable {
     /// Of each server at most one: two may give the same id.
     owners: HashMap<TaskKey, Vec<OwnedTask>>,
     order: VecDeque<TaskKey>,
+    /// What ids and tokens take.
+    bytes: usize,
+}
+
+impl TaskTable {
+    /// Keeps a task in the place of the same server's of that id, and no more than may be kept.
+    fn keep(&mut self, key: TaskKey, owned: OwnedTask) {
+        let same = self.owners.entry(key.clone()).or_default();
+        if same.is_empty() {
+            // In the table and in the order.
+            self.bytes += 2 * key.1.len();
+            self.order.push_back(key);
+        }
+        same.retain(|other| {
+            let stays = other.server != owned.server;
+            self.bytes -= if stays { 0 } else { other.token_bytes() };
+            stays
+        });
+        self.bytes += owned.token_bytes();
+        same.push(owned);
+        while self.order.len() > MAX_TASKS_REMEMBERED || self.bytes > MAX_TASK_BYTES_REMEMBERED {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            let forgotten = self.owners.remove(&oldest).unwrap_or_default();
+            let tokens: usize = forgotten.iter().map(OwnedTask::token_bytes).sum();
+            self.bytes -= 2 * oldest.1.len() + tokens;
+        }
+    }
+}
+
+impl OwnedTask {
+    fn token_bytes(&self) -> usize {
+        self.token
+            .as_ref()
+            .map_or(0, |token| token.as_bytes().len())
+    }
 }
 
 /// Whose it is, and its id.
@@ -165,19 +205,8 @@ impl TaskOwners {
         } = TaskInResult::of(result);
         let id = flat.filter(|_| is_task).or(held)?;
         let key = key(caller, &id);
-        let (owned, mut kept) = (owned(), self.kept.lock());
-        let same = kept.owners.entry(key.clone()).or_default();
-        let is_new = same.is_empty();
-        same.retain(|other| other.server != owned.server);
-        same.push(owned.clone());
-        if is_new {
-            kept.order.push_back(key);
-        }
-        if kept.order.len() > MAX_TASKS_REMEMBERED
-            && let Some(oldest) = kept.order.pop_front()
-        {
-            kept.owners.remove(&oldest);
-        }
+        let owned = owned();
+        self.kept.lock().keep(key, owned.clone());
         Some(owned)
     }
 

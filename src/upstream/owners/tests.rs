@@ -117,3 +117,43 @@ fn so_many_tasks_are_remembered() {
     assert_eq!(kept.order.len(), MAX_TASKS_REMEMBERED);
     assert_eq!(kept.owners.len(), MAX_TASKS_REMEMBERED);
 }
+
+/// The same by what they take: a server that gives long ids makes that fewer are remembered, and the
+/// count goes back with what is forgotten.
+#[test]
+fn long_ids_are_remembered_as_far_as_there_is_room() {
+    const ID_BYTES: usize = 1 << 20;
+    const FITTING: usize = MAX_TASK_BYTES_REMEMBERED / (2 * (ID_BYTES + 10));
+    let (all, caller) = (TaskOwners::default(), Caller::named("alice"));
+    let long = |nth: usize| json!(format!("{nth:0>width$}", width = ID_BYTES));
+    let note = |id: &serde_json::Value, token: Option<Text>| {
+        let task = Text::of(&json!({ "resultType": "task", "taskId": id }));
+        let shaping = Arc::new(AsSaid(caller.agent.clone()));
+        let owned = || OwnedTask {
+            server: ServerName::new("bank"),
+            tool: ToolName::new("pay"),
+            token,
+            shaping,
+        };
+        all.note(&caller, &task, owned);
+    };
+    let knows = |id: &serde_json::Value| all.owned(&caller, &Text::of(id), |_| true).is_some();
+    for nth in 0..3 * FITTING {
+        note(&long(nth), None);
+        assert!(all.kept.lock().bytes <= MAX_TASK_BYTES_REMEMBERED);
+    }
+    assert!(!knows(&long(0)) && knows(&long(3 * FITTING - 1)));
+    assert_eq!(all.kept.lock().order.len(), FITTING);
+    // What is noted again counts once, with the token it has last.
+    let token = Text::of(&json!("t".repeat(100)));
+    for given in [None, Some(token.clone()), Some(token)] {
+        note(&json!("short"), given);
+    }
+    for nth in 0..FITTING {
+        note(&long(nth), None);
+    }
+    assert!(!knows(&json!("short")));
+    let kept = all.kept.lock();
+    let taken: usize = kept.order.iter().map(|(_, id)| 2 * id.len()).sum();
+    assert_eq!(kept.bytes, taken);
+}
