@@ -109,7 +109,7 @@ pub(in crate::gate) struct Beginning<'a> {
     pub(in crate::gate) past: Option<ActionId>,
     pub(in crate::gate) entry: Entry,
     /// What the budget leaves, as agents read it.
-    pub(in crate::gate) left: &'a mut Option<Value>,
+    pub(in crate::gate) left: &'a mut Option<Box<Value>>,
 }
 
 /// When the call may ask again that found another quicker, in milliseconds.
@@ -241,7 +241,7 @@ impl Effects {
         &'a self,
         bill: &'a Bill,
         hold: Option<((Digest, ActionId), Option<EditedCall>)>,
-        left: &'a mut Option<Value>,
+        left: &'a mut Option<Box<Value>>,
     ) -> impl Future<Output = Result<Option<Box<Reserved>>, Refusal>> + Send + 'a {
         if bill.is_counted() && !bill.is_only_counted {
             return Either::Right(Box::pin(self.reserve_part(bill, hold, left)));
@@ -254,7 +254,7 @@ impl Effects {
         &self,
         bill: &Bill,
         hold: Option<((Digest, ActionId), Option<EditedCall>)>,
-        left: &mut Option<Value>,
+        left: &mut Option<Box<Value>>,
     ) -> Result<Option<Box<Reserved>>, Refusal> {
         let (mut reserve, mut reserved) = reservation(bill, |asked| bill.limits_of(asked).clone());
         if let Some((hold, edited)) = hold {
@@ -299,7 +299,7 @@ impl Effects {
 
     /// The call has its part: `left` is what there is now, others' parts taken off too, so that
     /// nobody is told of more.
-    async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
+    async fn taken(&self, bill: &Bill, left: &mut Option<Box<Value>>) {
         if let (true, Ok(view)) = (
             bill.asked.is_limited(),
             self.store.load_view(bill.payers()).await,
@@ -423,7 +423,7 @@ pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
 fn not_begun(
     refused: CommandRefusal,
     bill: &Bill,
-    left: &mut Option<Value>,
+    left: &mut Option<Box<Value>>,
 ) -> Result<(), Refusal> {
     match refused {
         CommandRefusal::Taken(_) | CommandRefusal::Held(_) | CommandRefusal::Granted(_) => Ok(()),
@@ -441,7 +441,7 @@ fn not_begun(
 }
 
 /// The refusal of what does not fit, and what there is.
-fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal {
+fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Refusal {
     *left = Some(shown(&exceeded.remaining));
     bill.asked.refuse(exceeded)
 }

@@ -319,7 +319,7 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
         stage: timer.stage().as_str(),
         replayed: found.key.replayed,
         claimed_by: found.key.holder,
-        budget_remaining: found.remaining.as_ref(),
+        budget_remaining: found.remaining.as_deref(),
         warning: found.warning,
         meaning: found
             .dispatch

@@ -429,7 +429,9 @@ mod tests {
             ] {
                 let pieces = message.encoded_pieces();
                 assert_eq!(pieces.concat(), message.encode());
-                assert_eq!(message.begun(0).capacity(), message.begun(0).len() + 1);
+                // What is escaped takes more room than it is given.
+                let (begun, is_plain) = (message.begun(0), !message.method.contains('"'));
+                assert_eq!(begun.capacity() == begun.len() + 1, is_plain);
                 let has_own = message.body.is_some() && is_shared;
                 assert_eq!(pieces[1] == body.bytes(), has_own);
                 assert_eq!(pieces[1].as_ptr() == body.as_bytes().as_ptr(), has_own);

@@ -156,7 +156,7 @@ impl Effects {
     pub(in crate::gate) fn afford<'a>(
         &'a self,
         bill: &'a Bill,
-        left: &'a mut Option<Value>,
+        left: &'a mut Option<Box<Value>>,
     ) -> impl Future<Output = Result<Option<Dimension>, Refusal>> + Send + 'a {
         match self.afford_at_once(bill) {
             Some(known) => Either::Left(ready(known)),
@@ -181,7 +181,7 @@ impl Effects {
     async fn afford_within_limits(
         &self,
         bill: &Bill,
-        left: &mut Option<Value>,
+        left: &mut Option<Box<Value>>,
     ) -> Result<Option<Dimension>, Refusal> {
         let now = self.store.now();
         let known = if bill.is_only_counted {

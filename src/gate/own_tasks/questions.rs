@@ -166,7 +166,7 @@ mod tests {
         assert!(TaskRound::of(&asking(MAX_QUESTIONS + 1)).is_none());
         assert!(TaskRound::of(&Text::bool(true)).is_none());
         let (mut round, mut answers) = TaskRound::of(&asking(MAX_QUESTIONS)).unwrap();
-        let long = Text::of(&json!({ "0": "x".repeat(MAX_ANSWER_BYTES) }));
+        let long = Text::of(&json!({ "0": { "content": "x".repeat(MAX_ANSWER_BYTES) } }));
         assert_eq!(round.take(&long), TakenAnswers::TooMuch);
         assert_eq!(round.open(), asking(MAX_QUESTIONS));
         for wrong in [

@@ -92,7 +92,7 @@ fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, no
             .usage
             .used
             .map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * found.cost()))),
-        remaining: found.remaining.as_ref(),
+        remaining: found.remaining.as_deref(),
     };
     gate.metrics.effects(&effects, now);
     if let Some((steps, cost)) = effects.used {

@@ -37,7 +37,7 @@ pub struct Findings {
     /// room for what stands here.
     pub draft: Option<Box<ActionId>>,
     /// Step 9: what is left of the task's budget, as agents read it.
-    pub remaining: Option<Value>,
+    pub remaining: Option<Box<Value>>,
     /// Step 10.
     pub approval: Option<Box<ApprovalFound>>,
     /// Step 12: the token that the call runs under.

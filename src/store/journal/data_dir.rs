@@ -210,7 +210,7 @@ mod tests {
         let _ = end.recv_timeout(held);
     }
 
-    /// What `lock` says while someone looks for so long.
+    /// What `lock` says while another process looks for so long.
     fn lock_beside_a_look(held: Duration) -> Result<File, JournalError> {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
