@@ -1,6 +1,7 @@
 //! Floor 0: the words every floor uses. No I/O, no async, no HTTP.
 
 pub mod absence;
+pub(crate) mod acting;
 pub(crate) mod address;
 pub mod amount;
 pub mod approvers;

@@ -3,6 +3,7 @@
 
 use super::terminal::Terminal;
 use crate::config::{self, Config, DataPlace, Ledger, Loaded};
+use crate::model::acting::shown;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::disabled::Disabled;
@@ -286,8 +287,12 @@ fn say_all(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// One line on standard error.
+/// One line on standard error; nothing in it acts on the terminal that shows it.
 pub fn say(line: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "{}", Terminal::stderr().tinted(line));
+    let _ = writeln!(
+        std::io::stderr(),
+        "{}",
+        Terminal::stderr().tinted(&shown(line))
+    );
 }

@@ -21,6 +21,7 @@ use crate::gate::catalogue::tool::Tool;
 use crate::gate::vault::{Failed, Vault};
 use crate::guards::Mode;
 use crate::guards::secrets::Binding;
+use crate::model::acting::shown;
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Diagnostic;
@@ -269,7 +270,7 @@ impl DoctorFindings {
         }
         let mut lines = String::new();
         for (mark, what) in &self.report {
-            let _ = writeln!(lines, "{mark:<8} {what}");
+            let _ = writeln!(lines, "{mark:<8} {}", shown(what));
         }
         Terminal::stdout().tinted(&lines)
     }

@@ -4,9 +4,10 @@
 use crate::model::ids::unguessable;
 use crate::owners::private::{PRIVATE_DIRECTORY_MODE, replace_file};
 use anyhow::Context as _;
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that
@@ -20,6 +21,16 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
             return Err(error).with_context(|| format!("{} cannot be looked at", path.display()));
         }
     };
+    put(path, text, mode)
+}
+
+/// As [`replace`], and the file has exactly this mode then, whatever it had: for a file that is not
+/// toolgate's, whose rights are its owner's to give.
+pub(super) fn replace_as(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()> {
+    put(&target(path)?, text, mode)
+}
+
+fn put(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()> {
     let directory = directory_of(path);
     let beside = directory.join(format!(".toolgate-{}", unguessable()));
     replace_file(path, &beside, text, mode)
@@ -28,6 +39,31 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
     // whole all the same.
     drop(File::open(directory).and_then(|directory| directory.sync_all()));
     Ok(())
+}
+
+/// What a file holds, if that is at most `max` bytes. Regular files alone are read: nobody may ever write
+/// to a pipe, and a device may never end.
+pub(super) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    // A pipe that nobody writes to is opened all the same, and then refused.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut opening = OpenOptions::new();
+    let file = opening.read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(read).is_ok_and(|read| read <= max) {
+        Ok(bytes)
+    } else {
+        Err(io::Error::other(format!("it is larger than {max} bytes")))
+    }
+}
+
+/// The rights that a file gives, if it is there.
+pub(super) fn mode_of(path: &Path) -> Option<u32> {
+    let known = fs::metadata(path).ok()?;
+    Some(known.permissions().mode() & 0o777)
 }
 
 /// The right to replace files beside `path`, for a process that first looks at what they say; it

@@ -12,6 +12,7 @@ mod draft_files;
 mod jsonc;
 mod merge;
 mod record;
+mod record_place;
 mod rewrite;
 mod source;
 mod telling;
@@ -24,7 +25,8 @@ use crate::guards::pins::PIN_FILE_NAME as PINS;
 use anyhow::{Context as _, bail};
 use connect::{CONNECT_TIMEOUT, InterruptibleRuntime};
 use draft_files::{DraftFiles, GoodFiles, pack_file, policy_file};
-use record::{NewFile, RECORD_FILE, WrittenFile};
+use record::{NewFile, WrittenFile};
+use record_place::RecordPlace;
 pub(super) use rewrite::AgentRoute;
 use source::{AgentConfig, FoundServers};
 use std::path::{Path, PathBuf};
@@ -85,6 +87,11 @@ pub(super) struct WriteArgs {
 }
 
 impl WriteArgs {
+    /// How long the tool servers may take to answer.
+    fn bound(&self) -> Duration {
+        self.timeout.unwrap_or(CONNECT_TIMEOUT)
+    }
+
     /// Where the files are written, as it is shown.
     fn shown_directory(&self) -> &Path {
         self.dir.strip_prefix(".").unwrap_or(&self.dir)
@@ -122,7 +129,7 @@ fn take_over(args: &Args, place: &Path, telling: &mut InitTelling<'_>) -> anyhow
     }
     judge(args, &found, telling)?;
     let mut runtime = InterruptibleRuntime::new()?;
-    let bound = args.writing.timeout.unwrap_or(CONNECT_TIMEOUT);
+    let bound = args.writing.bound();
     let draft = DraftFiles::new(place, agents.as_ref(), bound)?;
     let listed = draft.connect(&mut runtime, &found, telling)?;
     let left_out = found.keep(|name| {
@@ -142,7 +149,13 @@ fn take_over(args: &Args, place: &Path, telling: &mut InitTelling<'_>) -> anyhow
     if let (Some(agents), true) = (&agents, args.rewrite_client) {
         files.push(rewritten(args, agents, &found, &loaded)?);
     }
-    let record = record::write(place, &files)?;
+    let record_place = RecordPlace::of(place)?;
+    let alone = record_place.alone()?;
+    // While the servers were asked, another may have written here.
+    judge(args, &found, telling)?;
+    runtime.not_interrupted()?;
+    let record = record::write(&record_place, place, &files)?;
+    drop(alone);
     telling.keeps(record.backups.as_ref());
     for (file, written) in files.iter().zip(&record.files) {
         telling.wrote(said_of(file, written, place, &listed));
@@ -212,12 +225,13 @@ fn occupied(args: &Args, found: &FoundServers) -> Vec<String> {
             ));
         }
     }
-    let record = args.writing.shown_directory().join(RECORD_FILE);
-    if record.symlink_metadata().is_ok() {
-        problems.push(format!(
+    match RecordPlace::of(args.writing.shown_directory()) {
+        Ok(place) if place.is_taken() => problems.push(format!(
             "an earlier init is in {}; `toolgate init --undo` takes it back",
             args.writing.dir.display()
-        ));
+        )),
+        Ok(_) => {}
+        Err(why) => problems.push(format!("{why:#}")),
     }
     problems
 }
@@ -246,6 +260,7 @@ fn rewritten(
         path: std::path::absolute(&agents.path)?,
         text,
         is_agents: true,
+        read_as: Some(agents.document.written().to_owned()),
     })
 }
 
@@ -291,4 +306,31 @@ fn report(args: &Args, found: &FoundServers, telling: &mut InitTelling<'_>) {
         format!("toolgate check {configuration}"),
         format!("toolgate serve --config {configuration}"),
     ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Issue 17 D9: "20 s", unless the operator says otherwise.
+    #[test]
+    fn servers_have_20_seconds_unless_the_operator_says_otherwise() {
+        let bound = |words: &[&str]| {
+            let begin = ["init", "--upstream", "http://127.0.0.1:9/mcp"];
+            let words = begin.iter().chain(words);
+            let line = CommandLine::try_parse_from(words).ok();
+            line.map(|line| line.args.writing.bound())
+        };
+        assert_eq!(bound(&[]), Some(Duration::from_secs(20)));
+        assert_eq!(bound(&["--timeout", "1s"]), Some(Duration::from_secs(1)));
+        assert_eq!(bound(&["--timeout", "10m"]), Some(Duration::from_mins(10)));
+        assert_eq!(bound(&["--timeout", "11m"]), None);
+    }
 }

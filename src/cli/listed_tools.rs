@@ -53,15 +53,27 @@ pub(super) async fn listed(
     config: &Config,
     policy: &Arc<LivePolicy>,
 ) -> anyhow::Result<ListedTools> {
-    listed_until(config, policy, std::future::pending(), &mut |_, _| {}).await
+    let wait = ListingWait {
+        end: std::future::pending(),
+        shutdown: SERVER_SHUTDOWN_GRACE,
+    };
+    listed_until(config, policy, wait, &mut |_, _| {}).await
 }
 
-/// As [`listed`], and over when `end` is: servers that have said nothing by then are silent. `heard`
+/// How long servers are waited for.
+pub(super) struct ListingWait<E> {
+    /// When what servers say is no longer waited for.
+    pub(super) end: E,
+    /// How long their processes may take to end after that.
+    pub(super) shutdown: Duration,
+}
+
+/// As [`listed`], and over when the wait is: servers that have said nothing by then are silent. `heard`
 /// is told of each other server as soon as it was tried: how many tools can be offered, or why none.
 pub(super) async fn listed_until(
     config: &Config,
     policy: &Arc<LivePolicy>,
-    end: impl Future<Output = ()>,
+    wait: ListingWait<impl Future<Output = ()>>,
     heard: &mut dyn FnMut(&ServerName, Result<usize, &str>),
 ) -> anyhow::Result<ListedTools> {
     let servers = app::servers(config, Leftovers::default(), Arc::new(()))?;
@@ -83,7 +95,7 @@ pub(super) async fn listed_until(
         }
     };
     let mut open: FuturesUnordered<_> = servers.all().iter().map(tried).collect();
-    let (mut answers, mut end) = (HashMap::new(), pin!(end));
+    let (mut answers, mut end) = (HashMap::new(), pin!(wait.end));
     loop {
         let server = tokio::select! {
             biased;
@@ -101,7 +113,7 @@ pub(super) async fn listed_until(
     let tools = toolbox.current().clone();
     stop.cancel();
     running.close();
-    let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
+    let _ = tokio::time::timeout(wait.shutdown, running.wait()).await;
     let names = servers.all().iter().map(|server| &server.settings.name);
     Ok(ListedTools::of(names, answers, &tools))
 }

@@ -1,5 +1,6 @@
 //! What is wrong in a file, where, and what to do: collected, never thrown.
 
+use super::acting::shown;
 use std::fmt;
 
 /// How bad it is.
@@ -32,7 +33,7 @@ pub struct Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file)?;
+        write!(f, "{}", shown(&self.file))?;
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
@@ -40,9 +41,9 @@ impl fmt::Display for Diagnostic {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        write!(f, ": {severity}: {}", self.message)?;
+        write!(f, ": {severity}: {}", shown(&self.message))?;
         if let Some(hint) = &self.hint {
-            write!(f, "\n    help: {hint}")?;
+            write!(f, "\n    help: {}", shown(hint))?;
         }
         Ok(())
     }

@@ -61,6 +61,22 @@ const MIN_KEY_CHARS: usize = 20;
 /// Changes between letters and digits that words do not have.
 const MIN_LETTER_DIGIT_CHANGES: usize = 4;
 
+/// Keys of toolgate's files below which a value may be a secret, whatever it looks like.
+const SECRET_KEYS: [&str; 6] = ["token", "secret", "headers", "env", "url", "password"];
+/// Keys below which a value may be one unless it surely is none.
+const DOUBTFUL_KEYS: [&str; 2] = ["args", "command"];
+
+/// May a value below this key of a file be a secret, so that no other place repeats it?
+pub(crate) fn is_secret_key(key: &str) -> bool {
+    SECRET_KEYS.contains(&key) || DOUBTFUL_KEYS.contains(&key)
+}
+
+/// May the value at this place of a file be shown there, to who wrote it?
+pub(crate) fn may_show(path: &[String], value: &str) -> bool {
+    let below = |keys: &[&str]| path.iter().any(|step| keys.contains(&step.as_str()));
+    !below(&SECRET_KEYS) && (!below(&DOUBTFUL_KEYS) || is_harmless(value))
+}
+
 /// Does a name say that what it names is secret?
 pub(crate) fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();

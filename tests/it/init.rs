@@ -2,7 +2,9 @@
 //! accepts; and back again.
 
 mod places;
+mod printed;
 mod programs;
+mod records;
 mod taking_back;
 
 use crate::harness::gate::run;
@@ -267,7 +269,7 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     assert_eq!(fs::read_to_string(&place).unwrap(), twice);
     let left = files(&setup.directory().join("gate"));
     let left: Vec<&str> = left.keys().map(String::as_str).collect();
-    assert_eq!(left, [".toolgate-init.json", "policies/one.yaml"]);
+    assert_eq!(left, ["policies/one.yaml"]);
     let forced = ["init", "--undo", "--dir", "gate", "--force"];
     let (exit, said, _) = run(&setup, &forced).await;
     assert_eq!(exit, 0, "{said}");
@@ -280,7 +282,7 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
 /// nothing is written.
 #[tokio::test]
 async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
-    let setup = Setup::new();
+    let setup = placed();
     let servers = json!({ "mcpServers": {
         "a b": { "command": "x", "env": { "A": "${env:NOT_SET}" } }, "a-b": { "command": "x" }, "none": {},
         "odd": { "command": "x", "args": [{}] },

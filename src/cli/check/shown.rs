@@ -1,7 +1,9 @@
 //! Problems as people read them.
 
 use super::is_policy;
+use crate::model::acting::{acts, shown};
 use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::looks::may_show;
 use crate::policy::locate::YamlDocument;
 use std::collections::HashMap;
 use std::path::Path;
@@ -39,13 +41,14 @@ impl SourceLines {
     }
 }
 
-/// Is this a token, a header or a variable of a child, written out instead of `${…}`?
+/// Could this be a secret that is written out instead of `${…}`?
 fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
-    let place = path.iter().any(|step| {
-        step == "token" || step == "secret" || step == "headers" || step == "env" || step == "url"
-    });
-    let scalar = !value.is_object() && !value.is_array();
-    place && scalar && !value.as_str().is_some_and(is_variable)
+    let text = match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Object(_) | serde_json::Value::Array(_) => return false,
+        other => other.to_string(),
+    };
+    !may_show(path, &text) && !is_variable(&text)
 }
 
 /// Is this one variable, without a default that could be the secret itself?
@@ -78,10 +81,11 @@ pub(super) fn show(
         Severity::Warning => "warning",
     };
     let place = if *line > 0 {
-        format!("{file}:{line}:{column}")
+        format!("{}:{line}:{column}", shown(file))
     } else {
-        file.clone()
+        shown(file)
     };
+    let message = shown(message);
     let mut text = format!("{severity}: {message}\n  --> {place}\n");
     let source = sources
         .entry(file.clone())
@@ -100,11 +104,11 @@ pub(super) fn show(
         let left = written.chars().count() - before.chars().count().min(written.chars().count());
         let wide = usize::try_from(*length).unwrap_or(1).min(left).max(1);
         let carets = "^".repeat(wide);
-        let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}{carets}\n");
-        text.push_str(&shown);
+        let source = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}{carets}\n");
+        text.push_str(&source);
     }
     if let Some(hint) = hint {
-        let help = format!("  = help: {hint}\n");
+        let help = format!("  = help: {}\n", shown(hint));
         text.push_str(&help);
     }
     text.push('\n');
@@ -113,9 +117,18 @@ pub(super) fn show(
 
 /// As much of `line` as is shown, with the place in it, and what of that stands before the place.
 fn around(line: &str, place: usize) -> (String, String) {
-    let letters: Vec<char> = line.chars().collect();
+    // One letter for one, so that the carets stay under what they mean.
+    let plain = |letter| {
+        if acts(letter) && letter != '\t' {
+            '\u{fffd}'
+        } else {
+            letter
+        }
+    };
+    let letters: Vec<char> = line.chars().map(plain).collect();
     if letters.len() <= SHOWN_LINE_CHARS {
-        return (line.to_owned(), letters.iter().take(place).collect());
+        let before = letters.iter().take(place).collect();
+        return (letters.into_iter().collect(), before);
     }
     let from = place
         .saturating_sub(SHOWN_LINE_CHARS / 2)

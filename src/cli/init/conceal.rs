@@ -1,8 +1,16 @@
 //! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a
 //! variable, and is written nowhere. In doubt it could be.
 
+mod doubt;
+
+use crate::model::acting::shown;
 use crate::model::looks::{is_harmless, is_secret, is_telling};
+use doubt::{attached, could_be_secret, takes_password};
 use std::collections::BTreeMap;
+
+/// What is said of an address with a login in it; the login is not repeated.
+pub(super) const LOGIN_REFUSED: &str = "its address holds a login or a password, which toolgate takes in no address: give it as a header \
+     (`Authorization: Basic …`)";
 
 /// The variables that toolgate needs, and where each is used.
 #[derive(Debug, Default)]
@@ -92,11 +100,11 @@ pub(super) struct ConfigLocation<'a> {
 
 impl std::fmt::Display for ConfigLocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "servers.{}.{}", self.server, self.section)?;
+        write!(f, "servers.{}.{}", shown(self.server), self.section)?;
         if self.key.is_empty() {
             Ok(())
         } else {
-            write!(f, ".{}", self.key)
+            write!(f, ".{}", shown(self.key))
         }
     }
 }
@@ -109,7 +117,13 @@ pub(super) fn env(value: &str, place: &ConfigLocation<'_>, variables: &mut Varia
     if value.is_empty() || (!is_telling(place.key) && is_harmless(value)) {
         return literal(value);
     }
-    variables.variable_for(place.key, Some(value), place)
+    let is_name = |key: &str| {
+        key.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let wanted = Some(place.key.to_owned()).filter(|key| is_name(key));
+    let wanted = wanted.unwrap_or_else(|| upper(place.key));
+    variables.variable_for(&wanted, Some(value), place)
 }
 
 /// The arguments of a command.
@@ -117,9 +131,10 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
     let mut before = "";
     let mut done = Vec::new();
     for value in values {
-        let (flag, rest) = match value.split_once('=') {
-            Some((flag, rest)) if flag.starts_with('-') => (flag, rest),
-            _ => (before, value.as_str()),
+        let (flag, joint, rest) = match (attached(value), value.split_once('=')) {
+            (Some((flag, rest)), _) => (flag, "", rest),
+            (None, Some((flag, rest))) if flag.starts_with('-') => (flag, "=", rest),
+            (None, _) => (before, "", value.as_str()),
         };
         let shown = argument(
             rest,
@@ -131,11 +146,11 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
             variables,
         );
         done.push(if rest.len() < value.len() {
-            format!("{flag}={shown}")
+            format!("{flag}{joint}{shown}")
         } else {
             shown
         });
-        before = if value.starts_with('-') && !value.contains('=') {
+        before = if value.starts_with('-') && rest.len() == value.len() {
             value
         } else {
             ""
@@ -151,7 +166,7 @@ fn argument(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) 
         return referring(value, place, variables);
     }
     if value.is_empty() || !is_telling(flag) || value.starts_with('-') {
-        if let Some((name, value)) = assignment(value) {
+        if let Some((name, value)) = assignment(value).filter(|_| !takes_password(flag)) {
             return format!(
                 "{name}={}",
                 env(
@@ -184,7 +199,7 @@ fn argument(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) 
         if value.starts_with("https://") || value.starts_with("http://") {
             return url(value, place, variables);
         }
-        if !is_secret(value) {
+        if !could_be_secret(flag, value) {
             return literal(value);
         }
     }
@@ -234,6 +249,11 @@ pub(super) fn header(value: &str, place: &ConfigLocation<'_>, variables: &mut Va
         place,
     );
     literal(&scheme) + &variable
+}
+
+/// Whether an address holds a login or a password.
+pub(super) fn has_login(address: &str) -> bool {
+    url::Url::parse(address).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 
 /// An address: parts of its path and values of its query can be secrets.

@@ -3,7 +3,7 @@
 
 use super::source::{FoundServer, FoundServers, FoundTransport};
 use super::telling::{InitTelling, ServerSaid};
-use crate::cli::listed_tools::{ListedTools, listed_until};
+use crate::cli::listed_tools::{ListedTools, ListingWait, listed_until};
 use crate::cli::serve::runtime;
 use crate::cli::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::Config;
@@ -24,6 +24,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// After so long it is said of whom nothing was heard yet.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the servers may take to end after that: one that does not end by itself is killed before.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A runtime that SIGINT and SIGTERM end, and not the process: what was begun is cleared away first.
 /// Once files are being written, they are all written.
@@ -50,6 +52,23 @@ impl InterruptibleRuntime {
             interrupt,
             terminate,
         })
+    }
+
+    /// An error where a signal has come since the servers were asked.
+    pub(super) fn not_interrupted(&mut self) -> anyhow::Result<()> {
+        let came = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => true,
+                _ = self.terminate.recv() => true,
+                // What came is told at once, and nothing else is waited for.
+                () = tokio::task::yield_now() => false,
+            }
+        });
+        if came {
+            bail!("interrupted: nothing was written");
+        }
+        Ok(())
     }
 }
 
@@ -90,13 +109,7 @@ pub(super) fn connect(
     } = runtime;
     let listed = runtime.block_on(async {
         let end = async {
-            let late = async {
-                tokio::time::sleep(PATIENCE.min(bound)).await;
-                if bound > PATIENCE {
-                    progress.borrow_mut().waits();
-                    tokio::time::sleep(bound.saturating_sub(PATIENCE)).await;
-                }
-            };
+            let late = waited(bound, || progress.borrow_mut().waits());
             let why = tokio::select! {
                 () = late => WaitEnd::Late,
                 _ = interrupt.recv() => WaitEnd::Interrupted,
@@ -107,7 +120,9 @@ pub(super) fn connect(
         let mut heard = |name: &ServerName, said: Result<usize, &str>| {
             progress.borrow_mut().heard(name, said);
         };
-        listed_until(config, policy, end, &mut heard).await
+        let shutdown = SHUTDOWN_TIMEOUT;
+        let wait = ListingWait { end, shutdown };
+        listed_until(config, policy, wait, &mut heard).await
     })?;
     if ended.get() == Some(WaitEnd::Interrupted) {
         bail!("interrupted: nothing was written");
@@ -118,6 +133,15 @@ pub(super) fn connect(
         progress.borrow_mut().quarantines(&words);
     }
     Ok(listed)
+}
+
+/// Over after `bound`; `patience_ends` is told when half of what operators take for granted is over.
+async fn waited(bound: Duration, patience_ends: impl FnOnce()) {
+    tokio::time::sleep(PATIENCE.min(bound)).await;
+    if bound > PATIENCE {
+        patience_ends();
+        tokio::time::sleep(bound.saturating_sub(PATIENCE)).await;
+    }
 }
 
 /// Names the servers that have not answered within `bound`, and says what to do; an error where none
@@ -223,3 +247,6 @@ fn seconds(time: Duration) -> String {
         format!("{}.{} s", tenths / 10, tenths % 10)
     }
 }
+
+#[cfg(test)]
+mod tests;

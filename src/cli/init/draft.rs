@@ -116,6 +116,20 @@ pub(super) fn configuration(servers: &[FoundServer], from: &str, bound: Duration
     text
 }
 
+/// The server whose lines of such a text the line is among, from 1.
+pub(super) fn server_at(text: &str, line: u32) -> Option<String> {
+    let before = usize::try_from(line).ok()?;
+    let lines: Vec<&str> = text.lines().take(before).collect();
+    let named = |line: &&&str| line.starts_with("  ") && !line.starts_with("   ");
+    let named = lines
+        .iter()
+        .rev()
+        .take_while(|line| line.starts_with(' '))
+        .find(named)?;
+    let name = named.trim().strip_suffix(':')?;
+    Some(name.trim_matches('"').to_owned())
+}
+
 fn push_map(text: &mut String, map: &BTreeMap<String, String>) {
     for (name, value) in map {
         let _ = writeln!(text, "      {}: {}", key(name), quoted(value));

@@ -11,16 +11,19 @@ use crate::cli::templates::{self, KnownServer, Template};
 use crate::config::{self, FILE_NAME, Loaded};
 use crate::gate::catalogue::tool::Tool;
 use crate::guards::pins::PIN_FILE_NAME as PINS;
-use crate::model::diagnostic::Severity;
+use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::unguessable;
 use crate::owners::private::PRIVATE_FILE_MODE;
 use crate::policy::live::LivePolicy;
 use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How the directories begin in which files are made.
+const DRAFT_PREFIX: &str = ".toolgate-init-";
 
 /// What is in the making. When it is dropped, nothing is left of it.
 pub(super) struct DraftFiles {
@@ -32,6 +35,8 @@ pub(super) struct DraftFiles {
     from: String,
     /// How long the servers may take to answer.
     bound: Duration,
+    /// Says to others that it is in use.
+    _lock: File,
 }
 
 /// Files that `toolgate check` accepts, and what is to be said of them.
@@ -50,15 +55,26 @@ impl DraftFiles {
         let name = agents
             .and_then(|agents| agents.path.file_name())
             .map(|name| name.to_string_lossy().into_owned());
-        let directory = place.join(format!(".toolgate-init-{}", unguessable()));
+        let directory = place.join(format!("{DRAFT_PREFIX}{}", unguessable()));
         let had_place = place.as_os_str().is_empty() || place.exists();
+        if !had_place {
+            files::private_directory(place)?;
+        }
+        let alone = files::alone(&directory)?;
+        remove_leftovers(place);
         files::private_directory(&directory.join("policies/tests"))?;
+        let lock = File::open(&directory).and_then(|lock| lock.lock().map(|()| lock));
+        let lock = lock.with_context(|| format!("{} cannot be locked", directory.display()))?;
+        drop(alone);
+        // A draft that was left behind is nothing to commit.
+        fs::write(directory.join(".gitignore"), "*\n")?;
         Ok(Self {
             directory,
             place: place.to_path_buf(),
             had_place,
             from: name.unwrap_or_else(|| "the command line".to_owned()),
             bound,
+            _lock: lock,
         })
     }
 
@@ -84,22 +100,17 @@ impl DraftFiles {
         found: &FoundServers,
         telling: &mut InitTelling<'_>,
     ) -> anyhow::Result<ListedTools> {
-        files::replace(
-            &self.directory.join(FILE_NAME),
-            draft::configuration(&found.servers, &self.from, self.bound).as_bytes(),
-            PRIVATE_FILE_MODE,
-        )?;
+        let text = draft::configuration(&found.servers, &self.from, self.bound);
+        let path = self.directory.join(FILE_NAME);
+        files::replace(&path, text.as_bytes(), PRIVATE_FILE_MODE)?;
         let Loaded {
             config, reading, ..
         } = self.load(found, false);
-        let said: Vec<String> = reading
-            .diagnostics
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let config = config
-            .with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
-        let again = config::reader(self.directory.join(FILE_NAME), &config);
+        let config = config.with_context(|| {
+            let said = self.said(&text, &reading.diagnostics);
+            format!("nothing was written: {}", self.shown(&said))
+        })?;
+        let again = config::reader(path, &config);
         let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
         let listed = connect::connect(runtime, &config, &policy, self.bound, telling)?;
         connect::judge(&listed, found, self.bound, telling)?;
@@ -197,6 +208,22 @@ impl DraftFiles {
         Ok(self.load(found, true))
     }
 
+    /// What is wrong with the servers, in words of the agent's file: nobody has seen the draft `text`.
+    fn said(&self, text: &str, diagnostics: &[Diagnostic]) -> String {
+        let errors = diagnostics
+            .iter()
+            .filter(|one| one.severity == Severity::Error);
+        let one = |error: &Diagnostic| {
+            let Some(server) = draft::server_at(text, error.line) else {
+                return error.to_string();
+            };
+            let hint = error.hint.as_deref().map(|hint| format!("; {hint}"));
+            let (message, hint) = (&error.message, hint.unwrap_or_default());
+            format!("`{server}` of {}: {message}{hint}", self.from)
+        };
+        errors.map(one).collect::<Vec<_>>().join("\n")
+    }
+
     fn shown(&self, said: &str) -> String {
         said.replace(&format!("{}/", self.directory.display()), "")
     }
@@ -208,6 +235,34 @@ impl Drop for DraftFiles {
         if !self.had_place {
             // Only if nothing was written to it.
             drop(fs::remove_dir(&self.place));
+        }
+    }
+}
+
+/// Removes what an `init` that was killed has left in `place`. The caller has the place to itself, and
+/// what an `init` that runs is making is locked.
+fn remove_leftovers(place: &Path) {
+    let here = if place.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        place
+    };
+    for entry in fs::read_dir(here).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let chance = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(DRAFT_PREFIX));
+        let is_draft = chance.is_some_and(|chance| {
+            chance.len() == 32 && chance.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        // A link is no draft, and what it leads to is nobody's to remove.
+        if !is_draft || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if let Ok(lock) = File::open(entry.path())
+            && lock.try_lock().is_ok()
+        {
+            drop(fs::remove_dir_all(entry.path()));
         }
     }
 }

@@ -107,6 +107,20 @@ pub(super) fn indentation(text: &str, at: usize) -> &str {
     if line.trim().is_empty() { line } else { "" }
 }
 
+/// How the lines of `text` end.
+pub(super) fn line_end(text: &str) -> &'static str {
+    match text.split_once('\n') {
+        Some((line, _)) if line.ends_with('\r') => "\r\n",
+        _ => "\n",
+    }
+}
+
+/// What is written of `value` in a file of such lines, behind so much white space.
+pub(super) fn pretty_in(text: &str, value: &serde_json::Value, indentation: &str) -> String {
+    let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+    pretty.replace('\n', &format!("{}{indentation}", line_end(text)))
+}
+
 fn skip(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
         at += 1;

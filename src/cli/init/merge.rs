@@ -1,14 +1,14 @@
 //! An agent's own configuration, three ways: as it was before `init`, as `init` wrote it, and as it
 //! is now. What `init` changed goes back, and what the operator changed since stays.
 
-use super::jsonc::{JsoncDocument, JsoncMember, indentation};
-use super::source::section;
+use super::jsonc::{JsoncDocument, JsoncMember, indentation, line_end, pretty_in};
+use super::source::{is_toolgate, section};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What says where an entry leads.
-const TARGET_KEYS: [&str; 3] = ["url", "command", "args"];
+/// What says where an entry leads; toolgate that is started with other arguments is toolgate all the same.
+const TARGET_KEYS: [&str; 2] = ["url", "command"];
 
 /// The file with `init` taken out of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +130,10 @@ impl ConfigVersions<'_> {
             found.notes.push(format!("`{shown}` {words}"));
             return None;
         };
-        if TARGET_KEYS.iter().any(|key| is.get(key) != wrote.get(key)) {
+        if TARGET_KEYS
+            .iter()
+            .any(|key| leads_elsewhere(key, &is, &wrote))
+        {
             let words = "was changed since and leads elsewhere: it stays so";
             found.notes.push(format!("`{shown}` {words}"));
             return None;
@@ -165,13 +168,18 @@ impl ConfigVersions<'_> {
         }
         let words = "is as it was before, with what was added since";
         found.notes.push(format!("`{shown}` {words}"));
-        let text = serde_json::to_string_pretty(&merged).unwrap_or_default();
         let at = self.now.whole(name).map_or(0, |whole| whole.start);
-        let indentation = indentation(self.now.document.written(), at);
-        Some(EntryChange::Set(
-            text.replace('\n', &format!("\n{indentation}")),
-        ))
+        let text = self.now.document.written();
+        let value = pretty_in(text, &merged, indentation(text, at));
+        Some(EntryChange::Set(value))
     }
+}
+
+/// Whether an entry that `init` wrote leads elsewhere since by that key. A toolgate in another place is
+/// none.
+fn leads_elsewhere(key: &str, is: &Value, wrote: &Value) -> bool {
+    let starts_toolgate = key == "command" && is[key].as_str().is_some_and(is_toolgate);
+    is.get(key) != wrote.get(key) && !starts_toolgate
 }
 
 /// One entry three ways, member by member, and the members that both sides changed.
@@ -195,6 +203,13 @@ fn merged_entry(was: &Value, wrote: &Value, is: &Value) -> (Value, Vec<String>) 
         }
     }
     (merged, disputed)
+}
+
+/// Whether a file is one of JSON that names no tool servers, so that it leads nowhere.
+pub(super) fn names_no_server(now: &[u8]) -> bool {
+    let text = String::from_utf8(now.to_vec()).ok();
+    let document = text.and_then(|text| JsoncDocument::read(text).ok());
+    document.is_some_and(|document| section(&document).is_none())
 }
 
 /// The text of now with these changes; every other byte stays.
@@ -239,7 +254,7 @@ fn with_inserted(
     removed: &mut Vec<&str>,
 ) -> Result<String, String> {
     let members = reread(&text, place)?;
-    let source = before.document.written();
+    let (source, end) = (before.document.written(), line_end(&text));
     let first = before.members.iter().position(|one| one == inserted[0]);
     let adjacent = first.is_some_and(|first| {
         let following = before.members[first..].iter();
@@ -262,17 +277,17 @@ fn with_inserted(
         source[inserted[0].whole.start..inserted[inserted.len() - 1].whole.end].to_owned()
     } else {
         let each = inserted.iter().map(|one| &source[one.whole.clone()]);
-        each.collect::<Vec<_>>().join(&format!(",\n{blanks}"))
+        each.collect::<Vec<_>>().join(&format!(",{end}{blanks}"))
     };
     match (anchor, replaced) {
         (Some(anchor), Some(_)) => text.replace_range(anchor.whole.clone(), &entries),
         (Some(anchor), None) => {
-            text.insert_str(anchor.whole.end, &format!(",\n{blanks}{entries}"));
+            text.insert_str(anchor.whole.end, &format!(",{end}{blanks}{entries}"));
         }
         (None, _) => {
-            let end = emptied(&text, place)?;
+            let all = emptied(&text, place)?;
             let short = blanks.get(..blanks.len() / 2).unwrap_or_default();
-            text.replace_range(end, &format!("{{\n{blanks}{entries}\n{short}}}"));
+            text.replace_range(all, &format!("{{{end}{blanks}{entries}{end}{short}}}"));
         }
     }
     Ok(text)

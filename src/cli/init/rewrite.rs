@@ -1,7 +1,7 @@
 //! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate
 //! takes over change; every other byte stays, comments too.
 
-use super::jsonc::{JsoncDocument, JsoncMember, indentation};
+use super::jsonc::{JsoncDocument, JsoncMember, indentation, pretty_in};
 use super::source::{AgentConfig, FoundServer};
 use crate::config::Loaded;
 use serde_json::{Value, json};
@@ -63,7 +63,8 @@ pub(super) fn rewritten(
     let changed = match via {
         AgentRoute::Stdio => {
             let parts = members.iter().filter_map(|member| {
-                let value = indented(
+                let value = pretty_in(
+                    text,
                     &wrapped(taken(member)?, place),
                     indentation(text, member.whole.start),
                 );
@@ -109,7 +110,7 @@ fn pointed<'s>(
                 };
                 let entry = format!(
                     "\"{ENTRY_NAME}\": {}",
-                    indented(&entry, indentation(text, member.whole.start))
+                    pretty_in(text, &entry, indentation(text, member.whole.start))
                 );
                 parts.push((member.whole.clone(), entry));
                 kept_until = Some(member.whole.end);
@@ -157,11 +158,6 @@ fn replaced(text: &str, parts: Vec<(std::ops::Range<usize>, String)>) -> String 
         at = range.end;
     }
     done + &text[at..]
-}
-
-fn indented(value: &Value, indentation: &str) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.replace('\n', &format!("\n{indentation}"))
 }
 
 /// Reads the new text again: the entries that were to change have, and nothing else.

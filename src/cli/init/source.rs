@@ -1,8 +1,9 @@
 //! Which tool servers to take over: those of an agent's own configuration, or those named on the
 //! command line.
 
-use super::conceal::{self, ConfigLocation, Variables};
+use super::conceal::{self, ConfigLocation, LOGIN_REFUSED, Variables, has_login};
 use super::jsonc::JsoncDocument;
+use crate::cli::files;
 use crate::model::ids::NAME_SEPARATOR;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -96,16 +97,10 @@ impl AgentConfig {
     /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let size = std::fs::metadata(path)
-            .map_err(|error| format!("{shown} cannot be read: {error}"))?
-            .len();
-        if size > AGENT_CONFIG_BYTES_MAX {
-            return Err(format!(
-                "{shown} is larger than {AGENT_CONFIG_BYTES_MAX} bytes"
-            ));
-        }
-        let text = std::fs::read_to_string(path)
+        let bytes = files::read(path, AGENT_CONFIG_BYTES_MAX)
             .map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| format!("{shown} cannot be read: {}", error.utf8_error()))?;
         let document = JsoncDocument::read(text)
             .map_err(|error| format!("{shown} is no JSON that can be read: {error}"))?;
         let place = section(&document)
@@ -214,6 +209,9 @@ impl AgentConfig {
                 "`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"
             ));
         }
+        if has_login(address) {
+            return Err(LOGIN_REFUSED.to_owned());
+        }
         let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
         let place = ConfigLocation {
             server: name,
@@ -244,6 +242,9 @@ impl AgentConfig {
         let command = entry["command"]
             .as_str()
             .ok_or("it has neither `command` nor `url`")?;
+        if command.trim().is_empty() {
+            return Err("its `command` is empty".to_owned());
+        }
         if is_toolgate(command) {
             return Err(
                 "it starts toolgate already; `toolgate init --undo` takes an earlier init back"
@@ -321,6 +322,11 @@ pub(super) fn upstream(written: &str, found: &mut FoundServers) {
             "--upstream {}: name it NAME=URL, each with a name of its own",
             written.escape_debug()
         ));
+        return;
+    }
+    if has_login(address) {
+        let problem = format!("--upstream {name}: {LOGIN_REFUSED}");
+        found.problems.push(problem);
         return;
     }
     let url = conceal::url(
@@ -414,7 +420,8 @@ fn called(address: &str) -> String {
         .map_or_else(|| "upstream".to_owned(), |label| fitting(label))
 }
 
-fn is_toolgate(command: &str) -> bool {
+/// Whether a command starts toolgate.
+pub(super) fn is_toolgate(command: &str) -> bool {
     Path::new(command)
         .file_stem()
         .is_some_and(|name| name == "toolgate")

@@ -2,18 +2,17 @@
 //! added since, then toolgate's files, each as it was before. A file that was changed since stays,
 //! with those that it needs; `--force` takes it, too, and keeps a copy.
 
-use super::merge::merge;
-use super::record::{InitRecord, RECORD_FILE, WrittenFile};
+use super::merge::{MergedConfig, merge, names_no_server};
+use super::record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
+use super::record_place::RecordPlace;
 use super::telling::InitTelling;
 use crate::cli::files;
 use crate::config::FILE_NAME;
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::counted::counted;
 use crate::model::digest::sha256;
 use crate::model::ids::unguessable;
 use crate::owners::private::PRIVATE_FILE_MODE;
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,9 +27,16 @@ pub(super) fn undo(
     force: bool,
     telling: &mut InitTelling<'_>,
 ) -> anyhow::Result<u8> {
-    let record = read(&directory.join(RECORD_FILE))?;
+    let place = RecordPlace::of(directory)?;
+    // Told without a lock, which needs a place to be.
+    if !place.is_taken() {
+        return place.read().map(|_| 0);
+    }
+    let _alone = place.alone()?;
+    let record = place.read()?;
     let mut undoing = Undoing {
         directory,
+        place: &place,
         force,
         record: &record,
         copies: None,
@@ -58,22 +64,6 @@ pub(super) fn undo(
     undoing.end(telling)
 }
 
-fn read(path: &Path) -> anyhow::Result<InitRecord> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(error) => bail!("there is no init to take back: {}: {error}", path.display()),
-    };
-    let read = Text::read(Bytes::from(text), &SERVER_JSON_LIMITS)
-        .ok()
-        .and_then(|text| text.parse::<InitRecord>().ok());
-    read.with_context(|| {
-        format!(
-            "{} is not as init wrote it; nothing was taken back",
-            path.display()
-        )
-    })
-}
-
 /// What became of a file, as a line begins, and how it goes on.
 struct BackTaken {
     change: &'static str,
@@ -82,6 +72,7 @@ struct BackTaken {
 
 struct Undoing<'a> {
     directory: &'a Path,
+    place: &'a RecordPlace,
     force: bool,
     record: &'a InitRecord,
     /// Where copies of what was changed since are, once there are some.
@@ -113,29 +104,31 @@ impl Undoing<'_> {
             telling.took_back("gone", path, "");
             return Ok(true);
         };
-        let kept = |kept: &Option<PathBuf>| -> anyhow::Result<Vec<u8>> {
-            let kept = kept.as_deref().context("nothing was kept")?;
-            fs::read(kept).with_context(|| format!("{} cannot be read", kept.display()))
-        };
-        let before = kept(&written.backup)?;
+        let before = aside(written.backup.as_deref())?;
         if now == before {
             telling.took_back("restored", path, ": it was so already");
             return Ok(true);
         }
         if sha256(&now) == written.sha256 {
-            files::replace(path, &before, PRIVATE_FILE_MODE)?;
+            put_back(path, &before, written)?;
             telling.took_back("restored", path, "");
             return Ok(true);
         }
-        let base = kept(&written.written)?;
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).context("it is not UTF-8");
-        let merged = merge(&text(&before)?, &text(&base)?, &text(&now)?, self.force);
-        let merged = merged.map_err(|why| {
-            let backup = written.backup.as_deref().unwrap_or(Path::new(""));
-            anyhow::anyhow!("{why}; what it was is in {}", backup.display())
-        })?;
+        let merged = match merged(&before, written, &now, self.force) {
+            Ok(merged) => merged,
+            Err(_) if self.force => return self.agents_whole_back(path, written, telling),
+            Err(_) if names_no_server(&now) => {
+                let why = ": it names no tool server any more, and stays so";
+                telling.took_back("left", path, why);
+                return Ok(true);
+            }
+            Err(why) => {
+                let backup = written.backup.as_deref().unwrap_or(Path::new(""));
+                bail!("{why:#}; what it was is in {}", backup.display());
+            }
+        };
         let copy = self.copy(path, &now)?;
-        files::replace(path, merged.text.as_bytes(), PRIVATE_FILE_MODE)?;
+        put_back(path, merged.text.as_bytes(), written)?;
         let why = format!(
             ", and kept what was changed since (as it was: {})",
             copy.display()
@@ -145,6 +138,26 @@ impl Undoing<'_> {
             telling.detail(note);
         }
         Ok(merged.leading.is_empty())
+    }
+
+    /// The agent's own configuration as it was before, where what was changed since cannot be told from
+    /// what `init` wrote.
+    fn agents_whole_back(
+        &mut self,
+        path: &Path,
+        written: &WrittenFile,
+        telling: &mut InitTelling<'_>,
+    ) -> anyhow::Result<bool> {
+        let now = present(path)?.unwrap_or_default();
+        let before = aside(written.backup.as_deref())?;
+        let copy = self.copy(path, &now)?;
+        put_back(path, &before, written)?;
+        let why = format!(
+            ", without what was changed since (as it was: {})",
+            copy.display()
+        );
+        telling.took_back("restored", path, &why);
+        Ok(true)
     }
 
     /// One of toolgate's files; whether it is as it was before.
@@ -171,9 +184,7 @@ impl Undoing<'_> {
         let taken = |change, more| Ok(BackTaken { change, more });
         let now = present(path)?;
         let before = match &written.backup {
-            Some(backup) => Some(
-                fs::read(backup).with_context(|| format!("{} cannot be read", backup.display()))?,
-            ),
+            Some(backup) => Some(aside(Some(backup))?),
             None => None,
         };
         if now == before {
@@ -196,7 +207,7 @@ impl Undoing<'_> {
             fs::remove_file(path).context("it cannot be removed")?;
             return taken("removed", copied);
         };
-        files::replace(path, &before, PRIVATE_FILE_MODE)?;
+        put_back(path, &before, written)?;
         taken("restored", copied)
     }
 
@@ -238,32 +249,30 @@ impl Undoing<'_> {
         }
         others(self.directory, self.record, telling);
         telling.keeps(self.copies.as_ref());
-        let path = self.directory.join(RECORD_FILE);
         if self.left.is_empty() {
-            fs::remove_file(&path)
-                .with_context(|| format!("{} cannot be removed", path.display()))?;
-            if let Some(backups) = &self.record.backups
-                && self.copies.is_none()
-                && !holds_copies(backups)
-            {
-                // What is no backup any more held secrets.
-                drop(fs::remove_dir_all(backups));
+            self.place.forget()?;
+            let backups = self.record.backups.as_deref();
+            if self.copies.is_none() && !backups.is_some_and(holds_copies) {
+                self.record.remove_backups();
             }
             telling.line("everything that init did is undone");
             return Ok(0);
         }
         let one = self.left.len() == 1;
-        telling.problem_line(&format!(
-            "{} {} kept: go on with what is there, or `toolgate init --undo --force` takes {} back, too, and keeps a copy",
-            counted(self.left.len(), "file"),
-            if one { "is" } else { "are" },
-            if one { "it" } else { "them" },
-        ));
-        let keep = InitRecord {
+        let (are, them) = if one { ("is", "it") } else { ("are", "them") };
+        let number = counted(self.left.len(), "file");
+        let record = self.place.path().display();
+        telling.problem_line(&if self.force {
+            format!("{number} {are} kept: mend {them} by hand; `rm {record}` forgets this init then")
+        } else {
+            format!(
+                "{number} {are} kept: go on with what is there, or `toolgate init --undo --force` takes {them} back, too, and keeps a copy"
+            )
+        });
+        self.place.keep(&InitRecord {
             files: self.left,
-            backups: self.record.backups.clone(),
-        };
-        keep.keep(self.directory)?;
+            ..self.record.clone()
+        })?;
         Ok(1)
     }
 }
@@ -313,9 +322,36 @@ fn others(directory: &Path, record: &InitRecord, telling: &mut InitTelling<'_>) 
     }
 }
 
+/// What was kept of a file.
+fn aside(kept: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    let kept = kept.context("nothing was kept")?;
+    files::read(kept, REPLACED_BYTES_MAX)
+        .with_context(|| format!("{} cannot be read", kept.display()))
+}
+
+/// What becomes of an agent's own configuration that was changed since.
+fn merged(
+    before: &[u8],
+    written: &WrittenFile,
+    now: &[u8],
+    force: bool,
+) -> anyhow::Result<MergedConfig> {
+    let base = aside(written.written.as_deref())?;
+    let text = |bytes| std::str::from_utf8(bytes).context("it is not UTF-8");
+    merge(text(before)?, text(&base)?, text(now)?, force).map_err(anyhow::Error::msg)
+}
+
+/// Writes a file that was there before, with the rights that it gave then.
+fn put_back(path: &Path, text: &[u8], written: &WrittenFile) -> anyhow::Result<()> {
+    match written.mode {
+        Some(mode) => files::replace_as(path, text, mode),
+        None => files::replace(path, text, PRIVATE_FILE_MODE),
+    }
+}
+
 /// What a file holds, if it is there.
 fn present(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match files::read(path, REPLACED_BYTES_MAX) {
         Ok(now) => Ok(Some(now)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).context("it cannot be read"),

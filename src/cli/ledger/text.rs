@@ -2,15 +2,8 @@
 //! (threat-model §3G, G1).
 
 use crate::mcp::seen::is_seen;
+use crate::model::acting::acts;
 use std::fmt::Write;
-
-/// Whether a terminal could do something with `letter` other than show it, or show it where it does
-/// not stand.
-fn acts(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(letter, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
 
 /// `text` for people: what acts is written as `\u{…}`.
 pub(in crate::cli) fn plain(text: &str) -> String {

@@ -1,6 +1,7 @@
 //! A value of the wrong kind: what would be right, by an example.
 
 use super::stand_in;
+use crate::model::looks::is_secret_key;
 use crate::model::spelling::suggest;
 use jsonschema::JsonType;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -26,10 +27,6 @@ pub(super) struct Wanted<'a> {
 
 /// The longest text that an example repeats, in characters.
 const REPEATED_CHARS_MAX: usize = 60;
-/// Keys below which no value is repeated: it may be a secret.
-const SECRET_KEYS: [&str; 8] = [
-    "token", "secret", "headers", "env", "url", "password", "args", "command",
-];
 /// How the descriptions of spans of time begin, and of pointers.
 const SPAN_WORDS: [&str; 8] = [
     "How long",
@@ -141,7 +138,7 @@ impl Wanted<'_> {
 
     /// May the value be repeated?
     fn repeatable(&self) -> bool {
-        let is_secret = |step: &String| SECRET_KEYS.contains(&step.as_str());
+        let is_secret = |step: &String| is_secret_key(step);
         let is_short = match self.given {
             Value::String(text) => {
                 text.chars().count() <= REPEATED_CHARS_MAX
@@ -195,7 +192,7 @@ impl Wanted<'_> {
                 _ => "text".to_owned(),
             },
             Value::Number(number) if self.repeatable() => format!("\"{number}\""),
-            Value::Bool(truth) if self.path.iter().all(|step| !SECRET_KEYS.contains(&&**step)) => {
+            Value::Bool(truth) if !self.path.iter().any(|step| is_secret_key(step)) => {
                 format!("\"{truth}\"")
             }
             Value::Null

@@ -22,6 +22,10 @@ pub(super) struct DataDir {
     _lock: File,
 }
 
+/// Keeps what is in the data directory out of the repository that it may stand in: there are keys in it, and
+/// what agents sent.
+const IGNORE_ALL: &str = "# Made by toolgate: keys and calls are nothing to commit.\n*\n";
+
 /// Where the segments of the data directory `data` lie.
 pub(super) fn journal_dir(data: &Path) -> PathBuf {
     data.join("journal")
@@ -30,11 +34,17 @@ pub(super) fn journal_dir(data: &Path) -> PathBuf {
 impl DataDir {
     /// Makes `data` and the journal's directory where they don't exist, and takes the lock.
     pub(super) fn claim(data: &Path) -> Result<Self, JournalError> {
+        let is_new = !data.exists();
         make_dir(data)
             .map_err(|source| JournalError::io("make the data directory", data, source))?;
         private::check_exposure(data)?;
         let lock = lock(data)?;
         private::narrow(data)?;
+        if is_new {
+            let ignore = data.join(".gitignore");
+            replace(data, &ignore, IGNORE_ALL)
+                .map_err(|source| JournalError::io("write", &ignore, source))?;
+        }
         let dir = journal_dir(data);
         make_dir(&dir)
             .map_err(|source| JournalError::io("make the journal directory", &dir, source))?;

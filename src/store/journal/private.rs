@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// What toolgate makes in a data directory; each may also stand there with the extension `new`,
 /// before it is whole.
-const OWN_FILE_NAMES: [&str; 11] = [
+const OWN_FILE_NAMES: [&str; 12] = [
+    ".gitignore",
     "children",
     "disabled.json",
     "epoch",

@@ -21,6 +21,20 @@ mod sealing;
 mod speed;
 mod waiters;
 
+/// Issue 17: a data directory in a repository holds keys and what agents sent, and none of it is
+/// committed by accident. One that was there before is its owner's to ignore.
+#[tokio::test]
+async fn a_new_data_directory_is_nothing_to_commit() {
+    let temp = tempfile::tempdir().unwrap();
+    let new = temp.path().join("toolgate-data");
+    written(&new, small(), 1, 1).await;
+    let ignored = fs::read_to_string(new.join(".gitignore")).unwrap();
+    assert_eq!(ignored.lines().last(), Some("*"));
+    fs::remove_file(new.join(".gitignore")).unwrap();
+    written(&new, small(), 1, 1).await;
+    assert!(!new.join(".gitignore").exists());
+}
+
 /// Entry number `n`, about as large as real ones are.
 pub(super) fn entry(n: u64) -> Entry {
     let value = json!({

@@ -15,7 +15,7 @@ use std::path::Path;
 /// Issue 4 `init`: one server that is started, without any file.
 #[tokio::test]
 async fn a_command_is_enough() {
-    let setup = Setup::new();
+    let setup = placed();
     let (program, log) = (beside("oracle-server"), setup.log_of("one"));
     let words = [
         "init",
@@ -102,13 +102,14 @@ async fn a_server_that_hangs_is_named_and_the_others_are_used() {
         "slow": { "command": "sh", "args": ["-c", SILENT], "cwd": setup.directory() }, "one": { "url": one.url() },
     } });
     fs::write(setup.directory().join(".mcp.json"), servers.to_string()).unwrap();
-    let (exit, said, wrong) = run(&setup, &["adopt", "--timeout", "3s"]).await;
+    let (exit, said, wrong) = run(&setup, &["adopt", "--timeout", "1s"]).await;
     assert_eq!(exit, 1, "{said}{wrong}");
     let named = format!(
-        "problem  slow has not answered in 3 s: sh -c {SILENT}; `--timeout 2m` waits longer, `--skip slow` leaves it out\n"
+        "problem  slow has not answered in 1 s: sh -c {SILENT}; `--timeout 2m` waits longer, `--skip slow` leaves it out\n"
     );
     assert!(wrong.contains(&named), "{wrong}");
     assert!(said.contains("  one: 1 tool ("), "{said}");
+    assert!(said.contains("connect  one, slow (up to 1 s)\n"), "{said}");
     let after = files(setup.directory());
     assert!(!after["toolgate.yaml"].contains("slow"), "{after:?}");
     assert!(after[".mcp.json"].contains("slow"), "{after:?}");

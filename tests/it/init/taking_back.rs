@@ -1,11 +1,12 @@
 //! `init --undo` after the operator has gone on working.
 
-use super::{files, placed};
+use super::{files, kept, placed};
 use crate::harness::gate::run;
 use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::{Setup, beside};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Issue 17 D14: where the configuration was changed since, what it needs stays with it, and the agent
 /// is back at its servers all the same.
@@ -54,4 +55,78 @@ async fn what_a_changed_configuration_needs_stays_with_it() {
         "{said}"
     );
     assert_eq!(files(setup.directory()).len(), 1, "{said}");
+}
+
+fn desktop(setup: &Setup) -> (PathBuf, String) {
+    let server = json!({
+        "command": beside("oracle-server"), "args": [], "env": { "ORACLE_LOG": setup.log_of("one") },
+    });
+    let servers = json!({ "mcpServers": { "one": server } });
+    let servers = serde_json::to_string_pretty(&servers).unwrap();
+    let place = setup.directory().join(".mcp.json");
+    fs::write(&place, &servers).unwrap();
+    (place, servers)
+}
+
+/// Issue 17 D14: an agent that starts toolgate with other words than `init` wrote starts toolgate: what it
+/// needs stays, and it is told; `--force` gives its server back.
+#[tokio::test]
+async fn an_entry_with_other_arguments_still_leads_to_toolgate() {
+    let setup = placed();
+    let (place, servers) = desktop(&setup);
+    let (exit, said, wrong) = run(&setup, &["adopt", "--via", "stdio"]).await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+    let mut now: Value = fs::read_to_string(&place).unwrap().parse().unwrap();
+    let args = now["mcpServers"]["one"]["args"].as_array_mut().unwrap();
+    args.extend([json!("--agent"), json!("bot")]);
+    fs::write(&place, now.to_string()).unwrap();
+    let (exit, said, _) = run(&setup, &["init", "--undo"]).await;
+    assert_eq!(exit, 1, "{said}");
+    for line in [
+        "`one`: `args` was changed since, and still leads to toolgate\n",
+        "kept     toolgate.yaml: ",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&place).unwrap(), now.to_string());
+    assert_eq!(run(&setup, &["check"]).await.0, 0, "what it needs is there");
+    let (exit, said, _) = run(&setup, &["init", "--undo", "--force"]).await;
+    assert_eq!(exit, 0, "{said}");
+    let back: Value = fs::read_to_string(&place).unwrap().parse().unwrap();
+    assert_eq!(back, servers.parse::<Value>().unwrap());
+    drop(fs::remove_file(setup.log_of("one")));
+    assert_eq!(files(setup.directory()).len(), 1, "{said}");
+}
+
+/// Issue 17 D14: where the agent's file cannot be brought together with what it was, `--force` puts that back
+/// and keeps a copy; where it names no server any more, it leads nowhere, and nothing has to stay.
+#[tokio::test]
+async fn a_file_that_is_nothing_like_before_can_be_taken_back() {
+    for (now, is_nowhere) in [("{}\n", true), ("{ no\n", false), ("[]\n", true)] {
+        for force in [false, true] {
+            let setup = placed();
+            let (place, servers) = desktop(&setup);
+            let (exit, said, wrong) = run(&setup, &["adopt"]).await;
+            assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+            fs::write(&place, now).unwrap();
+            let mut words = vec!["init", "--undo"];
+            words.extend(force.then_some("--force"));
+            let (exit, said, _) = run(&setup, &words).await;
+            assert_eq!(exit == 0, force || is_nowhere, "{now} {force}: {said}");
+            let expected = if force { &*servers } else { now };
+            assert_eq!(fs::read_to_string(&place).unwrap(), expected, "{said}");
+            assert_eq!(
+                kept(&setup).values().any(|text| text == now),
+                force,
+                "a copy of what is replaced: {said}"
+            );
+            if exit == 0 {
+                drop(fs::remove_file(setup.log_of("one")));
+                assert_eq!(files(setup.directory()).len(), 1, "{said}");
+                assert_eq!(run(&setup, &["adopt", "--undo"]).await.0, 1);
+            } else {
+                assert!(said.contains("--undo --force` takes them back"), "{said}");
+            }
+        }
+    }
 }

@@ -20,6 +20,8 @@ async fn a_loop_under_a_draft_comes_to_an_end() {
     reads["annotations"] = json!({ "readOnlyHint": true });
     let server = ScriptedServer::with(vec![reads]).await;
     let setup = Setup::new();
+    let home = setup.directory().join("home");
+    let setup = setup.environment("HOME", home.to_str().unwrap());
     let upstream = format!("bank={}", server.url());
     let (exit, said, wrong) = run(&setup, &["init", "--upstream", &upstream]).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");

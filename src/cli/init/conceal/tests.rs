@@ -110,6 +110,77 @@ fn f_secrets_are_found_among_arguments() {
     );
 }
 
+/// threat-model §3F: so do those that no name says anything of; in doubt it is one.
+#[test]
+fn f_in_doubt_an_argument_is_a_secret() {
+    let hidden = [
+        ["--config={\"apiKey\":\"abc\"}", "--config=${MY_HUB_CONFIG}"],
+        ["[\"--pw\",\"abc\"]", "${MY_HUB_ARGUMENT}"],
+        ["-psecretmysql", "-p${MY_HUB_P}"],
+        ["-phunter2", "-p${MY_HUB_P}"],
+        ["-psec=ret", "-p${MY_HUB_P}"],
+        ["-uroot:rootpass", "-u${MY_HUB_U}"],
+        ["password:colonpass1", "${MY_HUB_ARGUMENT}"],
+        ["admin:hunter2", "${MY_HUB_ARGUMENT}"],
+        ["--login=admin:hunter", "--login=${MY_HUB_LOGIN}"],
+        ["--name=hunter2", "--name=${MY_HUB_NAME}"],
+        ["run --password hunter", "${MY_HUB_ARGUMENT}"],
+        ["exec A_KEY=b run", "${MY_HUB_ARGUMENT}"],
+        ["curl -u a:b x", "${MY_HUB_ARGUMENT}"],
+    ];
+    for [written, expected] in hidden {
+        let one = args(&[written.to_owned()], "my-hub", &mut Variables::default());
+        assert_eq!(one, [expected], "{written}");
+    }
+    for [flag, value] in [
+        ["--user", "root:rootpass9"],
+        ["-u", "a:b"],
+        ["-p", "hunter3"],
+        ["-p", "hunter"],
+        ["--login", "hunter2"],
+        ["--phrase", "correct-horse-battery-staple"],
+    ] {
+        let both = [flag, value].map(ToOwned::to_owned);
+        let shown = args(&both, "my-hub", &mut Variables::default());
+        assert!(!shown[1].contains(value), "{flag} {value}: {shown:?}");
+    }
+}
+
+/// Issue 4 `init`: what surely is none stays where people read it.
+#[test]
+fn what_surely_is_no_secret_stays_readable() {
+    for words in [
+        &["-y", "mcp-server2@1.2.3"][..],
+        &["--yes", "mcp-remote@latest", "http://127.0.0.1:9/sse"],
+        &["run", "-i", "--rm", "-v", "/a:/b", "mcp/fetch2:latest"],
+        &["-p", "8080:80", "--port", "8080", "-p8080"],
+        &["-port", "9", "-path=/srv", "-p", "@scope/server"],
+        &["--host", "127.0.0.1:8080", "--region=us-east-1"],
+        &["--model", "claude-3-5-sonnet-20241022"],
+        &["--from", "mcp-server-git==2025.4.7", "mcp-server-git"],
+        &["--from", "a-server-with-a-long-name", "serve"],
+        &["-u", "1000:1000", "--log-level", "level:debug"],
+        &["-c", "echo $$ >one.pid; exec tail -f /dev/null"],
+        &["--repository", "/home/ann/project", "C:\\data"],
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let shown = args(&words, "my-hub", &mut Variables::default());
+        assert_eq!(shown, words);
+    }
+}
+
+/// threat-model §3G: what the agent's file calls a value acts on no terminal that is told of it.
+#[test]
+fn g_a_place_is_only_shown() {
+    let mut known = Variables::default();
+    args(&["--a\u{1b}[2J=sk-1".to_owned()], "my-hub", &mut known);
+    env("sk-2", &place("env", "B\u{1b}[2J"), &mut known);
+    for (name, variable) in known.all() {
+        assert!(!variable.place.contains('\u{1b}'), "{variable:?}");
+        assert!(!name.contains('\u{1b}'), "{name:?}");
+    }
+}
+
 /// threat-model §3F: so do those in headers and in addresses.
 #[test]
 fn f_secrets_are_found_in_headers_and_addresses() {

@@ -125,6 +125,51 @@ fn a_rewritten_entry_is_merged_member_by_member() {
     assert_eq!((&*forced.text, forced.leading.len()), (BEFORE, 0));
 }
 
+/// Issue 17 D14: toolgate with other arguments, or from another place, is toolgate; another program is not.
+#[test]
+fn toolgate_with_other_arguments_still_leads_to_toolgate() {
+    for (now, disputed) in [
+        (
+            WRAPPED.replace("\"stdio\"", "\"stdio\", \"--agent\", \"bot\""),
+            "args",
+        ),
+        (
+            WRAPPED.replace("\"toolgate\"", "\"/opt/bin/toolgate\""),
+            "command",
+        ),
+    ] {
+        let found = merged(WRAPPED, &now, false);
+        assert_eq!(
+            (&*found.text, &*found.leading),
+            (&*now, &["files".to_owned()][..])
+        );
+        let words = format!("`files`: `{disputed}` was changed since, and still leads to toolgate");
+        assert_eq!(found.notes, [words]);
+        let forced = merged(WRAPPED, &now, true);
+        assert_eq!((&*forced.text, forced.leading.len()), (BEFORE, 0));
+    }
+    let elsewhere = WRAPPED.replace("\"toolgate\"", "\"other\"");
+    let found = merged(WRAPPED, &elsewhere, false);
+    assert_eq!((found.text, found.leading.len()), (elsewhere, 0));
+}
+
+/// Issue 17 D14: what is put in has the line ends of the file.
+#[test]
+fn lines_end_as_they_did() {
+    let crlf = |text: &str| text.replace('\n', "\r\n");
+    let now = crlf(&POINTED.replace("// mine", "// mine, too"));
+    let found = merge(&crlf(BEFORE), &crlf(POINTED), &now, false).unwrap();
+    assert_eq!(found.text, crlf(&BEFORE.replace("// mine", "// mine, too")));
+    let added = WRAPPED.replace("[\"stdio\"]", "[\"stdio\"],\n      \"disabled\": true");
+    let found = merge(&crlf(BEFORE), &crlf(WRAPPED), &crlf(&added), false).unwrap();
+    assert_eq!(
+        found.text.matches('\n').count(),
+        found.text.matches("\r\n").count(),
+        "{:?}",
+        found.text
+    );
+}
+
 /// Whatever the operator removed, the rest comes back.
 #[test]
 fn removed_entries_come_back_or_stay_away() {
@@ -148,4 +193,6 @@ fn removed_entries_come_back_or_stay_away() {
     let error = merge(alone, pointed, "{}", false).unwrap_err();
     assert_eq!(error, "it has no `servers` any more");
     assert!(merge(alone, pointed, "{ no", false).is_err());
+    assert!(names_no_server(b"{}") && names_no_server(b"[]"));
+    assert!(!names_no_server(b"{ no") && !names_no_server(pointed.as_bytes()));
 }
