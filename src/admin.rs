@@ -10,7 +10,7 @@ pub(crate) mod approvals;
 pub(crate) mod calls;
 mod desk;
 pub(crate) mod grants;
-mod health;
+pub(crate) mod health;
 mod identity;
 pub(crate) mod open_counts;
 pub(crate) mod openapi;

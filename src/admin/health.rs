@@ -7,7 +7,7 @@ use super::{OperatorsDoor, json_answer};
 use crate::telemetry::metrics::MetricsFormat;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Serialize;
@@ -26,6 +26,10 @@ struct ReadyReply {
 /// How long a scrape waits for the store; then it shows what was counted before.
 const COUNT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// The header of `/readyz` that says which data directory this toolgate has: what stands in its lock. A verb
+/// that is about a directory asks no other toolgate about it. No secret.
+pub(crate) const INSTANCE_HEADER: &str = "toolgate-instance";
+
 /// What this door answers without a token.
 pub(super) const PUBLIC_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
@@ -41,6 +45,15 @@ async fn ready(
     State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
+    let mut answer = readiness(&door, &headers)?;
+    if let Ok(instance) = HeaderValue::from_str(door.status.instance()) {
+        let name = HeaderName::from_static(INSTANCE_HEADER);
+        answer.headers_mut().insert(name, instance);
+    }
+    Ok(answer)
+}
+
+fn readiness(door: &OperatorsDoor, headers: &HeaderMap) -> Result<Response, Response> {
     let readiness = door.status.ready();
     let (code, status) = if readiness.ready {
         (StatusCode::OK, "ready")
@@ -56,7 +69,7 @@ async fn ready(
             };
             return Ok(json_answer(code, &reply));
         }
-        door.operators.known(&headers)?;
+        door.operators.known(headers)?;
     }
     Ok(json_answer(code, &readiness))
 }

@@ -16,6 +16,8 @@ pub(crate) trait ProcessStatus: Send + Sync {
     fn quarantined(&self) -> Vec<Quarantined>;
     /// All metrics as text.
     fn metrics(&self, format: MetricsFormat) -> String;
+    /// What tells this process from others that run, as it stands in the lock of its data directory.
+    fn instance(&self) -> &str;
     /// What else there is to see of the process. Reads directories: not for an async task.
     fn process(&self) -> ProcessReport;
 }

@@ -5,7 +5,7 @@ use super::status::{
     LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness, ServerStatus,
 };
 use super::tools::Switches;
-use super::{DoorReach, hosts, openapi, router};
+use super::{DoorReach, health, hosts, openapi, router};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
@@ -75,6 +75,10 @@ impl ProcessStatus for FixedStatus {
 
     fn metrics(&self, format: MetricsFormat) -> String {
         Metrics::new().render(format)
+    }
+
+    fn instance(&self) -> &'static str {
+        "5e884898"
     }
 
     fn process(&self) -> ProcessReport {
@@ -212,7 +216,8 @@ async fn not_ready_says_why() {
             "ledger": { "writable": true, "entries": 12, "dropped": 0, "last_fault": null },
         })
     );
-    let (status, _, text) = ask(true, get("/readyz")).await;
+    let (status, answer, text) = ask(true, get("/readyz")).await;
+    assert_eq!(answer.headers()[health::INSTANCE_HEADER], "5e884898");
     let word = json!({ "status": "ready", "ready": true, "policy_stale": true });
     assert_eq!(
         (status, text.parse::<Value>().unwrap()),

@@ -139,6 +139,10 @@ impl ProcessStatus for OperatorView {
         self.door.metrics.render(format)
     }
 
+    fn instance(&self) -> &str {
+        self.journal.instance()
+    }
+
     fn process(&self) -> ProcessReport {
         let policy = self.door.policy.current();
         let disk = *self.disk.lock();

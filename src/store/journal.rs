@@ -50,8 +50,8 @@ pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, check_tell
 pub use waiting::Ticket;
 pub use witness::{HeadProof, Witness};
 
-pub use data_dir::DataHolder;
 pub(super) use data_dir::replace;
+pub use data_dir::{DataHolder, LockNote};
 
 use item::RecordGroup;
 use queue::{WaitGoal, WriteQueue};
@@ -112,6 +112,7 @@ struct JournalInner {
     keys: SealingKeys,
     queue: Arc<WriteQueue>,
     epoch: u64,
+    instance: String,
     sizes: Sizes,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -179,7 +180,7 @@ impl Journal {
             ..options
         };
         let place = data_dir::DataDir::claim(data)?;
-        let dir = place.dir.clone();
+        let (dir, instance) = (place.dir.clone(), place.instance().to_owned());
         compaction::sweep_unfinished(&dir)
             .map_err(|source| JournalError::io("tidy", &dir, source))?;
         compaction::sweep(&dir)?;
@@ -209,6 +210,7 @@ impl Journal {
             keys,
             queue,
             epoch,
+            instance,
             sizes: options.sizes,
             thread: Some(thread),
         })))
@@ -339,6 +341,12 @@ impl Journal {
     /// `open` returns, so no two processes ever have the same.
     pub fn epoch(&self) -> u64 {
         self.0.epoch
+    }
+
+    /// What tells this opening of the journal from every other of any data directory; it stands in the lock
+    /// ([`LockNote`]), too. No secret.
+    pub fn instance(&self) -> &str {
+        &self.0.instance
     }
 }
 

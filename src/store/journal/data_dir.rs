@@ -2,6 +2,7 @@
 
 use super::error::JournalError;
 use super::private;
+use crate::model::ids::unguessable;
 use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE, replace_file};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -13,13 +14,15 @@ use std::time::Duration;
 const MAX_LOCK_TRIES: u32 = 10;
 /// … and the time between two tries: about 100 ms in all, of which a look takes a few microseconds.
 const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(10);
+/// Bytes of a lock's note: a process id and an instance, each on a line.
+const MAX_NOTE_BYTES: u64 = 80;
 
 /// A data directory this process may write to, until this is dropped.
 pub(super) struct DataDir {
     data: PathBuf,
     /// Where the segments lie.
     pub(super) dir: PathBuf,
-    _lock: File,
+    lock: DataLock,
 }
 
 /// Keeps what is in the data directory out of the repository that it may stand in: there are keys in it, and
@@ -51,8 +54,13 @@ impl DataDir {
         Ok(Self {
             data: data.to_owned(),
             dir,
-            _lock: lock,
+            lock,
         })
+    }
+
+    /// What tells this opening of the directory from every other of any directory.
+    pub(super) fn instance(&self) -> &str {
+        &self.lock.instance
     }
 
     /// Counts the epoch up, durably. `seen` is the highest the journal itself names, so that the
@@ -117,11 +125,38 @@ pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Resu
     sync_dir(dir)
 }
 
+/// What the process that writes to a data directory has noted in its lock; only a hint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockNote {
+    /// Its process id, if it could be read.
+    pub pid: Option<u32>,
+    /// What tells this opening of the directory from every other of any directory: [`super::Journal::instance`]. None
+    /// where it could not be read, or that process is of a version before there were any.
+    pub instance: Option<String>,
+}
+
+impl LockNote {
+    /// That of `lock`.
+    fn read(lock: &mut File) -> Self {
+        let mut text = String::new();
+        if lock.take(MAX_NOTE_BYTES).read_to_string(&mut text).is_err() {
+            return Self::default();
+        }
+        let mut lines = text.lines();
+        let pid = lines.next().and_then(|pid| pid.trim().parse().ok());
+        let instance = lines.next().filter(|instance| !instance.is_empty());
+        Self {
+            pid,
+            instance: instance.map(ToOwned::to_owned),
+        }
+    }
+}
+
 /// Who writes to a data directory now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataHolder {
-    /// A process, whose id is known if it could be read.
-    Process(Option<u32>),
+    /// A process.
+    Process(LockNote),
     /// No process.
     Free,
     /// The lock is another user's to look at.
@@ -144,24 +179,24 @@ impl DataHolder {
         };
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
             Ok(()) => Self::Free,
-            Err(_) => Self::Process(pid(&mut file)),
+            Err(_) => Self::Process(LockNote::read(&mut file)),
         }
     }
 }
 
-/// The process id that a lock holds; only a hint.
-fn pid(lock: &mut File) -> Option<u32> {
-    let mut pid = String::new();
-    lock.take(20).read_to_string(&mut pid).ok()?;
-    pid.trim().parse().ok()
+/// The lock of a data directory, until it is dropped.
+pub(super) struct DataLock {
+    _file: File,
+    /// What is noted in it of this process, beside its id.
+    instance: String,
 }
 
-/// The lock of the data directory `data`, with the process id in it. Who only looks ([`DataHolder::of`]) has it,
+/// The lock of the data directory `data`, with the note of this process in it. Who only looks ([`DataHolder::of`]) has it,
 /// too, for an instant: that is waited for, about 100 ms at most.
 ///
 /// # Errors
 /// [`JournalError::Locked`]: another process writes there, or lookers were there all the time.
-pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
+pub(super) fn lock(data: &Path) -> Result<DataLock, JournalError> {
     let path = data.join("lock");
     let failed = |source: io::Error| JournalError::io("lock", &path, source);
     let mut file = OpenOptions::new()
@@ -178,7 +213,7 @@ pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
         Err(rustix::io::Errno::WOULDBLOCK) => {
             return Err(JournalError::Locked {
                 data: data.to_owned(),
-                pid: pid(&mut file).map(|pid| pid.to_string()),
+                pid: LockNote::read(&mut file).pid.map(|pid| pid.to_string()),
             });
         }
         Err(error) => return Err(failed(error.into())),
@@ -186,8 +221,14 @@ pub(super) fn lock(data: &Path) -> Result<File, JournalError> {
     file.set_len(0)
         .and_then(|()| file.rewind())
         .map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
+    let instance = unguessable();
+    // In one piece, since others read it at any time.
+    let note = format!("{}\n{instance}\n", std::process::id());
+    file.write_all(note.as_bytes()).map_err(failed)?;
+    Ok(DataLock {
+        _file: file,
+        instance,
+    })
 }
 
 /// Takes the lock for writing, after those who only look.
@@ -221,7 +262,7 @@ mod tests {
     }
 
     /// What `lock` says while another process looks for so long.
-    fn lock_beside_a_look(held: Duration) -> Result<File, JournalError> {
+    fn lock_beside_a_look(held: Duration) -> Result<DataLock, JournalError> {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
         drop(lock(data).unwrap());
@@ -256,9 +297,37 @@ mod tests {
             claimed(&File::open(temp.path().join("lock")).unwrap()),
             Err(rustix::io::Errno::WOULDBLOCK)
         );
-        let pid = Some(std::process::id());
-        assert_eq!(DataHolder::of(temp.path()), DataHolder::Process(pid));
+        let note = LockNote {
+            pid: Some(std::process::id()),
+            instance: Some(first.instance.clone()),
+        };
+        assert_eq!(DataHolder::of(temp.path()), DataHolder::Process(note));
         drop(first);
         assert_eq!(DataHolder::of(temp.path()), DataHolder::Free);
+    }
+
+    /// A toolgate of an earlier version notes its process id alone, with and without the end of the line.
+    #[test]
+    fn a_lock_tells_what_is_in_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let first = lock(temp.path()).unwrap();
+        for (text, pid, instance) in [
+            ("17", Some(17), None),
+            ("17\n", Some(17), None),
+            ("17\n\n", Some(17), None),
+            ("17\nab\n", Some(17), Some("ab")),
+            ("", None, None),
+            ("x\ny", None, Some("y")),
+        ] {
+            std::fs::write(temp.path().join("lock"), text).unwrap();
+            let instance = instance.map(ToOwned::to_owned);
+            let note = LockNote { pid, instance };
+            assert_eq!(DataHolder::of(temp.path()), DataHolder::Process(note));
+        }
+        drop(first);
+        let again = lock(temp.path()).unwrap();
+        let one = again.instance.clone();
+        drop(again);
+        assert_ne!(lock(temp.path()).unwrap().instance, one);
     }
 }
