@@ -10,7 +10,7 @@ mod screen;
 mod waiting;
 mod watching;
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::text::json;
 use super::operator::door::DoorRequest;
 use super::operator::{self, DoorArgs, ReplyArgs};
@@ -25,17 +25,14 @@ use crate::store::approvals::OpenHold;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Lists and decides on calls that are held. toolgate has to be running.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<ApprovalsVerb>,
-    /// The configuration: its `admin.listen` says where the running toolgate is [default: as for
-    /// serve]
-    #[arg(long, value_name = "FILE", global = true)]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataArgs,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -254,7 +251,7 @@ fn decide(args: &Args, id: ActionId, reply: ReplyArgs, body: &Value) -> anyhow::
 }
 
 fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
-    let door = args.door.of_config(args.config.as_deref())?;
+    let door = args.door.of_record(&args.place)?;
     let nobody = format!(
         "no operators' door answers at {}: calls are held, and decided, while toolgate runs; start it, or name its \
          address with --admin",

@@ -165,17 +165,43 @@ pub fn door(place: &DataPlace) -> anyhow::Result<SocketAddr> {
     })
 }
 
-/// Where the operators' door is of the configuration that was named, or of the first that is found.
+/// As [`door`]; none where it is not known, and what is wrong with a configuration that should say it is on standard
+/// error.
+pub fn door_if_any(place: &DataPlace) -> Option<SocketAddr> {
+    match &place.door {
+        Ok(door) => Some(*door),
+        Err(wrong) => {
+            say_all(wrong);
+            None
+        }
+    }
+}
+
+/// Why the toolgate at `address` was asked nothing about the directory `data`.
+pub fn door_of_another(data: &Path, address: SocketAddr) -> anyhow::Error {
+    let words = format!(
+        "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was          asked of it. Name the operators' door of the one that is meant with --admin IP:PORT, or its configuration with          --config; `toolgate stdio` has no door, and has to end first",
+        data.display()
+    );
+    PlaceUnknown(words).into()
+}
+
+/// Where the operators' door is that answers for the record that is `named`, or for that of the first configuration
+/// that is found; and that record's directory.
 ///
 /// # Errors
-/// [`PlaceUnknown`]: there is none, or it does not say.
-pub fn door_of(named: Option<&Path>) -> anyhow::Result<SocketAddr> {
-    let Some(path) = named.map(Path::to_path_buf).or_else(config::find) else {
+/// [`PlaceUnknown`]: there is no configuration, or it does not say.
+pub fn door_of(named: &DataArgs) -> anyhow::Result<(SocketAddr, PathBuf)> {
+    if named.data.is_some() {
+        let place = named.place()?;
+        return Ok((door(&place)?, place.data));
+    }
+    let Some(path) = named.config.clone().or_else(config::find) else {
         let words = "no configuration was found; name one with --config, or the operators' door with --admin IP:PORT";
         return Err(PlaceUnknown(words.to_owned()).into());
     };
-    let door = config::place(&path).and_then(|place| place.door);
-    door.map_err(|wrong| {
+    let found = config::place(&path).and_then(|place| Ok((place.door?, place.data)));
+    found.map_err(|wrong| {
         say_all(&wrong);
         let words = format!(
             "{} does not say where the operators' door is, as shown above; name it with --admin IP:PORT",

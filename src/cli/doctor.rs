@@ -76,9 +76,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                  toolgate as another user"
             ));
         }
-        let address = args.door.address_of(&place)?;
-        let running = running::find(&config.data, address, &args.door).await?;
-        around::ports(&config, address, &running, &mut found).await;
+        let address = args.door.address_if_any(&place);
+        let naming = args.door.naming(&args.place);
+        let running = running::find(&config.data, address, &args.door, naming).await?;
+        around::ports(&config, &running, &mut found).await;
         let named = path.clone();
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
@@ -89,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         for note in unpinned::notes(&config, &policy.current()) {
             found.note(&note);
         }
-        if let Running::Seen(report) = &running {
+        if let Running::Seen(_, report) = &running {
             through(report, &policy.current(), &mut found).await;
             return anyhow::Ok(());
         }

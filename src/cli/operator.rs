@@ -1,7 +1,7 @@
 //! What an operator does with the calls and tools of a toolgate: through the operators' door of one
 //! that runs, or on its data directory when none does (the lock tells).
 
-use super::configured;
+use super::configured::{self, DataArgs};
 use super::ledger::text::{json, plain};
 use super::serve::runtime;
 use crate::config::DataPlace;
@@ -13,14 +13,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use token::OperatorToken;
 use tokio::sync::mpsc;
+use whose::DoorNaming;
 
 pub(super) mod direct;
 pub(super) mod door;
 mod token;
+pub(super) mod whose;
 
 /// The exit code where a command line cannot be used, as clap has it.
 pub(super) const MISUSE_EXIT_CODE: u8 = 2;
@@ -79,9 +81,21 @@ impl AskedDoor<'_> {
 }
 
 impl DoorArgs {
-    /// The door that is named, or the one of the configuration `named`, or of the first that is found.
-    pub(super) fn of_config(&self, named: Option<&Path>) -> anyhow::Result<AskedDoor<'_>> {
-        let address = self.admin.map_or_else(|| configured::door_of(named), Ok)?;
+    /// The door that is named, or the one of the record that is `named`, or of the first configuration that is
+    /// found.
+    ///
+    /// # Errors
+    /// [`configured::PlaceUnknown`]: there is none, or the toolgate of another record answers there.
+    pub(super) fn of_record(&self, named: &DataArgs) -> anyhow::Result<AskedDoor<'_>> {
+        let (address, data) = match self.admin {
+            // Who names a door needs no configuration.
+            Some(address) => (address, named.data.clone()),
+            None => configured::door_of(named).map(|(door, data)| (door, Some(data)))?,
+        };
+        if let Some(data) = data {
+            let judged = whose::judge(&data, address, DoorNaming::Directory);
+            runtime()?.block_on(judged)?;
+        }
         self.at(address)
     }
 
@@ -91,8 +105,23 @@ impl DoorArgs {
     }
 
     /// Where the door is that is named, or the one of `place`.
-    pub(super) fn address_of(&self, place: &DataPlace) -> anyhow::Result<SocketAddr> {
+    fn address_of(&self, place: &DataPlace) -> anyhow::Result<SocketAddr> {
         self.admin.map_or_else(|| configured::door(place), Ok)
+    }
+
+    /// As [`Self::address_of`]; none where no configuration says it, for who has something to show all the same.
+    /// Why it does not goes to standard error.
+    pub(super) fn address_if_any(&self, place: &DataPlace) -> Option<SocketAddr> {
+        self.admin.or_else(|| configured::door_if_any(place))
+    }
+
+    /// Which toolgate is meant where a directory is `named`, or a door.
+    pub(super) fn naming(&self, named: &DataArgs) -> DoorNaming {
+        if self.admin.is_some() && named.data.is_none() {
+            DoorNaming::Address
+        } else {
+            DoorNaming::Directory
+        }
     }
 
     /// The door at `address` for what is also worth seeing without a token: none is asked for at the terminal.
@@ -113,13 +142,15 @@ impl DoorArgs {
         Ok(AskedDoor { address, token })
     }
 
-    /// What the toolgate answers that holds the data directory of `place`.
+    /// What the toolgate answers that holds the data directory of `place`; another is not asked.
     pub(super) fn ask_holder<T: DeserializeOwned>(
         &self,
         place: &DataPlace,
         request: DoorRequest,
     ) -> anyhow::Result<Result<T, String>> {
         let address = self.address_of(place)?;
+        let judged = whose::judge(&place.data, address, DoorNaming::Directory);
+        runtime()?.block_on(judged)?;
         let nobody = format!(
             "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
              its address with --admin, or stop it and do this as the directory's owner"

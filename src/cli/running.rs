@@ -1,10 +1,10 @@
-//! Which toolgate runs on a configuration, as its lock and its operators' door tell.
+//! Which toolgate runs on a data directory, as its lock and its operators' door tell.
 
 use super::operator::DoorArgs;
-use super::operator::door::{self, DoorRequest};
+use super::operator::door::DoorRequest;
+use super::operator::whose::{DoorNaming, DoorOwner, DoorWord};
 use crate::admin::overview::StatusReport;
 use crate::admin::status::Readiness;
-use crate::mcp::json::Text;
 use crate::store::journal::DataHolder;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,18 +14,18 @@ const STATUS_PATH: &str = "/api/status";
 
 /// What was found.
 pub(super) enum Running {
-    /// A toolgate, and all of it.
-    Seen(Box<StatusReport>),
+    /// The toolgate whose operators' door is there, and all of it.
+    Seen(SocketAddr, Box<StatusReport>),
     /// A toolgate that tells less to one who shows no token.
     Dim(DimView),
-    /// A process holds the data directory, and no operators' door answers.
-    Silent(Option<u32>),
-    /// None.
-    Nothing,
+    /// None that tells anything of this directory.
+    Unseen(UnseenView),
 }
 
 /// What a toolgate tells everyone.
 pub(super) struct DimView {
+    /// Where its operators' door is.
+    pub address: SocketAddr,
     /// Whether it is ready.
     pub ready: bool,
     /// All about that; where no operator has a token, it is everyone's to read.
@@ -36,28 +36,116 @@ pub(super) struct DimView {
     pub why: String,
 }
 
-/// Looks for the toolgate on the directory `data`, whose operators' door is at `address`.
+impl DimView {
+    /// What the toolgate at `address` tells everyone, and why not more.
+    fn of(address: SocketAddr, DoorWord { told, ready, .. }: &DoorWord, why: String) -> Self {
+        let readiness = told.parse::<Readiness>().ok();
+        let is_stale = readiness.as_ref().map(|readiness| readiness.policy.stale);
+        let flag = || told.get("policy_stale")?.parse::<bool>().ok();
+        Self {
+            address,
+            ready: *ready,
+            is_stale: is_stale.or_else(flag).unwrap_or_default(),
+            readiness,
+            why,
+        }
+    }
+}
+
+/// A directory of which no toolgate tells.
+pub(super) struct UnseenView {
+    /// Who has it.
+    pub holder: DataHolder,
+    /// Why nobody tells.
+    pub door: UnseenDoor,
+}
+
+/// An operators' door that tells nothing of a directory.
+#[derive(Clone, Copy)]
+pub(super) enum UnseenDoor {
+    /// No configuration says where it is.
+    Nowhere,
+    /// Nothing answers at its address.
+    Closed(SocketAddr),
+    /// The toolgate of another data directory answers there.
+    Another(SocketAddr),
+}
+
+impl UnseenView {
+    /// In words: what there is, and what it means.
+    pub(super) fn words(&self) -> String {
+        const NAMED: &str = "its door has another address (--admin)";
+        let pid = match &self.holder {
+            DataHolder::Process(note) => note.pid,
+            DataHolder::Free | DataHolder::Hidden => None,
+        };
+        let holder = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
+        match (&self.holder, self.door) {
+            (DataHolder::Process(_), UnseenDoor::Nowhere) => format!(
+                "{holder} has the data directory, and no configuration says where its operators' door is: name that with \
+                 --admin, unless it is `toolgate stdio`, which has none"
+            ),
+            (DataHolder::Process(_), UnseenDoor::Closed(address)) => format!(
+                "{holder} has the data directory, and no operators' door answers at {address}: it is `toolgate stdio`, or {NAMED}, \
+                 or it hangs"
+            ),
+            (DataHolder::Process(_), UnseenDoor::Another(address)) => format!(
+                "{holder} has the data directory, and what answers at {address} is the toolgate of another one: it is \
+                 `toolgate stdio`, or {NAMED}"
+            ),
+            (DataHolder::Free, UnseenDoor::Nowhere) => {
+                "does not run: no process has the data directory".to_owned()
+            }
+            (DataHolder::Free, UnseenDoor::Closed(address)) => format!(
+                "does not run: nothing answers at {address}, and no process has the data directory"
+            ),
+            (DataHolder::Free, UnseenDoor::Another(address)) => format!(
+                "does not run: what answers at {address} is the toolgate of another data directory (--admin {address} shows it), \
+                 and no process has this one"
+            ),
+            (DataHolder::Hidden, UnseenDoor::Nowhere) => {
+                "is not seen: the data directory's lock is another user's, and no configuration says where its operators' door \
+                 is; name that with --admin"
+                    .to_owned()
+            }
+            (DataHolder::Hidden, UnseenDoor::Closed(address) | UnseenDoor::Another(address)) => {
+                format!(
+                    "is not seen: nothing answers at {address}, and the data directory's lock is another user's"
+                )
+            }
+        }
+    }
+}
+
+/// Looks for the toolgate on the directory `data`, whose operators' door is at `address`, if that is known.
 pub(super) async fn find(
     data: &Path,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     args: &DoorArgs,
+    naming: DoorNaming,
 ) -> anyhow::Result<Running> {
+    let unseen = |door| {
+        let holder = DataHolder::of(data);
+        Ok(Running::Unseen(UnseenView { holder, door }))
+    };
+    let Some(address) = address else {
+        return unseen(UnseenDoor::Nowhere);
+    };
+    // The token is read first: what is wrong with it is said in any case.
     let door = args.at_unasked(address)?;
+    let Some(word) = DoorWord::of(address).await else {
+        return unseen(UnseenDoor::Closed(address));
+    };
+    // The lock is read last: who answers has had it since before.
     let holder = DataHolder::of(data);
-    let told = match door::look(address, "/readyz").await {
-        Ok(told) => dim(&told),
-        Err(_) => None,
-    };
-    let Some(dim) = told else {
-        return Ok(match holder {
-            DataHolder::Process(pid) => Running::Silent(pid),
-            DataHolder::Free | DataHolder::Hidden => Running::Nothing,
-        });
-    };
+    if word.owner(&holder, naming) == DoorOwner::Other {
+        let door = UnseenDoor::Another(address);
+        return Ok(Running::Unseen(UnseenView { holder, door }));
+    }
     let asked = door.asks(DoorRequest::get(STATUS_PATH), "no operators' door answers");
     let why = match asked.await {
         Ok(Ok(text)) => match text.parse() {
-            Ok(report) => return Ok(Running::Seen(Box::new(report))),
+            Ok(report) => return Ok(Running::Seen(address, Box::new(report))),
             Err(error) => {
                 format!("its answer cannot be read, it may be of another version: {error}")
             }
@@ -65,20 +153,5 @@ pub(super) async fn find(
         Ok(Err(refused)) => refused.to_string(),
         Err(error) => format!("{error:#}"),
     };
-    Ok(Running::Dim(DimView { why, ..dim }))
-}
-
-/// What `/readyz` says; none where that is no toolgate's answer.
-fn dim(told: &Text) -> Option<DimView> {
-    let flag = |key: &str| told.get(key).and_then(|flag| flag.parse::<bool>().ok());
-    let readiness = told.parse::<Readiness>().ok();
-    let is_stale = readiness.as_ref().map(|readiness| readiness.policy.stale);
-    Some(DimView {
-        ready: flag("ready")?,
-        is_stale: is_stale
-            .or_else(|| flag("policy_stale"))
-            .unwrap_or_default(),
-        readiness,
-        why: String::new(),
-    })
+    Ok(Running::Dim(DimView::of(address, &word, why)))
 }

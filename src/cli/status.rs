@@ -9,6 +9,7 @@ use super::serve::{runtime, told_to_end};
 use super::terminal::Terminal;
 use crate::config::DataPlace;
 use crate::model::clock::Clock;
+use crate::store::journal::DataHolder;
 pub(super) use screen::bytes;
 use screen::{Page, attention};
 use serde_json::{Value, json};
@@ -47,7 +48,8 @@ pub(super) struct Args {
 /// Looks; 0 if one runs, is ready, and needs nothing of its operators.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let place = args.place.place()?;
-    let address = args.door.address_of(&place)?;
+    // A directory at rest is shown all the same.
+    let address = args.door.address_if_any(&place);
     runtime()?.block_on(async {
         if args.watch {
             watch(args, &place, address).await
@@ -59,7 +61,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 /// Looks again and again; 0 when it is left.
-async fn watch(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Result<u8> {
+async fn watch(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> anyhow::Result<u8> {
     let is_drawn = stdout().is_terminal() && !args.json;
     let terminal = is_drawn.then(KeyTerminal::open).flatten();
     let mut keys = terminal.is_some().then(typed);
@@ -96,12 +98,17 @@ async fn watch(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::R
 }
 
 /// What is seen, and the exit code that says how it is.
-async fn look(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Result<(String, u8)> {
-    let found = running::find(&place.data, address, &args.door).await?;
+async fn look(
+    args: &Args,
+    place: &DataPlace,
+    address: Option<SocketAddr>,
+) -> anyhow::Result<(String, u8)> {
+    let naming = args.door.naming(&args.place);
+    let found = running::find(&place.data, address, &args.door, naming).await?;
     let terminal = Terminal::stdout();
     let page = Page::on(terminal, Clock.wall());
     let (text, value, is_well) = match found {
-        Running::Seen(report) => {
+        Running::Seen(_, report) => {
             let mut value = serde_json::to_value(&report).unwrap_or_default();
             value["running"] = Value::from(true);
             (
@@ -118,19 +125,17 @@ async fn look(args: &Args, place: &DataPlace, address: SocketAddr) -> anyhow::Re
             (value["running"], value["less_because"]) =
                 (Value::from(true), Value::from(dim.why.as_str()));
             let is_well = dim.ready && !dim.is_stale;
-            (screen::less(&dim, address, page), value, is_well)
+            (screen::less(&dim, page), value, is_well)
         }
-        Running::Silent(pid) => {
-            let seen = at_rest::AtRest::of(&place.data);
-            let mut value = serde_json::to_value(&seen).unwrap_or_default();
-            (value["running"], value["pid"]) = (Value::from(true), json!(pid));
-            (screen::silent(pid, address, &seen, page), value, false)
-        }
-        Running::Nothing => {
+        Running::Unseen(unseen) => {
             let seen = at_rest::AtRest::of(&place.data);
             let mut value = serde_json::to_value(&seen).unwrap_or_default();
             value["running"] = Value::from(false);
-            (screen::at_rest(address, &seen, page), value, false)
+            if let DataHolder::Process(note) = &unseen.holder {
+                (value["running"], value["pid"]) = (Value::from(true), json!(note.pid));
+            }
+            value["less_because"] = Value::from(unseen.words());
+            (screen::unseen(&unseen, &seen, page), value, false)
         }
     };
     let text = if args.json {

@@ -206,6 +206,8 @@ mod operator_screens;
 mod policy_report;
 // What operators see of a toolgate that runs: status, doctor, ledger and metrics.
 mod seeing;
+// Which toolgate a verb asks, where several have one address; and directories without any.
+mod one_door;
 // `suggest`: from recorded calls to contracts, bounds and a pack.
 mod suggest;
 // Contracts for well-known tool servers, as they are shipped.

@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
         Ok(Err(why)) => return Ok(unasked(&anyhow::anyhow!(why))),
         Err(why) => return Ok(unasked(&why)),
     };
-    let door = match args.door.of_config(args.config.as_deref()) {
+    let door = match args.door.of_record(&args.place) {
         Ok(door) => door,
         Err(why) => return Ok(unasked(&why)),
     };

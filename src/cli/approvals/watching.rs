@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
         return Ok(operator::misused(wrong));
     }
     let mut watching = Watching {
-        door: args.door.of_config(args.config.as_deref())?,
+        door: args.door.of_record(&args.place)?,
         pattern: pattern.flatten(),
         watch,
         known: BTreeMap::new(),

@@ -6,7 +6,7 @@ use crate::admin::overview::StatusReport;
 use crate::admin::status::{Quarantined, ServerStatus};
 use crate::app::bind;
 use crate::cli::ledger::text::{plain, short};
-use crate::cli::running::{DimView, Running};
+use crate::cli::running::{DimView, Running, UnseenDoor};
 use crate::cli::status::bytes;
 use crate::config::Config;
 use crate::model::counted::counted;
@@ -14,6 +14,7 @@ use crate::model::disabled::{Disabled, MAX_DISABLED_TOOLS};
 use crate::policy::Policy;
 use crate::store::disabling;
 use crate::store::disk_space::DiskSpace;
+use crate::store::journal::DataHolder;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -21,14 +22,9 @@ use std::path::Path;
 const MAX_TOOLS_NAMED: usize = 20;
 
 /// The two doors: those of the toolgate that runs, or free.
-pub(super) async fn ports(
-    config: &Config,
-    address: SocketAddr,
-    running: &Running,
-    found: &mut DoctorFindings,
-) {
+pub(super) async fn ports(config: &Config, running: &Running, found: &mut DoctorFindings) {
     match running {
-        Running::Seen(report) => {
+        Running::Seen(address, report) => {
             found.fine(&format!(
                 "a toolgate runs as process {}; it answers operators at {address}",
                 report.process.pid
@@ -36,6 +32,7 @@ pub(super) async fn ports(
             return agents_door(config, report.process.listen.as_deref(), found).await;
         }
         Running::Dim(DimView {
+            address,
             ready,
             is_stale,
             why,
@@ -58,15 +55,13 @@ pub(super) async fn ports(
             found.note(&format!("it says no more of itself: {}", plain(why)));
             return;
         }
-        Running::Silent(pid) => {
-            let pid = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
-            found.note(&format!(
-                "{} is in use by {pid}, such as `toolgate stdio`, whose operators' door does not answer at {}",
-                config.data.display(),
-                address
-            ));
-        }
-        Running::Nothing => {}
+        Running::Unseen(unseen) => match (&unseen.holder, unseen.door) {
+            (DataHolder::Process(_), _) => found.note(&unseen.words()),
+            (DataHolder::Free | DataHolder::Hidden, UnseenDoor::Another(_)) => {
+                found.note(&format!("toolgate {}", unseen.words()));
+            }
+            (DataHolder::Free | DataHolder::Hidden, _) => {}
+        },
     }
     free(config, true, found).await;
 }

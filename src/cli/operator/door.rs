@@ -1,5 +1,6 @@
 //! With a running toolgate: its operators' door.
 
+use crate::admin::health::INSTANCE_HEADER;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::secret::Secret;
 use anyhow::{Context as _, bail};
@@ -83,11 +84,19 @@ pub(super) async fn ask(
     }))
 }
 
-/// What stands at `path` for one without a token, whatever its status; an error where nothing answers with JSON.
-pub(in crate::cli) async fn look(address: SocketAddr, path: &str) -> anyhow::Result<Text> {
-    let asked = exchange(address, None, DoorRequest::get(path));
-    let (_, text) = tokio::time::timeout(LOOK_TIMEOUT, asked).await??;
-    Ok(text)
+/// What stands at `path` for one without a token, whatever its status, and which opening of a data directory the
+/// answer is of, where it says so; an error where nothing answers with JSON.
+pub(super) async fn look(
+    address: SocketAddr,
+    path: &str,
+) -> anyhow::Result<(Text, Option<String>)> {
+    let asked = async {
+        let answer = send(address, None, DoorRequest::get(path)).await?;
+        let instance = answer.headers().get(INSTANCE_HEADER);
+        let instance = instance.and_then(|instance| Some(instance.to_str().ok()?.to_owned()));
+        anyhow::Ok((read(answer).await?, instance))
+    };
+    tokio::time::timeout(LOOK_TIMEOUT, asked).await?
 }
 
 /// Whether anybody listens at `address`.
@@ -155,7 +164,10 @@ async fn exchange(
     request: DoorRequest,
 ) -> anyhow::Result<(StatusCode, Text)> {
     let answer = send(address, token, request).await?;
-    let status = answer.status();
+    Ok((answer.status(), read(answer).await?))
+}
+
+async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
     let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
         .collect()
         .await
@@ -163,7 +175,7 @@ async fn exchange(
         Ok(body) => body.to_bytes(),
         Err(error) => bail!("the answer cannot be read: {error}"),
     };
-    Ok((status, Text::read(bytes, &SERVER_JSON_LIMITS)?))
+    Ok(Text::read(bytes, &SERVER_JSON_LIMITS)?)
 }
 
 async fn send(

@@ -4,14 +4,13 @@ use super::at_rest::AtRest;
 use crate::admin::overview::StatusReport;
 use crate::admin::status::{DiskStatus, ProcessReport, Readiness, ServerStatus};
 use crate::cli::ledger::text::plain;
-use crate::cli::running::DimView;
+use crate::cli::running::{DimView, UnseenView};
 use crate::cli::terminal::Terminal;
 use crate::model::counted::counted;
 use crate::model::disabled::Disabled;
 use crate::telemetry::recent_problems::RecentProblem;
 use jiff::Timestamp;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Columns of a terminal that words stand in at most: longer lines are hard to read.
@@ -328,14 +327,11 @@ fn problems(out: &mut String, problems: &[RecentProblem], page: Page) {
 }
 
 /// What a toolgate tells everyone.
-pub(super) fn less(dim: &DimView, address: SocketAddr, page: Page) -> String {
+pub(super) fn less(dim: &DimView, page: Page) -> String {
     let mut out = String::new();
     let ready = if dim.ready { "ready" } else { "NOT READY" };
-    page.line(
-        &mut out,
-        "toolgate",
-        &format!("{ready}; its operators' door is {address}"),
-    );
+    let words = format!("{ready}; its operators' door is {}", dim.address);
+    page.line(&mut out, "toolgate", &words);
     match &dim.readiness {
         Some(readiness) => {
             page.lines(&mut out, "attention", readiness.reasons.iter().cloned());
@@ -356,26 +352,10 @@ pub(super) fn less(dim: &DimView, address: SocketAddr, page: Page) -> String {
     out
 }
 
-/// A process has the data directory and says nothing.
-pub(super) fn silent(pid: Option<u32>, address: SocketAddr, seen: &AtRest, page: Page) -> String {
+/// Nothing runs that tells of the directory.
+pub(super) fn unseen(unseen: &UnseenView, seen: &AtRest, page: Page) -> String {
     let mut out = String::new();
-    let pid = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
-    let words = format!(
-        "{pid} has the data directory, and no operators' door answers at {address}: it is `toolgate stdio`, or its door has \
-         another address (--admin), or it hangs"
-    );
-    page.line(&mut out, "toolgate", &words);
-    directory(&mut out, seen, page);
-    out
-}
-
-/// Nothing runs.
-pub(super) fn at_rest(address: SocketAddr, seen: &AtRest, page: Page) -> String {
-    let mut out = String::new();
-    let words = format!(
-        "does not run: nothing answers at {address}, and no process has the data directory"
-    );
-    page.line(&mut out, "toolgate", &words);
+    page.line(&mut out, "toolgate", &unseen.words());
     directory(&mut out, seen, page);
     out
 }

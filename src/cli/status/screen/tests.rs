@@ -1,6 +1,8 @@
 //! The screen as a terminal of 80 and of 160 columns shows it.
 
 use super::*;
+use crate::cli::running::UnseenDoor;
+use crate::store::journal::{DataHolder, LockNote};
 use serde_json::json;
 
 fn page(columns: usize) -> Page {
@@ -73,7 +75,7 @@ fn status_screen() {
 
 #[test]
 fn screens_of_those_that_tell_less() {
-    let address: SocketAddr = "127.0.0.1:7778".parse().unwrap();
+    let address = "127.0.0.1:7778".parse().unwrap();
     let seen = AtRest {
         data: "toolgate-data".into(),
         ledger_bytes: Some(4096),
@@ -84,18 +86,32 @@ fn screens_of_those_that_tell_less() {
             low: false,
         }),
     };
+    let held = || {
+        DataHolder::Process(LockNote {
+            pid: Some(4711),
+            instance: None,
+        })
+    };
+    let shown = |holder, door| unseen(&UnseenView { holder, door }, &seen, page(80));
     let why = "this needs an operator's token; send one of `admin.tokens`".to_owned();
     let dim = |readiness| DimView {
+        address,
         ready: true,
         readiness,
         is_stale: true,
         why: why.clone(),
     };
     let screens = [
-        less(&dim(None), address, page(80)),
-        less(&dim(Some(troubled().readiness)), address, page(80)),
-        silent(Some(4711), address, &seen, page(80)),
-        at_rest(address, &seen, page(80)),
+        less(&dim(None), page(80)),
+        less(&dim(Some(troubled().readiness)), page(80)),
+        shown(held(), UnseenDoor::Closed(address)),
+        shown(DataHolder::Free, UnseenDoor::Closed(address)),
+        shown(held(), UnseenDoor::Another(address)),
+        shown(DataHolder::Free, UnseenDoor::Another(address)),
+        shown(held(), UnseenDoor::Nowhere),
+        shown(DataHolder::Free, UnseenDoor::Nowhere),
+        shown(DataHolder::Hidden, UnseenDoor::Nowhere),
+        shown(DataHolder::Hidden, UnseenDoor::Closed(address)),
     ];
     insta::assert_snapshot!(screens.join("\n"));
 }
