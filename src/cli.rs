@@ -65,7 +65,7 @@ enum CliVerb {
     /// Wrap one stdio tool server, for an agent that starts its own.
     ///
     /// Without a configuration every call is recorded and none refused; the ledger is in
-    /// ~/.local/state/toolgate/stdio/NAME, where NAME is the server's, or NAME-2 and so on while that is in use.
+    /// ~/.local/state/toolgate/stdio/NAME, where NAME is the server's, or NAME.2 and so on while that is in use.
     /// `toolgate ledger --stdio list` reads them all.
     Stdio(stdio::Args),
     /// Write a configuration and a draft of a policy for tool servers.

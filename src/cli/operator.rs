@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use token::OperatorToken;
+pub(super) use token::TOKEN_VARIABLE;
 use tokio::sync::mpsc;
 use whose::DoorNaming;
 

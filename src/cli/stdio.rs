@@ -2,6 +2,8 @@
 //! output.
 
 use super::configured::{self, DataArgs};
+use super::ledger::text::plain;
+use super::operator::TOKEN_VARIABLE;
 use super::serve::{runtime, without_file};
 use crate::app::{App, ledger};
 use crate::config::{self, Loaded, ServerConfig, TransportConfig};
@@ -15,6 +17,7 @@ use crate::policy::live::LivePolicy;
 use crate::telemetry;
 use crate::upstream::child::sandbox::Sandbox;
 use anyhow::{Context as _, bail};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod naming;
@@ -32,7 +35,7 @@ pub(super) struct Args {
     agent: Option<String>,
     #[command(flatten)]
     place: DataArgs,
-    /// The tool server's command; its environment is toolgate's own.
+    /// The tool server's command; its environment is toolgate's own, without `OPERATOR_TOKEN`.
     #[arg(
         last = true,
         value_name = "COMMAND",
@@ -118,9 +121,21 @@ fn checked_name(name: &str) -> anyhow::Result<&str> {
 /// The command after `--`; with a configuration it stands in for the chosen server's own.
 fn wrapped(args: &Args) -> Option<TransportConfig> {
     let (command, rest) = args.command.split_first()?;
-    let env = std::env::vars()
-        .map(|(name, value)| (name, Secret::new(value)))
-        .collect();
+    let mut env = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        // It would let the tool server decide as the operator does.
+        if name == TOKEN_VARIABLE {
+            continue;
+        }
+        if let (Some(name), Some(value)) = (name.to_str(), value.to_str()) {
+            env.insert(name.to_owned(), Secret::new(value.to_owned()));
+        } else {
+            let name = plain(&name.to_string_lossy());
+            configured::say(&format!(
+                "toolgate: the tool server is not given the variable {name}, which is not UTF-8"
+            ));
+        }
+    }
     Some(TransportConfig::Child {
         command: command.clone(),
         args: rest.to_vec(),

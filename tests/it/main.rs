@@ -208,6 +208,8 @@ mod policy_report;
 mod seeing;
 // Which toolgate a verb asks, where several have one address; and directories without any.
 mod one_door;
+// What `toolgate stdio` hands on, and where it keeps ledgers.
+mod stdio_places;
 // `suggest`: from recorded calls to contracts, bounds and a pack.
 mod suggest;
 // Contracts for well-known tool servers, as they are shipped.

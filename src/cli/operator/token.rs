@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// The variable that may hold it.
-const TOKEN_VARIABLE: &str = "OPERATOR_TOKEN";
+pub(in crate::cli) const TOKEN_VARIABLE: &str = "OPERATOR_TOKEN";
 /// Bytes of a token at most.
 const TOKEN_BYTES_MAX: usize = 4096;
 /// What a terminal gives for Ctrl-C, for Ctrl-D and for the keys that take a letter back.

@@ -1,6 +1,7 @@
 //! Where `toolgate stdio` keeps ledgers without a configuration: one directory for each server, and
 //! another for a second toolgate that wraps a server of the same name meanwhile.
 
+use crate::cli::files::state_directory;
 use crate::config::Ledger;
 use crate::store::journal::{Journal, JournalError, JournalOptions};
 use anyhow::{Context as _, bail};
@@ -9,15 +10,17 @@ use std::path::PathBuf;
 /// Ledgers of one server that are written at once.
 const MAX_PLACES: u32 = 100;
 /// Below the state directory.
-const PLACES: &str = "toolgate/stdio";
+const PLACES: &str = "stdio";
+/// Between a server's name and the number of its place; no name has it, so that no server has the place of
+/// another.
+const NUMBER_SEPARATOR: char = '.';
 
-/// The state directory of who runs this.
-fn base() -> anyhow::Result<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    state
-        .or_else(home)
-        .context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")
+/// The name of the place of that number, from 1.
+fn place_name(server: &str, number: u32) -> String {
+    match number {
+        1 => server.to_owned(),
+        number => format!("{server}{NUMBER_SEPARATOR}{number}"),
+    }
 }
 
 /// The ledger of the server of that name, opened for writing, and where it is.
@@ -26,7 +29,8 @@ fn base() -> anyhow::Result<PathBuf> {
 ///
 /// When it cannot be opened, or all its places are in use.
 pub(super) fn free_place(server: &str) -> anyhow::Result<(Journal, PathBuf)> {
-    let places = base()?.join(PLACES);
+    let state = state_directory().context("say where the ledger is with --data")?;
+    let places = state.join(PLACES);
     std::fs::create_dir_all(&places)
         .with_context(|| format!("{} cannot be made", places.display()))?;
     // As large as any that has a configuration.
@@ -34,12 +38,8 @@ pub(super) fn free_place(server: &str) -> anyhow::Result<(Journal, PathBuf)> {
         sizes: Ledger::default().sizes(),
         ..JournalOptions::default()
     };
-    for number in 1..MAX_PLACES {
-        let name = match number {
-            1 => server.to_owned(),
-            number => format!("{server}-{number}"),
-        };
-        let place = places.join(name);
+    for number in 1..=MAX_PLACES {
+        let place = places.join(place_name(server, number));
         match Journal::open(&place, options) {
             Err(JournalError::Locked { .. }) => {}
             opened => return Ok((opened?, place)),
@@ -58,10 +58,9 @@ pub(super) fn free_place(server: &str) -> anyhow::Result<(Journal, PathBuf)> {
 ///
 /// When the state directory is not known, or cannot be read.
 pub(in crate::cli) fn all() -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let base = base()?;
+    let state = state_directory()?;
     let mut found = Vec::new();
-    for (below, prefix) in [(PLACES, ""), ("toolgate", "stdio-")] {
-        let directory = base.join(below);
+    for (directory, prefix) in [(state.join(PLACES), ""), (state, "stdio-")] {
         let entries = match std::fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -80,4 +79,23 @@ pub(in crate::cli) fn all() -> anyhow::Result<Vec<(String, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::why_no_server_name;
+
+    /// 017: a ledger is of one server, however many toolgates wrap it at once.
+    #[test]
+    fn no_server_has_the_place_of_another() {
+        assert_eq!(place_name("fs", 1), "fs");
+        for number in 2..=MAX_PLACES {
+            let place = place_name("fs", number);
+            assert!(
+                place.starts_with("fs") && why_no_server_name(&place).is_some(),
+                "{place}"
+            );
+        }
+    }
 }
