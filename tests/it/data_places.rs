@@ -213,6 +213,16 @@ async fn a_sealed_ledger_is_not_called_sound_without_its_key() {
         code == 0 && out.contains("sealed with the key"),
         "{out}{err}"
     );
+    for (named, checked) in [
+        (&["--config", "toolgate.yaml"], true),
+        (&["--data", "data"], false),
+    ] {
+        let words = [&verify[..], &["--json"], named].concat();
+        let (code, out, err) = run(&setup, &words).await;
+        let said: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &said["state"]), (0, &json!("ok")), "{out}{err}");
+        assert_eq!(said["seals_checked"], checked, "{named:?}: {out}");
+    }
     fs::rename(&key, setup.directory().join("kept.key")).unwrap();
     let unknown = "ledger: { seel: { key: { file: seal.key } } }\n";
     for (what, changed) in [("no key", sealed), ("a misspelt seal", unknown)] {

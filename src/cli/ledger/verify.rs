@@ -97,7 +97,8 @@ impl VerifyArgs {
     }
 
     /// The same as one JSON object: `state` is `ok`, `damaged` or `forged`, or `nothing_proved` where no
-    /// head that is named is of a record that is still here.
+    /// head that is named is of a record that is still here. `seals_checked`: there are seals, and each was compared
+    /// with its key.
     fn json(
         &self,
         report: &VerifyReport,
@@ -112,6 +113,8 @@ impl VerifyArgs {
             (None, None) if met_none => "nothing_proved",
             (None, None) => "ok",
         };
+        let sealed = || report.stretches.iter().filter(|one| one.key.is_some());
+        let seals_checked = sealed().count() > 0 && sealed().all(|one| one.checked);
         let stretches = report.stretches.iter().map(|stretch| {
             let key = stretch.key.map(|key| key.to_string());
             json!({ "first": stretch.first, "last": stretch.last, "key": key, "checked": stretch.checked })
@@ -120,7 +123,8 @@ impl VerifyArgs {
             "state": state, "problem": report.problem.as_ref().map(ToString::to_string).or(forged.cloned()),
             "records": report.records, "batches": report.batches, "segments": report.segments, "bytes": report.bytes,
             "dropped": report.dropped, "unfinished": report.unfinished.is_some(),
-            "head": report.head.to_string(), "heads_met": report.met, "sealed": stretches.collect::<Vec<_>>(),
+            "head": report.head.to_string(), "heads_met": report.met,
+            "seals_checked": seals_checked, "sealed": stretches.collect::<Vec<_>>(),
         });
         writeln!(out, "{}", text::json(&said.to_string()))?;
         Ok(u8::from(state != "ok"))
