@@ -2,7 +2,6 @@
 //! it was written.
 
 use super::configured::{self, DataArgs};
-use super::stdio::places;
 use super::terminal::Terminal;
 use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
@@ -30,6 +29,7 @@ pub(super) mod recorded;
 pub(super) mod recorded_as;
 mod replay;
 mod resolved;
+mod several;
 mod show;
 mod tail;
 pub(super) mod text;
@@ -43,7 +43,8 @@ pub(super) struct Args {
     #[command(flatten)]
     place: DataArgs,
     /// Every ledger that `toolgate stdio` has kept without a configuration: `list` in one table with a
-    /// column for the server, others one after the other [list, show, export, verify]
+    /// column for the server, `show` from whichever has the call, others one after the other; not for
+    /// `tail -f` and `replay`
     #[arg(long, global = true, conflicts_with_all = ["data", "config", "archive"])]
     stdio: bool,
     /// Where segments are that the ledger does not need any more; they are read, too [for verify:
@@ -185,7 +186,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
     if args.stdio {
-        let done = run_on_all(args, &mut out, &mut err);
+        let done = several::run(args, &mut out, &mut err);
         return flushed(done, &mut out);
     }
     let found = args.place.place()?;
@@ -204,92 +205,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 fn flushed(done: anyhow::Result<u8>, out: &mut dyn Write) -> anyhow::Result<u8> {
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
-        // The process that reads has seen enough, as `head` does.
-        Err(error)
-            if error
-                .downcast_ref::<io::Error>()
-                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(0)
-        }
+        Err(error) if several::is_closed_pipe(&error) => Ok(0),
         done => done,
     }
-}
-
-/// A ledger that `toolgate stdio` has kept.
-struct StdioLedger {
-    /// The server that was wrapped.
-    server: String,
-    named: DataArgs,
-    found: DataPlace,
-}
-
-impl StdioLedger {
-    /// That of a server's name and directory.
-    fn of(kept: (String, PathBuf)) -> Self {
-        let (server, data) = kept;
-        Self {
-            server,
-            // No configuration is of it, whichever there is where this runs.
-            named: DataArgs {
-                data: Some(data.clone()),
-                config: None,
-            },
-            found: DataPlace {
-                data,
-                ..DataPlace::default()
-            },
-        }
-    }
-
-    fn named(&self) -> NamedLedger<'_> {
-        NamedLedger {
-            server: Some(&self.server),
-            place: LedgerLocation {
-                data: &self.found.data,
-                archive: None,
-                named: &self.named,
-                place: &self.found,
-                terminal: Terminal::stdout(),
-            },
-        }
-    }
-}
-
-/// The same for each ledger of `toolgate stdio`. The code is the worst of all; of `show` the best, since
-/// one of them has the call.
-fn run_on_all(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
-    let places = places::all()?;
-    if places.is_empty() {
-        anyhow::bail!("`toolgate stdio` has kept no ledger here");
-    }
-    let kept: Vec<_> = places.into_iter().map(StdioLedger::of).collect();
-    if let LedgerVerb::List(list) = &args.verb {
-        let all: Vec<_> = kept.iter().map(StdioLedger::named).collect();
-        return list.run(&all, &mut LedgerOutput::new(out, err));
-    }
-    let is_show = matches!(args.verb, LedgerVerb::Show(_));
-    let mut codes = Vec::new();
-    for ledger in &kept {
-        let (name, place) = (&ledger.server, ledger.named().place);
-        if is_show {
-            let mut shown = Vec::new();
-            let code = run_on(args, &place, &mut shown, &mut io::sink());
-            if matches!(code, Ok(0)) {
-                out.write_all(&shown)?;
-                return Ok(0);
-            }
-            codes.push(1);
-            continue;
-        }
-        writeln!(err, "{name}: {}", place.data.display())?;
-        codes.push(run_on(args, &place, out, err)?);
-        out.flush()?;
-    }
-    if is_show {
-        writeln!(err, "no ledger of `toolgate stdio` has that call")?;
-    }
-    Ok(codes.into_iter().max().unwrap_or_default())
 }
 
 fn run_on(
@@ -299,14 +217,13 @@ fn run_on(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let mut output = LedgerOutput::new(out, err);
+    let (server, one) = (None, *place);
+    let one = [NamedLedger { server, place: one }];
     match &args.verb {
-        LedgerVerb::List(list) => {
-            let (server, place) = (None, *place);
-            list.run(&[NamedLedger { server, place }], &mut output)
-        }
+        LedgerVerb::List(list) => list.run(&one, &mut output),
         LedgerVerb::Tail(tail) => tail.run(place, &mut output),
         LedgerVerb::Events(events) => events.run(place, &mut output),
-        LedgerVerb::Show(show) => show.run(place, &mut output),
+        LedgerVerb::Show(show) => show.run(&one, &mut output),
         LedgerVerb::Export(export) => export.run(place, &mut output),
         LedgerVerb::Replay(replay) => replay.run(place, &mut output),
         LedgerVerb::Verify(verify) => verify.run(place, output.out),

@@ -46,6 +46,8 @@ async fn exit_codes_are_as_said() {
         ("ledger list --tool files__read --method resources/read", 0),
         // The ledger of a directory alone may be of other servers.
         ("ledger list --data data --tool oracel__look", 0),
+        ("ledger --stdio tail -f", 2),
+        ("ledger --stdio replay ffffffff", 2),
         ("calls list --state maybe", 2),
         ("explain --agent anonymous --tool oracle__look", 0),
         ("explain --agent anonymous --tool oracle__nothing", 1),

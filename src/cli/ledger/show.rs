@@ -4,9 +4,11 @@ use super::LedgerLocation;
 use super::calls::unfinished;
 use super::contents::{LedgerContent, keys};
 use super::history::History;
+use super::merged::NamedLedger;
 use super::noted::event;
 use super::output::LedgerOutput;
 use super::resolved::Resolved;
+use super::several::is_closed_pipe;
 use super::{LedgerShowArgs, reading, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -16,6 +18,7 @@ use crate::store::journal::{JournalError, JournalReader, JournalRecord};
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::event::StoreEvent;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::io::Write;
 
 /// What was found of the calls whose ids begin or end as asked for.
@@ -37,11 +40,55 @@ struct Story {
 }
 
 impl LedgerShowArgs {
+    /// Shows the call that one of `ledgers` has. Of several, one that cannot be read is said, and the others
+    /// are looked at; the code says so, too.
     pub(super) fn run(
+        &self,
+        ledgers: &[NamedLedger<'_>],
+        output: &mut LedgerOutput<'_>,
+    ) -> anyhow::Result<u8> {
+        let mut stories = Vec::new();
+        for NamedLedger { server, place } in ledgers {
+            match (self.read(place, output), server) {
+                (Ok(story), _) => stories.push(story),
+                (Err(error), Some(server)) if !is_closed_pipe(&error) => {
+                    let why = text::plain(&format!("{server}: {error:#}"));
+                    writeln!(output.err, "toolgate: {why}")?;
+                    output.code = 1;
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        let known: BTreeSet<&String> = stories.iter().flat_map(|story| &story.ids).collect();
+        if known.len() > 1 {
+            let known: Vec<_> = known.into_iter().collect();
+            writeln!(output.err, "{}", ambiguous(&known))?;
+            return Ok(1);
+        }
+        let mut is_known = false;
+        for story in &stories {
+            if let Some((seq, entry)) = &story.entry {
+                self.print(*seq, entry, story, output.out)?;
+                is_known = true;
+            }
+        }
+        if is_known {
+            return Ok(output.code);
+        }
+        let wanted = text::plain(&self.action_id.to_ascii_lowercase());
+        writeln!(
+            output.err,
+            "no call's action id begins or ends with {wanted}; see `toolgate ledger list`"
+        )?;
+        Ok(1)
+    }
+
+    /// What the ledger of `place` has of the calls whose ids begin or end as asked for.
+    fn read(
         &self,
         place: &LedgerLocation<'_>,
         output: &mut LedgerOutput<'_>,
-    ) -> anyhow::Result<u8> {
+    ) -> anyhow::Result<Story> {
         let mut story = Story {
             keys: if self.contents {
                 keys(place, &self.key)?
@@ -56,24 +103,7 @@ impl LedgerShowArgs {
             output.readable(self.take(&record?, &mut story))?;
         }
         drop(progress);
-        match (story.ids.as_slice(), &story.entry) {
-            ([_], Some((seq, entry))) => {
-                self.print(*seq, entry, &story, output.out)?;
-                Ok(0)
-            }
-            ([], _) | (_, None) => {
-                let wanted = text::plain(&self.action_id.to_ascii_lowercase());
-                writeln!(
-                    output.err,
-                    "no call's action id begins or ends with {wanted}; see `toolgate ledger list`"
-                )?;
-                Ok(1)
-            }
-            (several, _) => {
-                writeln!(output.err, "{}", ambiguous(several))?;
-                Ok(1)
-            }
-        }
+        Ok(story)
     }
 
     fn take(&self, record: &JournalRecord, story: &mut Story) -> Result<(), JournalError> {

@@ -32,6 +32,11 @@ pub(super) struct LedgerTailArgs {
 }
 
 impl LedgerTailArgs {
+    /// Whether it goes on until it is told to end.
+    pub(super) fn goes_on(&self) -> bool {
+        self.follow
+    }
+
     pub(super) fn run(
         &self,
         place: &LedgerLocation<'_>,

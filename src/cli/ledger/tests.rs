@@ -10,6 +10,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+mod several;
 mod stories;
 
 #[derive(Debug, Parser)]

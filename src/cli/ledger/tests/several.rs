@@ -1,0 +1,89 @@
+//! Several ledgers of `toolgate stdio` read by one command, and lines on a terminal.
+
+use super::*;
+use crate::cli::ledger::several::{StdioLedger, about_one, run_on_all};
+
+/// What the command does on these ledgers, as [`ledger`] does on one.
+fn on_all(kept: &[(&str, &Path)], words: &[&str]) -> (u8, String, String) {
+    let line = LedgerCli::try_parse_from([&["ledger", "--stdio"], words].concat()).unwrap();
+    let kept = kept.iter();
+    let kept: Vec<_> = kept
+        .map(|(server, data)| StdioLedger::of((*server).to_owned(), data.to_path_buf()))
+        .collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = run_on_all(&line.args, &kept, &mut out, &mut err).unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (code, text(out), text(err))
+}
+
+/// A ledger of one call.
+async fn of_call(number: u64) -> tempfile::TempDir {
+    journal(vec![entry(number, &json!({}))]).await.0
+}
+
+/// 017: an id that fits calls of two servers is nobody's, and one that cannot be read hides no other.
+#[tokio::test]
+async fn a_call_is_shown_from_whichever_ledger_has_it() {
+    let (one, other) = (of_call(1).await, of_call(2).await);
+    let broken = tempfile::tempdir().unwrap();
+    let both = [("bank", one.path()), ("shop", other.path())];
+    let (code, out, err) = on_all(&both, &["show", "0198f1a2-0002"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.contains("0198f1a2-0002-7000-8000-00000000000a"),
+        "{out}"
+    );
+    let (code, out, err) = on_all(&both, &["show", "0198f1a2"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    for id in ["0198f1a2-0001-", "0198f1a2-0002-"] {
+        assert!(
+            err.starts_with("several calls fit") && err.contains(id),
+            "{err}"
+        );
+    }
+    let (code, out, err) = on_all(&both, &["show", "ffff"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.starts_with("no call's action id"), "{err}");
+    let all = [("a", broken.path()), both[0], both[1]];
+    for (id, is_known) in [("0198f1a2-0002", true), ("ffff", false)] {
+        let (code, out, err) = on_all(&all, &["show", id]);
+        assert_eq!((code, !out.is_empty()), (1, is_known), "{out}{err}");
+        assert!(err.starts_with("toolgate: a: "), "{err}");
+    }
+}
+
+/// 017: what cannot be read is said, with the exit code, and others are read.
+#[tokio::test]
+async fn a_ledger_that_cannot_be_read_hides_no_other() {
+    let (one, broken) = (of_call(1).await, tempfile::tempdir().unwrap());
+    let all = [("a", broken.path()), ("bank", one.path())];
+    for words in [&["verify"][..], &["export"], &["tail"], &["events"]] {
+        let (code, out, err) = on_all(&all, words);
+        assert_eq!(code, 1, "{words:?}: {out}{err}");
+        assert!(
+            err.contains("\ntoolgate: ") && err.contains("\nbank: "),
+            "{words:?}: {err}"
+        );
+        assert_eq!(words == ["events"], out.is_empty(), "{words:?}: {out}");
+    }
+}
+
+/// What goes on without end, or asks a server, is of one ledger.
+#[test]
+fn some_verbs_are_about_one_ledger() {
+    for (words, is_refused) in [
+        (&["tail", "-f"][..], true),
+        (&["replay", "0198f1a2"], true),
+        (&["tail"], false),
+        (&["show", "0198f1a2"], false),
+        (&["list"], false),
+        (&["verify"], false),
+    ] {
+        let line = LedgerCli::try_parse_from([&["ledger", "--stdio"], words].concat()).unwrap();
+        assert_eq!(
+            about_one(&line.args.verb).is_some(),
+            is_refused,
+            "{words:?}"
+        );
+    }
+}
