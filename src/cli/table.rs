@@ -291,8 +291,8 @@ fn total<const N: usize>(widths: &[Option<usize>; N]) -> usize {
     shown.clone().sum::<usize>() + GAP * shown.count().saturating_sub(1)
 }
 
-/// `text` in that many columns of a terminal.
-fn cut(text: &str, columns: usize) -> String {
+/// `text` in that many columns of a terminal, one at least.
+pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }

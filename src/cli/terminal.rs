@@ -185,6 +185,12 @@ impl Terminal {
         }
     }
 
+    /// Columns of a line beside `taken` others, without end where lines may be as long as they are.
+    pub(super) fn room_beside(&self, taken: usize) -> usize {
+        let room = self.columns.map(|columns| columns.saturating_sub(taken));
+        room.unwrap_or(usize::MAX)
+    }
+
     /// `text` in the colours of `tone`, where colours are shown.
     pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.has_color || text.is_empty() {

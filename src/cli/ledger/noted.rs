@@ -3,6 +3,7 @@
 
 use super::call_filter::CallFilter;
 use super::text::{json, plain, short};
+use crate::cli::table::cut as fitted;
 use crate::cli::terminal::{Terminal, Tone};
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::operator::time;
@@ -14,6 +15,10 @@ use serde_json::{Value, json};
 const NOTED_RECORD: &[u8] = b"{\"noted\"";
 /// Columns of what happened, in a line for people.
 pub(super) const EVENT_COLUMNS: usize = 14;
+/// Columns before that, of a time to the second and a gap.
+pub(super) const TIME_COLUMNS: usize = 22;
+/// Columns between two parts of a line.
+pub(super) const GAP_COLUMNS: usize = 2;
 /// Of a policy's version, as much as the other screens show.
 const VERSION_CHARS: usize = 12;
 
@@ -59,15 +64,17 @@ impl LedgerNote {
             && Timestamp::from_millisecond(at).map_or(true, |time| wanted.is_in_time(time))
     }
 
-    /// A line for people.
+    /// A line for people, no longer than that of the terminal.
     pub(super) fn line(&self, terminal: &Terminal) -> String {
-        let (at, what) = (time(self.noted.at), self.words());
+        let (at, what) = (time(self.noted.at), plain(&self.words()));
+        let taken = TIME_COLUMNS + EVENT_COLUMNS + GAP_COLUMNS;
+        let what = fitted(&what, terminal.room_beside(taken));
         let name = format!("{:<EVENT_COLUMNS$}", self.name());
         let name = self
             .tone()
             .map(|tone| terminal.paint(tone, &name))
             .unwrap_or(name);
-        format!("{}  {name}  {}", second(&at), plain(&what))
+        format!("{}  {name}  {what}", second(&at))
     }
 
     /// How it is to be taken.

@@ -3,18 +3,23 @@
 use super::call_filter::CallFilter;
 use super::calls::{LedgerCall, LedgerCalls, LedgerStep};
 use super::list::outcome_tone;
-use super::noted::{EVENT_COLUMNS, second};
+use super::noted::{EVENT_COLUMNS, GAP_COLUMNS, TIME_COLUMNS, second};
 use super::output::{LedgerOutput, Newest};
 use super::text::{plain, short};
 use super::{LedgerLocation, reading};
 use crate::cli::serve::{runtime, told_to_end};
+use crate::cli::table::cut;
 use crate::cli::terminal::{Terminal, Tone, ids};
+use crate::model::entry::Entry;
 use std::time::Duration;
+use unicode_width::UnicodeWidthStr as _;
 
 /// How soon the end of the journal is looked at again, at first …
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// … and at most, where nothing is written.
 const LAST_LOOK: Duration = Duration::from_millis(500);
+/// Columns of a call's tool and agent, however long what it was refused with is.
+const MIN_CALL_COLUMNS: usize = 16;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LedgerTailArgs {
@@ -120,40 +125,59 @@ impl LedgerTailArgs {
             return call.line(&[]);
         }
         let entry = &call.entry;
-        let (code, tone) = match (&entry.aborted_reason, &entry.would_refuse) {
-            (Some(code), _) => (format!(" {code}"), Tone::Warn),
-            (None, Some(code)) => (format!(" (would refuse: {code})"), Tone::Warn),
-            (None, None) if entry.replayed => (" (replayed)".to_owned(), Tone::Faint),
-            (None, None) => (String::new(), Tone::Faint),
-        };
         let outcome = format!("{:<EVENT_COLUMNS$}", plain(&entry.outcome));
+        // What reads a pipe needs the id that no other call has.
+        let id = plain(&match terminal.columns {
+            Some(_) => ids::short(&entry.action_id, ids::SHORT_ID_DIGITS),
+            None => entry.action_id.clone(),
+        });
+        let taken = TIME_COLUMNS + outcome.width() + 2 * GAP_COLUMNS + id.width();
+        let what = what(entry, terminal.room_beside(taken), terminal);
         let outcome = match outcome_tone(&entry.outcome) {
             Some(tone) => terminal.paint(tone, &outcome),
             None => outcome,
         };
-        let method = entry.method.as_deref().map(|method| format!("{method} "));
-        let behind = entry
-            .named_user()
-            .map(|user| format!(" for {}", short(user)));
-        let count = entry.count.filter(|count| *count > 1);
-        // What reads a pipe needs the id that no other call has.
-        let id = match terminal.columns {
-            Some(_) => ids::short(&entry.action_id, ids::SHORT_ID_DIGITS),
-            None => entry.action_id.clone(),
-        };
-        format!(
-            "{}  {outcome}  {}{} by {}{}{}{}  {:.1} ms  {}",
-            second(&entry.time),
-            plain(&method.unwrap_or_default()),
-            short(&entry.tool),
-            short(entry.agent()),
-            behind.unwrap_or_default(),
-            terminal.paint(tone, &plain(&code)),
-            count.map(|count| format!(" ×{count}")).unwrap_or_default(),
-            entry.latency_ms,
-            plain(&id),
-        )
+        format!("{}  {outcome}  {what}  {id}", second(&entry.time))
     }
+}
+
+/// Which call it was and how long it took, in so many columns: the time goes first, then names are cut.
+fn what(entry: &Entry, columns: usize, terminal: Terminal) -> String {
+    let (code, tone) = match (&entry.aborted_reason, &entry.would_refuse) {
+        (Some(code), _) => (format!(" {code}"), Tone::Warn),
+        (None, Some(code)) => (format!(" (would refuse: {code})"), Tone::Warn),
+        (None, None) if entry.replayed => (" (replayed)".to_owned(), Tone::Faint),
+        (None, None) => (String::new(), Tone::Faint),
+    };
+    let method = entry.method.as_deref().map(|method| format!("{method} "));
+    let behind = entry
+        .named_user()
+        .map(|user| format!(" for {}", short(user)));
+    let call = format!(
+        "{}{} by {}{}",
+        plain(&method.unwrap_or_default()),
+        short(&entry.tool),
+        short(entry.agent()),
+        behind.unwrap_or_default(),
+    );
+    let count = entry.count.filter(|count| *count > 1);
+    let count = count.map(|count| format!(" ×{count}")).unwrap_or_default();
+    let latency = format!("  {:.1} ms", entry.latency_ms);
+    let code = plain(&code);
+    let all = [&call, &code, &count, &latency].map(|part| part.width());
+    let latency = if all.iter().sum::<usize>() <= columns {
+        latency
+    } else {
+        String::new()
+    };
+    let named = call.width().min(MIN_CALL_COLUMNS);
+    let code = if code.is_empty() {
+        code
+    } else {
+        cut(&code, columns.saturating_sub(named + count.width()))
+    };
+    let call = cut(&call, columns.saturating_sub(code.width() + count.width()));
+    format!("{call}{}{count}{latency}", terminal.paint(tone, &code))
 }
 
 #[cfg(test)]

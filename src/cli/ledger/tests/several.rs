@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::cli::ledger::several::{StdioLedger, about_one, run_on_all};
+use crate::model::ids::ToolName;
+use crate::store::disabling::note;
+use crate::store::state::event::{Note, Noted};
+use unicode_width::UnicodeWidthStr as _;
 
 /// What the command does on these ledgers, as [`ledger`] does on one.
 fn on_all(kept: &[(&str, &Path)], words: &[&str]) -> (u8, String, String) {
@@ -85,5 +89,74 @@ fn some_verbs_are_about_one_ledger() {
             is_refused,
             "{words:?}"
         );
+    }
+}
+
+/// Lines of `tail` and `events` fit the terminal; a pipe gets them whole.
+#[tokio::test]
+async fn lines_of_tail_and_events_fit_a_terminal() {
+    let long = "a reason that goes on for longer than a line of any terminal has room for it, however wide ".repeat(3);
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
+    for (number, change) in (1..).zip([
+        json!({}),
+        json!({"user_id": "warehouse-agent", "tool": "warehouse__reserve_items_for_shipment", "would_refuse": "budget_exceeded", "count": 12}),
+        json!({"outcome": "refused", "aborted_reason": "idempotency_key_required", "latency_ms": 20_000.4}),
+        json!({"outcome": "refused", "aborted_reason": "x".repeat(200), "tool": "\u{6f22}".repeat(50)}),
+    ]) {
+        journal.record(entry(number, &change)).unwrap();
+    }
+    let (tool, who) = (ToolName::new("bank__pay"), "ann".to_owned());
+    let disabled = Note::Disabled {
+        tool,
+        who,
+        why: long.clone(),
+    };
+    drop(
+        note(
+            &journal,
+            Noted {
+                at: 1_795_860_000_000,
+                note: disabled,
+            },
+        )
+        .unwrap(),
+    );
+    journal.close().await.unwrap();
+    for columns in [80, 160] {
+        let screen = Terminal::of(Some(columns), "2026-07-28T09:10:00Z");
+        for verb in ["tail", "events"] {
+            let (_, out, _) = ledger_on(screen, temp.path(), &[verb]);
+            let widest = out.lines().map(|line| line.width()).max();
+            assert!(
+                widest.is_some_and(|widest| widest <= columns),
+                "{widest:?}: {out}"
+            );
+            let (_, colored, _) = ledger_on(screen.colored(), temp.path(), &[verb]);
+            assert_eq!(anstream::adapter::strip_str(&colored).to_string(), out);
+        }
+    }
+    let narrow = ledger_on(
+        Terminal::of(Some(80), "2026-07-28T09:10:00Z"),
+        temp.path(),
+        &["tail"],
+    )
+    .1;
+    for told in [
+        "mail__send by billing  12.5 ms",
+        " idempotency_ke…",
+        "ware",
+        "\u{6f22}",
+        "…",
+    ] {
+        assert!(narrow.contains(told), "{told}: {narrow}");
+    }
+    let pipe = ledger(temp.path(), &["tail"]).1;
+    for told in [
+        long.as_str(),
+        "(would refuse: budget_exceeded) ×12",
+        &"x".repeat(200),
+    ] {
+        assert!(pipe.contains(told), "{told}: {pipe}");
     }
 }
