@@ -9,7 +9,7 @@ mod unkeyed;
 mod untested;
 
 use crate::cli::terminal::Terminal;
-use crate::cli::{unfitted, unnamed};
+use crate::cli::{configured, unfitted, unnamed};
 use crate::config::{self, Config, FILE_NAME, Loaded, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// The configuration, as other commands take it: the same as a path
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     config: Option<PathBuf>,
+    /// Judge it with this data directory, whatever the configuration says, and say what calls there show
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Also start or reach each tool server, say which revisions agents will be offered, and
     /// compare the contracts with the tools' own schemas
     #[arg(long)]
@@ -49,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         .config
         .as_ref()
         .map_or(&*args.paths, std::slice::from_ref);
-    let report = judge(paths, args.connect)?;
+    let report = judge(paths, args.connect, args.data.as_deref())?;
     let text = if args.json {
         machine::json(&report)
     } else if args.sarif {
@@ -115,8 +118,9 @@ impl Report {
     }
 }
 
-/// What is wrong in the files, and with `connect` what the servers say besides.
-fn judge(paths: &[PathBuf], connect: bool) -> anyhow::Result<Report> {
+/// What is wrong in the files, and with `connect` what the servers say besides; with the directory `data` also
+/// whether it can be theirs, and what its calls show.
+fn judge(paths: &[PathBuf], connect: bool, data: Option<&Path>) -> anyhow::Result<Report> {
     let mut report = Report::default();
     for configuration in &configurations(paths)? {
         if connect {
@@ -125,14 +129,36 @@ fn judge(paths: &[PathBuf], connect: bool) -> anyhow::Result<Report> {
             report.servers.extend(connected.lines);
             report.silent += connected.silent;
         }
-        judge_files(
-            configuration,
-            config::load_supposing(configuration),
-            &mut report,
-        );
+        let loaded = config::load_supposing(configuration);
+        if let Some(data) = data {
+            judge_data(configuration, &loaded, data, &mut report);
+        }
+        judge_files(configuration, loaded, &mut report);
     }
     compile::sort(&mut report.found);
     Ok(report)
+}
+
+/// Whether the configuration can have its record in the directory `data`, and what doctor notes of it.
+fn judge_data(configuration: &Path, loaded: &Loaded, data: &Path, report: &mut Report) {
+    let is_other = data.exists() && !data.is_dir();
+    let why = is_other.then(|| format!("{} is no directory", data.display()));
+    let why = why.or_else(|| configured::why_unusable(loaded.config.as_ref()?, data));
+    report.found.extend(why.map(|message| Diagnostic {
+        severity: Severity::Error,
+        file: configuration.display().to_string(),
+        line: 0,
+        column: 0,
+        length: 0,
+        message,
+        hint: Some("name another directory with --data".to_owned()),
+    }));
+    let policy = loaded.reading.policy.as_ref();
+    let seen = policy.map(|policy| unnamed::seen(configuration, policy, data));
+    let seen = seen.into_iter().flatten();
+    report
+        .notes
+        .extend(seen.map(|note| format!("note: {note}")));
 }
 
 /// What is wrong in the files of one configuration.

@@ -87,22 +87,32 @@ impl DataArgs {
         let Some(data) = &self.data else {
             return Ok(config);
         };
-        let heads = config.ledger.heads.as_ref();
-        let heads = heads.and_then(|heads| heads.file.as_ref());
-        for (key, path) in [
-            ("archive", config.ledger.archive.as_ref()),
-            ("heads", heads),
-        ] {
-            if path.is_some_and(|path| path.starts_with(data)) {
-                bail!(
-                    "`ledger.{key}` of the configuration is in the data directory {}; name another with --data",
-                    data.display()
-                );
-            }
+        if let Some(why) = why_unusable(&config, data) {
+            bail!("{why}; name another with --data");
         }
         config.data.clone_from(data);
         Ok(config)
     }
+}
+
+/// Why `config` cannot have its record in the directory `data`, if it cannot.
+pub fn why_unusable(config: &Config, data: &Path) -> Option<String> {
+    let heads = config.ledger.heads.as_ref();
+    let heads = heads.and_then(|heads| heads.file.as_ref());
+    let elsewhere = [
+        ("archive", config.ledger.archive.as_ref()),
+        ("heads", heads),
+    ];
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let data_whole = whole(data);
+    let within = |(_, path): &(&str, Option<&PathBuf>)| {
+        path.is_some_and(|path| whole(path).starts_with(&data_whole))
+    };
+    let (key, _) = elsewhere.into_iter().find(within)?;
+    Some(format!(
+        "`ledger.{key}` of the configuration is in the data directory {}",
+        data.display()
+    ))
 }
 
 /// Whether both are one directory.

@@ -369,3 +369,24 @@ async fn recorded_calls_are_judged_where_they_are() {
     let (code, _, err) = run(&setup, &["test", "--data", "data"]).await;
     assert!(code != 0 && err.contains("--replay"), "{err}");
 }
+
+/// `check` judges a configuration with the directory that is named, as `serve` will.
+#[tokio::test]
+async fn a_configuration_is_checked_with_the_directory_that_is_named() {
+    let server = server().await;
+    let setup = setup(&server).more("ledger: { archive: kept/archive }");
+    setup.write();
+    let file = "toolgate.yaml is no directory";
+    let within = "`ledger.archive` of the configuration is in the data directory kept";
+    for (words, expected, told) in [
+        (&["check"][..], 0, "0 errors"),
+        (&["check", "--data", "absent"], 0, "0 errors"),
+        (&["check", "--data", "toolgate.yaml"], 1, file),
+        (&["check", "--data", "kept"], 1, within),
+        (&["serve", "--data", "kept"], 1, within),
+    ] {
+        let (code, out, err) = run(&setup, words).await;
+        let said = out + &err;
+        assert!(code == expected && said.contains(told), "{words:?}: {said}");
+    }
+}

@@ -8,7 +8,7 @@ mod planted;
 
 /// What is printed, and the exit code.
 fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
-    let report: Report = super::judge(paths, false)?;
+    let report: Report = super::judge(paths, false, None)?;
     Ok((report.text(), report.code()))
 }
 

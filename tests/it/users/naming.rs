@@ -2,7 +2,7 @@
 
 use super::{CALLERS, behind, bot, desk, order, orders, shop};
 use crate::harness::agent::Agent;
-use crate::harness::gate::Gate;
+use crate::harness::gate::{Gate, runs};
 use crate::harness::replay::stored;
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::Behaviour;
@@ -258,6 +258,8 @@ async fn agents_that_name_nobody_are_named() {
         said.contains(of_plain) && said.contains(taken_for_one),
         "{said}"
     );
+    let (_, checked, _) = runs(&setup, "check --data data").await;
+    assert!(checked.contains(of_plain), "{checked}");
     let one = "agent: plain, users: one,";
     let known = setup.callers(&CALLERS.replace("agent: plain,", one));
     assert!(!says(&known, "doctor").await.contains(taken_for_one));

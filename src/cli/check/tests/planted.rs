@@ -78,7 +78,7 @@ fn report(directory: &Path) -> Report {
         fs::set_permissions(directory.join(file), only_owner).unwrap();
     }
     fs::write(directory.join("toolgate.pins.yaml"), pins()).unwrap();
-    let mut report = judge(&[directory.to_path_buf()], false).unwrap();
+    let mut report = judge(&[directory.to_path_buf()], false, None).unwrap();
     let within = format!("{}/", directory.display());
     for found in &mut report.found {
         found.file = found.file.replace(&within, "");
