@@ -191,8 +191,7 @@ async fn status_watches_until_it_is_left() {
     let mut next = async || {
         let line = tokio::time::timeout(DEADLINE, lines.next_line()).await;
         let line = line.expect("a look in time").unwrap().unwrap();
-        let status: Value = serde_json::from_str(&line).unwrap();
-        status
+        serde_json::from_str::<Value>(&line).unwrap()
     };
     let first = next().await;
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::cli::ledger::several::{StdioLedger, about_one, run_on_all};
 use crate::model::ids::ToolName;
 use crate::store::disabling::note;
 use crate::store::state::event::{Note, Noted};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::UnicodeWidthStr;
 
 /// What the command does on these ledgers, as [`ledger`] does on one.
 fn on_all(kept: &[(&str, &Path)], words: &[&str]) -> (u8, String, String) {
@@ -92,9 +92,8 @@ fn some_verbs_are_about_one_ledger() {
     }
 }
 
-/// Lines of `tail` and `events` fit the terminal; a pipe gets them whole.
-#[tokio::test]
-async fn lines_of_tail_and_events_fit_a_terminal() {
+/// A ledger of calls and an event whose lines are long, and how the event's ends.
+async fn long_lines() -> (tempfile::TempDir, String) {
     let long = "a reason that goes on for longer than a line of any terminal has room for it, however wide ".repeat(3);
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
@@ -123,11 +122,18 @@ async fn lines_of_tail_and_events_fit_a_terminal() {
         .unwrap(),
     );
     journal.close().await.unwrap();
+    (temp, long)
+}
+
+/// Lines of `tail` and `events` fit the terminal; a pipe gets them whole.
+#[tokio::test]
+async fn lines_of_tail_and_events_fit_a_terminal() {
+    let (temp, long) = long_lines().await;
     for columns in [80, 160] {
         let screen = Terminal::of(Some(columns), "2026-07-28T09:10:00Z");
         for verb in ["tail", "events"] {
             let (_, out, _) = ledger_on(screen, temp.path(), &[verb]);
-            let widest = out.lines().map(|line| line.width()).max();
+            let widest = out.lines().map(UnicodeWidthStr::width).max();
             assert!(
                 widest.is_some_and(|widest| widest <= columns),
                 "{widest:?}: {out}"
