@@ -71,6 +71,9 @@ pub(super) struct WriteArgs {
     /// Where the files are written
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(super) dir: PathBuf,
+    /// Where the configuration has toolgate keep its data [default: toolgate-data beside it]
+    #[arg(long, value_name = "DIR", conflicts_with = "undo")]
+    pub(super) data: Option<PathBuf>,
     /// How long the tool servers may take to answer, all together [default: 20s, at most 10m]
     #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "undo")]
     pub(super) timeout: Option<Duration>,
@@ -129,8 +132,8 @@ fn take_over(args: &Args, place: &Path, telling: &mut InitTelling<'_>) -> anyhow
     }
     judge(args, &found, telling)?;
     let mut runtime = InterruptibleRuntime::new()?;
-    let bound = args.writing.bound();
-    let draft = DraftFiles::new(place, agents.as_ref(), bound)?;
+    let (bound, data) = (args.writing.bound(), args.writing.data.as_deref());
+    let draft = DraftFiles::new(place, agents.as_ref(), bound, data)?;
     let listed = draft.connect(&mut runtime, &found, telling)?;
     let left_out = found.keep(|name| {
         listed
@@ -247,9 +250,14 @@ fn rewritten(
     let directory = directory.components().collect::<PathBuf>();
     let program = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let address = rewrite::address(loaded);
+    let data = match &args.writing.data {
+        Some(data) => std::path::absolute(data).context("--data has no absolute path")?,
+        None => directory.join("toolgate-data"),
+    };
     let place = rewrite::ToolgateLocation {
         program: &program,
         directory: &directory,
+        data: &data,
         address: &address,
     };
     let via = args.via.unwrap_or_else(|| AgentRoute::of(agents));

@@ -390,3 +390,31 @@ async fn a_configuration_is_checked_with_the_directory_that_is_named() {
         assert!(code == expected && said.contains(told), "{words:?}: {said}");
     }
 }
+
+/// `init` writes a configuration whose data is where it was asked for, as it was typed.
+#[tokio::test]
+async fn a_draft_keeps_its_data_where_it_is_told() {
+    let server = server().await;
+    let setup = Setup::new();
+    let upstream = format!("bank={}", server.url());
+    let words = [
+        "init",
+        "--upstream",
+        &upstream,
+        "--dir",
+        "made",
+        "--data",
+        "kept",
+    ];
+    let (code, out, err) = run(&setup, &words).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let made = ["--config", "made/toolgate.yaml"];
+    let away = [&["disable", "bank__right", "--why", "x"], &made[..]].concat();
+    for expected in ["no data directory", "bank__right is disabled by"] {
+        let (_, out, err) = run(&setup, &away).await;
+        assert!((out.clone() + &err).contains(expected), "{out}{err}");
+        fs::create_dir_all(setup.directory().join("kept")).unwrap();
+    }
+    let kept = fs::read_to_string(setup.directory().join("kept/disabled.json")).unwrap();
+    assert!(kept.contains("bank__right"), "{kept}");
+}

@@ -60,12 +60,19 @@ fn start_timeout(command: &str, bound: Duration) -> Option<&'static str> {
     }
 }
 
-/// `toolgate.yaml`; its servers were given so long to answer.
-pub(super) fn configuration(servers: &[FoundServer], from: &str, bound: Duration) -> String {
+/// `toolgate.yaml`; its servers were given so long to answer. `data` is where it has toolgate keep its record,
+/// if not beside itself.
+pub(super) fn configuration(
+    servers: &[FoundServer],
+    from: &str,
+    bound: Duration,
+    data: Option<&str>,
+) -> String {
+    let data = data.map_or_else(|| "./toolgate-data".to_owned(), quoted);
     let mut text = format!(
         "# Drafted by `toolgate init` from {}. `toolgate check` judges it.\n\
          mode: observe                  # records what enforce would refuse, and refuses nothing\n\
-         data: ./toolgate-data          # the ledger\n\nservers:\n",
+         data: {data:<24} # the ledger\n\nservers:\n",
         plain(from)
     );
     for FoundServer { name, reached, .. } in servers {

@@ -35,6 +35,8 @@ pub(super) struct DraftFiles {
     from: String,
     /// How long the servers may take to answer.
     bound: Duration,
+    /// Where toolgate is to keep its record, if not beside the configuration.
+    data: Option<String>,
     /// Says to others that it is in use.
     _lock: File,
 }
@@ -51,7 +53,14 @@ impl DraftFiles {
         place: &Path,
         agents: Option<&AgentConfig>,
         bound: Duration,
+        data: Option<&Path>,
     ) -> anyhow::Result<Self> {
+        // What is typed begins where that is, what a file says beside the file.
+        let data = data.map(std::path::absolute).transpose()?;
+        let data = data.map(|data| data.into_os_string().into_string());
+        let data = data
+            .transpose()
+            .map_err(|_| anyhow::anyhow!("--data is not UTF-8; name another directory"))?;
         let name = agents
             .and_then(|agents| agents.path.file_name())
             .map(|name| name.to_string_lossy().into_owned());
@@ -74,8 +83,14 @@ impl DraftFiles {
             had_place,
             from: name.unwrap_or_else(|| "the command line".to_owned()),
             bound,
+            data,
             _lock: lock,
         })
+    }
+
+    /// The configuration of these servers.
+    fn configuration(&self, found: &FoundServers) -> String {
+        draft::configuration(&found.servers, &self.from, self.bound, self.data.as_deref())
     }
 
     fn load(&self, found: &FoundServers, pinned: bool) -> Loaded {
@@ -100,7 +115,7 @@ impl DraftFiles {
         found: &FoundServers,
         telling: &mut InitTelling<'_>,
     ) -> anyhow::Result<ListedTools> {
-        let text = draft::configuration(&found.servers, &self.from, self.bound);
+        let text = self.configuration(found);
         let path = self.directory.join(FILE_NAME);
         files::replace(&path, text.as_bytes(), PRIVATE_FILE_MODE)?;
         let Loaded {
@@ -176,10 +191,7 @@ impl DraftFiles {
         drafts: &[ServerToWrite<'_>],
     ) -> Vec<NewFile> {
         let file = |name: &str, text: String| NewFile::own(self.place.join(name), text);
-        let mut files = vec![file(
-            FILE_NAME,
-            draft::configuration(&found.servers, &self.from, self.bound),
-        )];
+        let mut files = vec![file(FILE_NAME, self.configuration(found))];
         for draft in drafts {
             files.push(file(&policy_file(&draft.server.name), draft.policy()));
             let pack = draft.pack();

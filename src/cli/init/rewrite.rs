@@ -24,6 +24,8 @@ pub(super) struct ToolgateLocation<'a> {
     pub(super) program: &'a Path,
     /// The directory of `toolgate.yaml`, absolute.
     pub(super) directory: &'a Path,
+    /// How the data directory of each toolgate that an agent starts begins, absolute.
+    pub(super) data: &'a Path,
     /// The agents' address, as `http://…/mcp`.
     pub(super) address: &'a str,
 }
@@ -130,9 +132,8 @@ fn pointed<'s>(
 /// share one.
 fn wrapped(server: &FoundServer, place: &ToolgateLocation<'_>) -> Value {
     let configuration = place.directory.join(crate::config::FILE_NAME);
-    let data = place
-        .directory
-        .join(format!("toolgate-data-{}", server.name));
+    let mut data = place.data.as_os_str().to_owned();
+    data.push(format!("-{}", server.name));
     let args = [
         "stdio",
         "--config",
