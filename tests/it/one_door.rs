@@ -211,7 +211,7 @@ async fn status_watches_until_it_is_left() {
     assert_eq!(ended.expect("an end in time").unwrap().code(), Some(0));
 }
 
-/// Whoever has pinned nothing reads so; whoever has pinned some reads which server is left.
+/// An operator who has pinned nothing reads so; one who has pinned some reads which server is left.
 #[tokio::test]
 async fn doctor_says_which_servers_are_not_pinned() {
     let (bank, shop) = (server().await, server().await);
