@@ -130,9 +130,14 @@ async fn look(
         Running::Unseen(unseen) => {
             let seen = at_rest::AtRest::of(&place.data);
             let mut value = serde_json::to_value(&seen).unwrap_or_default();
-            value["running"] = Value::from(false);
+            value["running"] = match &unseen.holder {
+                DataHolder::Process(_) => Value::from(true),
+                DataHolder::Free => Value::from(false),
+                // Nobody can tell.
+                DataHolder::Hidden => Value::Null,
+            };
             if let DataHolder::Process(note) = &unseen.holder {
-                (value["running"], value["pid"]) = (Value::from(true), json!(note.pid));
+                value["pid"] = json!(note.pid);
             }
             value["less_because"] = Value::from(unseen.words());
             (screen::unseen(&unseen, &seen, page), value, false)

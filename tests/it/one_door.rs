@@ -87,7 +87,7 @@ async fn another_toolgate_is_asked_nothing() {
     assert_eq!(tools_away(&text), json!({}), "{text}");
 }
 
-/// A directory whose toolgate does not run is at rest, whoever answers at its address.
+/// A directory whose toolgate does not run is at rest, also where another answers at its address.
 #[tokio::test]
 async fn a_directory_at_rest_is_not_another_that_runs() {
     let server = server().await;
