@@ -7,7 +7,7 @@
 use super::ChildCommand;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
-use crate::model::looks::{is_secret, is_telling};
+use crate::model::looks::{is_harmless, is_telling};
 use crate::model::scrub::KnownScrubStream;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -167,11 +167,13 @@ impl StderrCapture {
     }
 }
 
-/// Whether the value of a variable may be a secret: its name says so, or it looks like one.
+/// Whether the value of a variable may be a secret: in doubt it is one. What surely is none, by its
+/// looks, is kept only where the name says that it is secret, and not where a secret is.
 fn is_kept_secret(name: &str, value: &str) -> bool {
     let is_place =
         || PLACE_SUFFIXES.iter().any(|end| name.ends_with(end)) && value.starts_with('/');
-    !NON_SECRET_VARIABLES.contains(&name) && !is_place() && (is_telling(name) || is_secret(value))
+    let is_plain = is_harmless(value) && (!is_telling(name) || is_place());
+    !NON_SECRET_VARIABLES.contains(&name) && !is_plain
 }
 
 impl StderrTail {
@@ -274,6 +276,30 @@ mod tests {
                 "of [env DSN] and [env UPSTREAM]",
                 "production reads /srv/ann/data, /etc/bank/key and /data/memory.json in short",
                 "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"
+            ]
+        );
+    }
+
+    /// threat-model §3F F5: what neither its name nor its looks give away is a secret in doubt, also
+    /// where the name says that it is a place.
+    #[tokio::test]
+    async fn values_in_doubt_are_masked() {
+        let hook = "/services/T0AB1CD2E/B0FG3HI4J/x8Kd93jfLs02kdKe94Jf7abc";
+        let said = said(&[
+            ("DATABASE", "host=db user=x password=hunter22"),
+            ("HOOK_PATH", hook),
+            ("SERVICE_URL", "https://api.example/v1"),
+            ("CACHE", "/var/cache/bank"),
+        ]);
+        let spoken = format!(
+            "open host=db user=x password=hunter22\npost to {hook}\nask https://api.example/v1 in /var/cache/bank\n"
+        );
+        assert_eq!(
+            heard(&said, spoken.as_bytes()).await,
+            [
+                "open [env DATABASE]",
+                "post to [env HOOK_PATH]",
+                "ask https://api.example/v1 in /var/cache/bank"
             ]
         );
     }
