@@ -96,7 +96,44 @@ pub(crate) struct SharedChildren {
     /// Held while a process for that key is started.
     opening: Mutex<HashMap<ChildKey, Arc<tokio::sync::Mutex<()>>>>,
     numbers: AtomicU64,
+    /// No more are started. It changes while `open` is held.
+    is_closed: AtomicBool,
     clock: Clock,
+}
+
+/// How many processes agents use, or are going to.
+struct Crowd {
+    all: usize,
+    /// Those of one agent, of which there may be fewer; none where it is for all agents.
+    own: Option<usize>,
+}
+
+impl Crowd {
+    /// As one for `key` would find them.
+    fn around(key: &ChildKey, open: &[Arc<SharedChild>], coming: &[ChildKey]) -> Self {
+        let own = || {
+            let running = open.iter().filter(|child| child.is_of(key)).count();
+            let agent = key.agent.as_ref();
+            running + coming.iter().filter(|coming| coming.is_of(agent)).count()
+        };
+        // The one that only toolgate asks is none of them.
+        let taken = open.iter().filter(|child| child.is_taken()).count();
+        Self {
+            all: taken + coming.len(),
+            own: (key.user != ChildUser::All).then(own),
+        }
+    }
+
+    /// Whether the agent has its share of the `most` that may run.
+    fn has_many(&self, most: usize) -> bool {
+        let share = (most - most / OTHERS_SHARE).max(1);
+        self.own.is_some_and(|own| own >= share)
+    }
+
+    /// Whether there is no room for one more.
+    fn fills(&self, most: usize) -> bool {
+        self.has_many(most) || self.all >= most
+    }
 }
 
 /// Room for a process that is started, until it runs or has failed.
@@ -131,6 +168,14 @@ impl SharedChild {
     /// Whether all agents may use it.
     pub(crate) fn is_everyones(&self) -> bool {
         matches!(self.whose(), Some(ChildUser::All))
+    }
+
+    /// Whether it is the agent's for whom one for `key` would be.
+    fn is_of(&self, key: &ChildKey) -> bool {
+        let whose = self.key.lock();
+        whose
+            .as_ref()
+            .is_some_and(|whose| whose.is_of(key.agent.as_ref()))
     }
 
     fn is_open(&self) -> bool {
@@ -271,8 +316,8 @@ impl SharedChildren {
             let is_free = |child: &&Arc<SharedChild>| {
                 child.is_open() && child.watcher.is_some() && !child.is_taken()
             };
-            let has_room = open.iter().filter(|child| child.is_taken()).count() < most;
-            let fits = has_room && key.fits_first();
+            let fits =
+                key.fits_first() && !Crowd::around(key, &open, &self.coming.lock()).fills(most);
             let first = open.iter().find(is_free).filter(|_| fits)?;
             *first.key.lock() = Some(key.clone());
             Some(first.clone())
@@ -313,11 +358,28 @@ impl SharedChildren {
             opened.0.close().await;
             return Ok((None, answer));
         }
+        let link = opened.0.clone();
         let child = self.child(&settings.name, Some(key), opened, None);
         let seat = self.sits(&child, sitter);
-        self.open.lock().push(child);
+        if !self.adds(child) {
+            link.close().await;
+            return Err(Fault::unsent(format!(
+                "tool server `{}` is not started: toolgate stops",
+                settings.name
+            )));
+        }
         drop(coming);
         Ok((Some(seat), answer))
+    }
+
+    /// Adds one that runs; false where all have been ended, and this one is to be, too.
+    fn adds(&self, child: Arc<SharedChild>) -> bool {
+        let mut open = self.open.lock();
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        if !is_closed {
+            open.push(child);
+        }
+        !is_closed
     }
 
     /// Room for one more; where there is none, the process goes that was not used for longest, if
@@ -331,25 +393,13 @@ impl SharedChildren {
         let now = self.clock.steady();
         let (mut open, mut coming) = (self.open.lock(), self.coming.lock());
         open.retain(|child| !child.link.is_over());
-        let is_own = |child: &Arc<SharedChild>| {
-            let whose = child.key.lock();
-            whose
-                .as_ref()
-                .is_some_and(|whose| whose.is_of(key.agent.as_ref()))
-        };
-        let own = open.iter().filter(|child| is_own(child)).count()
-            + coming
-                .iter()
-                .filter(|coming| coming.is_of(key.agent.as_ref()))
-                .count();
-        let has_many = key.user != ChildUser::All && own >= (most - most / OTHERS_SHARE).max(1);
-        // The one that only toolgate asks is none of them.
-        let all = open.iter().filter(|child| child.is_taken()).count();
-        if has_many || all + coming.len() >= most {
+        let crowd = Crowd::around(key, &open, &coming);
+        let has_many = crowd.has_many(most);
+        if crowd.fills(most) {
             let oldest = open
                 .iter()
                 .enumerate()
-                .filter(|(_, child)| child.is_taken() && (!has_many || is_own(child)))
+                .filter(|(_, child)| child.is_taken() && (!has_many || child.is_of(key)))
                 .map(|(index, child)| (child.idle(now), index))
                 .filter(|(idle, _)| !idle.is_zero())
                 .max();
@@ -400,9 +450,13 @@ impl SharedChildren {
         futures_util::future::join_all(closes).await;
     }
 
-    /// Ends all.
+    /// Ends all, also those that are being started.
     pub(super) async fn close(&self) {
-        let all = std::mem::take(&mut *self.open.lock());
+        let all = {
+            let mut open = self.open.lock();
+            self.is_closed.store(true, Ordering::Relaxed);
+            std::mem::take(&mut *open)
+        };
         futures_util::future::join_all(all.iter().map(|child| child.link.close())).await;
     }
 

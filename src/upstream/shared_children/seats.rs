@@ -142,7 +142,7 @@ impl TakenSeat {
 
     /// Whether it wants to hear of a resource, or of one that this is a part of.
     pub(super) fn wants(&self, server: &ServerName, uri: &str) -> bool {
-        self.wishes_any(server, |wanted| uri.starts_with(wanted))
+        self.wishes_any(server, |wanted| is_part_of(uri, wanted))
     }
 
     /// Whether it is subscribed to that very resource.
@@ -168,6 +168,13 @@ impl TakenSeat {
             SeatInbox::Link(inbox) => inbox.try_send(said).is_ok(),
         }
     }
+}
+
+/// Whether `uri` is `whole`, or names a part of it: where one ends, the name of another may go on.
+fn is_part_of(uri: &str, whole: &str) -> bool {
+    uri.strip_prefix(whole).is_some_and(|rest| {
+        rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])
+    })
 }
 
 impl ChildSeat {

@@ -7,6 +7,7 @@ use crate::model::ids::TenantId;
 use crate::upstream::lines::Lines;
 use crate::upstream::server::tests::{over_stdio, server_over};
 use crate::upstream::stdio::Conversation;
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex};
 
@@ -203,9 +204,11 @@ async fn each_hears_what_concerns_it() {
     server
         .says(&note(updated, json!({ "uri": "file:///a/part" })))
         .await;
-    server
-        .says(&note(updated, json!({ "uri": "file:///b" })))
-        .await;
+    for of_nobody in ["file:///b", "file:///admin"] {
+        server
+            .says(&note(updated, json!({ "uri": of_nobody })))
+            .await;
+    }
     server
         .says(&note(
             "notifications/message",
@@ -299,4 +302,95 @@ async fn a_process_that_nobody_uses_ends() {
     children.sweep(long).await;
     assert_eq!(children.count(), 0);
     assert!(seat.child().link.is_over());
+}
+
+/// 017: toolgate's own process is one of those that may run, once an agent takes it: also while another
+/// is being started, and no agent takes it beyond its share.
+#[tokio::test]
+async fn the_first_process_counts_like_any_other() {
+    let children = SharedChildren::default();
+    let mut settings = server_over(over_stdio()).settings;
+    let key =
+        |sharing, agent: &str| children.key(sharing, &caller(agent, "t"), &told(&json!({})), true);
+    let ((link, answer, unsolicited), _own) = opened();
+    let _first = children.first(&bank(), &link, answer, unsolicited);
+    let (sitter, _marks, _heard) = sitter();
+
+    settings.max_children = 1;
+    let never = std::future::pending();
+    let mut starts =
+        Box::pin(children.start(&settings, key(ChildSharing::None, "b"), &sitter, never));
+    assert!(starts.as_mut().now_or_never().is_none(), "it never starts");
+    let own = key(ChildSharing::Caller, "a");
+    assert!(children.seat(&own, 1, &sitter).is_none(), "one is coming");
+    drop(starts);
+
+    let mut held = Vec::new();
+    settings.max_children = 4;
+    for _ in 0..3 {
+        let (opened, end) = opened();
+        let started = children.start(&settings, key(ChildSharing::None, "a"), &sitter, async {
+            Ok(opened)
+        });
+        held.push((started.await.unwrap(), end));
+    }
+    assert!(
+        children.seat(&own, 4, &sitter).is_none(),
+        "it has its share"
+    );
+    let others = key(ChildSharing::Caller, "c");
+    assert!(children.seat(&others, 4, &sitter).is_some());
+}
+
+/// 017: what is being started when all are ended is ended, too.
+#[tokio::test]
+async fn a_process_that_starts_too_late_is_ended() {
+    let children = SharedChildren::default();
+    let settings = server_over(over_stdio()).settings;
+    let key = children.key(
+        ChildSharing::Caller,
+        &caller("a", "t"),
+        &told(&json!({})),
+        true,
+    );
+    let (sitter, _marks, _heard) = sitter();
+    let (opened, _server) = opened();
+    let link = opened.0.clone();
+    let (lets, waits) = tokio::sync::oneshot::channel();
+    let opens = async {
+        waits.await.unwrap();
+        Ok(opened)
+    };
+    let mut starts = Box::pin(children.start(&settings, key, &sitter, opens));
+    assert!(starts.as_mut().now_or_never().is_none(), "it waits");
+    children.close().await;
+    lets.send(()).unwrap();
+    let fault = starts.await.err().expect("toolgate stops");
+    assert!(fault.what.contains("toolgate stops"), "{}", fault.what);
+    assert!(link.is_over());
+    assert_eq!(children.count(), 0);
+}
+
+/// 017: an agent that never opened a stream may come back, so its process stays for ten minutes, and
+/// not longer.
+#[tokio::test]
+async fn an_agent_without_a_stream_counts_as_there_for_ten_minutes() {
+    let children = SharedChildren::default();
+    let settings = server_over(over_stdio()).settings;
+    let key = children.key(
+        ChildSharing::Caller,
+        &caller("a", "t"),
+        &told(&json!({})),
+        true,
+    );
+    let (opened, _server) = opened();
+    let (sitter, marks, _heard) = sitter();
+    let started = children.start(&settings, key, &sitter, async { Ok(opened) });
+    let seat = started.await.unwrap().0.unwrap();
+    let now = children.clock.steady();
+    let idle = |minutes| seat.child().idle(now + Duration::from_mins(minutes));
+    assert_eq!(idle(9), Duration::ZERO);
+    assert!(idle(11) > Duration::from_mins(10));
+    drop(marks.reads());
+    assert!(idle(9) > Duration::from_mins(8), "its stream has ended");
 }
