@@ -5,6 +5,7 @@
 mod data_directory;
 mod warnings;
 
+use crate::harness::left_out::left_out;
 use crate::harness::setup::{Setup, TOOLGATE};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
@@ -16,7 +17,7 @@ const NOBODY: u32 = 65_534;
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"skipped: this takes root\n");
+        left_out("root", "run as root to try what other accounts do");
     }
     is_root
 }

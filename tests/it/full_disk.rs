@@ -6,6 +6,7 @@
 use crate::harness::agent::{anew, modern};
 use crate::harness::answer::get;
 use crate::harness::gate::Gate;
+use crate::harness::left_out::left_out;
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -25,14 +26,21 @@ impl Mounts {
     }
 
     /// Mounts with those arguments on `on`, which is made. Says so when that cannot be done.
-    #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
     fn add(&mut self, arguments: &[&str], on: &Path) -> bool {
+        let need = if arguments.contains(&"loop") {
+            "loop device"
+        } else {
+            "root"
+        };
         std::fs::create_dir_all(on).unwrap();
         let mounted = ran(Command::new("mount").args(arguments).arg(on));
         if mounted {
             self.0.push(on.to_owned());
         } else {
-            eprintln!("SKIPPED: no such file system can be mounted here; run as root to try it");
+            left_out(
+                need,
+                "run as root, where such a file system can be mounted, to try it",
+            );
         }
         mounted
     }
@@ -366,7 +374,10 @@ async fn g4_a_failed_sync_ends_the_process() {
     let made = ran(Command::new("mkfs.ext4")
         .args(["-q", "-E", "lazy_itable_init=0"])
         .arg(&image));
-    if !made || !mounts.add(&["-o", "loop", image.to_str().unwrap()], &data) {
+    if !made {
+        return left_out("mkfs.ext4", "install it to try a disk that fills up below");
+    }
+    if !mounts.add(&["-o", "loop", image.to_str().unwrap()], &data) {
         return;
     }
     let mut gate = setup.start().await;

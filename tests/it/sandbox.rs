@@ -3,6 +3,7 @@
 
 use crate::harness::answer::code;
 use crate::harness::gate::run;
+use crate::harness::left_out::left_out;
 use crate::harness::setup::{Setup, beside};
 use crate::harness::until;
 use serde_json::json;
@@ -52,14 +53,14 @@ fn guarded(place: &Path, sandbox: Option<&str>, script: &str) -> (i32, String) {
 }
 
 /// Whether this kernel can keep a program to its files; says so when it cannot.
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn has_landlock() -> bool {
     let place = place();
     let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
     let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), "true");
     if code != 0 {
-        eprintln!(
-            "SKIPPED: this kernel has no Landlock; enable it (`lsm=landlock,…`) to try it: {said}"
+        left_out(
+            "Landlock",
+            &format!("enable it (`lsm=landlock,…`) to try it: {said}"),
         );
     }
     code == 0
@@ -177,12 +178,15 @@ fn devices_are_not_made() {
 /// threat-model §3I: root in a sandbox has none of the rights that would undo it, nor what it
 /// starts, and does not raise its limits.
 #[test]
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn root_has_no_rights_that_undo_it() {
-    if !rustix::process::geteuid().is_root() || !has_landlock() {
-        eprintln!(
-            "SKIPPED: only root has such rights, and only Landlock needs them gone; run as root to try it"
+    if !rustix::process::geteuid().is_root() {
+        return left_out(
+            "root",
+            "run as root, which alone has such rights, to try it",
         );
+    }
+    // Only it needs them gone.
+    if !has_landlock() {
         return;
     }
     let place = place();
@@ -309,12 +313,13 @@ fn limits_hold() {
 /// threat-model §3I: a program that gives its owner's rights to the account that starts it gives
 /// none.
 #[test]
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn no_rights_are_gained() {
     use std::os::unix::fs::PermissionsExt;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can make a program that gives rights; run as root to try it");
-        return;
+        return left_out(
+            "root",
+            "run as root, to make a program that gives rights, to try it",
+        );
     }
     let place = place();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -324,10 +329,8 @@ fn no_rights_are_gained() {
     let script = "setpriv --reuid 65534 --clear-groups ./setuid -u";
     let (code, said) = guarded(place.path(), None, script);
     if (code, said.trim()) != (0, "0") {
-        eprintln!(
-            "SKIPPED: programs give no rights here ({said}); mount the temporary directory without `nosuid` to try it"
-        );
-        return;
+        let advice = format!("mount the temporary directory without `nosuid` to try it: {said}");
+        return left_out("program that gives rights", &advice);
     }
     let privileges = told(&json!(null), true, &json!({}));
     assert_eq!(

@@ -2,6 +2,7 @@
 //! makes of it.
 
 use crate::harness::gate::Gate;
+use crate::harness::left_out::left_out;
 use crate::harness::setup::{Setup, TOOLGATE};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::{DEADLINE, until};
@@ -294,7 +295,6 @@ async fn the_ledger_is_followed_as_it_is_written() {
 
 /// D27: what `promtool check metrics` says of a scrape: nothing.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 async fn promtool_finds_nothing_wrong_with_a_scrape() {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/bin/promtool");
     let promtool = if own.exists() { own } else { "promtool".into() };
@@ -304,7 +304,7 @@ async fn promtool_finds_nothing_wrong_with_a_scrape() {
         .await
         .is_err()
     {
-        eprintln!("SKIPPED: promtool is missing; tests/tools/setup installs it");
+        left_out("promtool", "tests/tools/setup installs it");
         return;
     }
     let (_server, gate) = stage().await;

@@ -2,6 +2,7 @@
 //! before its intent is on the disk, no agent is answered before the outcome is (004-14;
 //! guarantees §8).
 
+use crate::harness::left_out::left_out;
 use crate::harness::setup::programs;
 use toolgate_faults::agent::{Agents, Errand, What};
 use toolgate_faults::dice::Dice;
@@ -24,7 +25,6 @@ const STRACE: &[&str] = &[
 
 /// Needs strace; says so when it is not there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 async fn nothing_is_sent_or_answered_before_it_is_on_the_disk() {
     if std::process::Command::new("strace")
         .args(["-o", "/dev/null", "true"])
@@ -35,8 +35,9 @@ async fn nothing_is_sent_or_answered_before_it_is_on_the_disk() {
             .output()
             .is_err()
     {
-        eprintln!(
-            "SKIPPED: strace is missing or may not trace here; install it to see the order of syncs"
+        left_out(
+            "strace",
+            "install it, and let it trace, to see the order of syncs",
         );
         return;
     }

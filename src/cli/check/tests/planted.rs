@@ -29,6 +29,8 @@ fn planted(table: &str) -> Vec<Planted<'_>> {
         let [number, file, at, message, help] = cells.as_slice() else {
             panic!("five cells: {line}");
         };
+        // Without words any problem at the place would do.
+        assert!(!message.is_empty() || !help.is_empty(), "{line}");
         Planted {
             number,
             file,
