@@ -445,10 +445,14 @@ pub(crate) fn reader(
     }
 }
 
-/// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it.
+/// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it,
+/// unless that is far too much.
 fn places(policies: &Path) -> Vec<(PathBuf, bool)> {
     let beside = (watchable(policies.parent().unwrap_or(Path::new(""))), false);
-    let within = policies.is_dir().then(|| (policies.to_path_buf(), true));
+    let is_deep = || !compile::is_too_large(policies);
+    let within = policies
+        .is_dir()
+        .then(|| (policies.to_path_buf(), is_deep()));
     std::iter::once(beside).chain(within).collect()
 }
 

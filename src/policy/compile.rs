@@ -30,7 +30,7 @@ mod rollbacks;
 pub(crate) mod secret_bindings;
 mod ungoverned;
 
-pub(crate) use files::documents;
+pub(crate) use files::{documents, is_too_large};
 
 /// What the configuration says that a policy stands on.
 #[derive(Debug)]

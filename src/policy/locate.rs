@@ -1,12 +1,13 @@
 //! A path in the YAML → `file:line:column`. The one place that reads YAML.
 
-use crate::model::diagnostic::{Diagnostic, MeantPart, Problem, Severity};
+use crate::model::diagnostic::{Diagnostic, MeantPart, PlaceSet, Problem, Severity};
 use crate::owners;
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::OnceLock;
 
 mod node;
 mod salvage;
@@ -21,11 +22,16 @@ pub(crate) const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Nested lists and maps: a schema of 32 levels (threat-model §4) in a contract, and some room.
 /// Each costs stack.
 const MAX_YAML_DEPTH: usize = 48;
+/// What all aliases of a file may stand for, in values and the ends of lists and maps: each is judged
+/// where it stands.
+const MAX_ALIASED_EVENTS: usize = 100_000;
 
 /// A YAML file as a tree, with the place of everything in it.
 pub(crate) struct YamlDocument {
     file: String,
     text: String,
+    /// Where each line of the text begins, once that is asked.
+    line_starts: OnceLock<Vec<usize>>,
     tree: Value,
     spots: HashMap<Vec<String>, Spot>,
     /// All of it could be read.
@@ -35,7 +41,7 @@ pub(crate) struct YamlDocument {
     /// The lines, from 0, on which what could not be read begins.
     lost_lines: Vec<usize>,
     /// Where something stands in for what is written, which was told of.
-    stand_ins: Vec<Vec<String>>,
+    stand_ins: PlaceSet,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +82,7 @@ impl YamlDocument {
         let mut budget = serde_saphyr::Budget::default();
         budget.max_depth = MAX_YAML_DEPTH;
         options.budget = Some(budget);
+        options.alias_limits.max_total_replayed_events = MAX_ALIASED_EVENTS;
         let root: Spanned<YamlNode> = if is_blank(&text) {
             Spanned {
                 value: YamlNode::Map(Vec::new()),
@@ -91,12 +98,13 @@ impl YamlDocument {
         Ok(Self {
             file: file.to_owned(),
             text,
+            line_starts: OnceLock::new(),
             tree,
             spots,
             is_complete: true,
             lost: Vec::new(),
             lost_lines: Vec::new(),
-            stand_ins: Vec::new(),
+            stand_ins: PlaceSet::default(),
         })
     }
 
@@ -116,14 +124,14 @@ impl YamlDocument {
     }
 
     /// From here on nothing is to be told of what stands at or below these paths.
-    pub(crate) fn told_of(&mut self, stand_ins: Vec<Vec<String>>) {
+    pub(crate) fn told_of(&mut self, stand_ins: PlaceSet) {
         self.stand_ins = stand_ins;
     }
 
     /// Whether nothing was told of this place that makes `problem` a matter of it.
     pub(crate) fn is_news(&self, problem: &Problem) -> bool {
         let path: Vec<String> = problem.path.iter().flat_map(|step| steps(step)).collect();
-        !self.stand_ins.iter().any(|told| path.starts_with(told))
+        !self.stand_ins.covers(&path)
     }
 
     /// The bytes of the file.
@@ -212,7 +220,18 @@ impl YamlDocument {
     /// Where a part of the text at `path` stands; none if that cannot be told.
     fn part(&self, path: &[String], part: MeantPart) -> Option<Mark> {
         let spot = self.spots.get(path).filter(|spot| spot.scalar)?;
-        scalar::part(&self.text, spot.value, self.text_at(path)?, part)
+        let text = self.text_from(spot.value.line)?;
+        scalar::part(text, spot.value, self.text_at(path)?, part)
+    }
+
+    /// The text from the beginning of a line on, which is counted from 1.
+    fn text_from(&self, line: u32) -> Option<&str> {
+        let starts = self.line_starts.get_or_init(|| {
+            let breaks = self.text.match_indices('\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(breaks).collect()
+        });
+        let index = usize::try_from(line.checked_sub(1)?).ok()?;
+        self.text.get(*starts.get(index)?..)
     }
 
     /// The same in words.

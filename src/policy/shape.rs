@@ -2,9 +2,9 @@
 //! the very structs that read the tree afterwards, so that neither can know a key that the other
 //! does not.
 
-use crate::model::diagnostic::Problems;
+use crate::model::diagnostic::{PROBLEMS_AT_MOST, Problems};
 pub(crate) use crate::model::spelling::suggest;
-use flaws::{Flaw, FlawKind, blanks, flaws};
+use flaws::{Flaw, FlawKind, flaws, wrong_in};
 use jsonschema::Validator;
 use remedy::Judged;
 use schemars::JsonSchema;
@@ -51,8 +51,11 @@ pub(crate) fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Op
         schema: &schema,
         written: &written,
     };
-    let mut wrong = blanks(&tree, &mut Vec::new());
-    wrong.extend(flaws(judged, validator.as_ref(), &tree));
+    let wrong = wrong_in(judged, validator.as_ref(), &tree);
+    if wrong.len() > PROBLEMS_AT_MOST {
+        note_all(problems, &wrong);
+        return None;
+    }
     for flaw in &wrong {
         note(problems, &flaw.path, &flaw.message, &flaw.hint);
         prune(&mut tree, &flaw.path, flaw.is_missing());
@@ -88,6 +91,13 @@ fn told<T>(
         problems.error(error.to_string(), "compare it with `toolgate schema`");
     }
     read.ok()
+}
+
+/// Notes flaws of a tree that has too many of them to be read.
+fn note_all<'f>(problems: &mut Problems, wrong: impl IntoIterator<Item = &'f Flaw>) {
+    for flaw in wrong {
+        note(problems, &flaw.path, &flaw.message, &flaw.hint);
+    }
 }
 
 fn note(problems: &mut Problems, path: &[String], message: &str, hint: &str) {

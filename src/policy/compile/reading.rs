@@ -39,7 +39,11 @@ impl Compiler {
 
     /// Reads the policy files under `paths`.
     pub(super) fn read(&mut self, paths: &[PathBuf], content: &mut PolicyContent) {
-        for path in files(paths, &mut self.diagnostics) {
+        let before = self.diagnostics.len();
+        let found = files(paths, &mut self.diagnostics);
+        let is_error = |one: &Diagnostic| one.severity == Severity::Error;
+        self.is_complete &= !self.diagnostics[before..].iter().any(is_error);
+        for path in found {
             let open = locate::too_open(&path);
             // A right that is taken away or given changes what the file is worth, though not a byte
             // of it.
@@ -61,13 +65,15 @@ impl Compiler {
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
         let mut written = None;
+        let read = file::read(&tree, &mut problems);
+        self.is_complete &= read.is_some();
         if let Some(PolicyFile {
             contracts,
             layers,
             groups,
             budgets,
             repetition,
-        }) = file::read(&tree, &mut problems)
+        }) = read
         {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {

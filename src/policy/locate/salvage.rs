@@ -9,6 +9,8 @@ use std::path::Path;
 /// Errors of one file that are looked behind, and the bytes of a file in which that is done.
 const MAX_SYNTAX_ERRORS: usize = 12;
 const SALVAGED_BYTES_MAX: usize = 256 << 10;
+/// Bytes of one file that are read in all for that, again and again: a second, where reading is slow.
+const SALVAGE_BYTES_READ_MAX: usize = 8 << 20;
 /// Lines before an error among which its cause is looked for.
 const MAX_LINES_BEFORE: usize = 60;
 
@@ -24,6 +26,9 @@ impl YamlDocument {
 
     /// Whether the entry that begins on `line`, from 1, lacks what could not be read of it.
     pub(crate) fn is_torn(&self, line: u32) -> bool {
+        if self.lost_lines.is_empty() {
+            return false;
+        }
         let lines: Vec<&str> = self.text.split('\n').collect();
         let first = usize::try_from(line).unwrap_or(0).saturating_sub(1);
         let Some(depth) = lines.get(first).and_then(|line| depth(line)) else {
@@ -40,6 +45,10 @@ impl YamlDocument {
         let mut found: Vec<Diagnostic> = Vec::new();
         let mut lines: Vec<&str> = text.split('\n').collect();
         let mut lost = Vec::new();
+        let mut trials = SalvageTrials {
+            file,
+            left: SALVAGE_BYTES_READ_MAX,
+        };
         while found.len() < MAX_SYNTAX_ERRORS {
             let mut error = match Self::parse(file, lines.join("\n")) {
                 Ok(mut document) => {
@@ -54,7 +63,7 @@ impl YamlDocument {
                 }
                 Err(error) => error,
             };
-            let entry = (text.len() <= SALVAGED_BYTES_MAX).then(|| culprit(file, &lines, &error));
+            let entry = (text.len() <= SALVAGED_BYTES_MAX).then(|| trials.culprit(&lines, &error));
             let Some(entry) = entry.flatten() else {
                 found.push(error);
                 return (None, found);
@@ -74,38 +83,54 @@ impl YamlDocument {
     }
 }
 
-/// The entry without which reading gets furthest behind `error`, and of those the shortest.
-fn culprit(file: &str, lines: &[&str], error: &Diagnostic) -> Option<Range<usize>> {
-    let at = usize::try_from(error.line)
-        .ok()?
-        .checked_sub(1)?
-        .min(lines.len() - 1);
-    let mut entries: Vec<Range<usize>> = Vec::new();
-    for line in suspects(lines, at) {
-        entries.extend(entries_around(lines, line));
+/// Readings of a file without one of its entries each.
+struct SalvageTrials<'f> {
+    file: &'f str,
+    /// Bytes that may be read yet.
+    left: usize,
+}
+
+impl SalvageTrials<'_> {
+    /// The entry without which reading gets furthest behind `error`, and of those the shortest: as far
+    /// as there is time to try.
+    fn culprit(&mut self, lines: &[&str], error: &Diagnostic) -> Option<Range<usize>> {
+        let at = usize::try_from(error.line)
+            .ok()?
+            .checked_sub(1)?
+            .min(lines.len() - 1);
+        let mut entries: Vec<Range<usize>> = Vec::new();
+        for line in suspects(lines, at) {
+            entries.extend(entries_around(lines, line));
+        }
+        entries.sort_by_key(|entry| (entry.len(), entry.start));
+        entries.dedup();
+        let mut best: Option<(u32, Range<usize>)> = None;
+        for entry in entries {
+            let Some(reach) = self.reach(lines, &entry) else {
+                break;
+            };
+            let is_further = best.as_ref().is_none_or(|(before, _)| reach > *before);
+            if reach > error.line && is_further {
+                best = Some((reach, entry));
+            }
+            if reach == u32::MAX {
+                break;
+            }
+        }
+        best.map(|(_, entry)| entry)
     }
-    entries.sort_by_key(|entry| (entry.len(), entry.start));
-    entries.dedup();
-    let reaches = |entry: &Range<usize>| {
+
+    /// The line that reading gets to without `entry`; none where enough was read.
+    fn reach(&mut self, lines: &[&str], entry: &Range<usize>) -> Option<u32> {
         let mut without = lines.to_vec();
         without[entry.clone()].fill("");
-        match YamlDocument::parse(file, without.join("\n")) {
+        let text = without.join("\n");
+        self.left = self.left.checked_sub(text.len())?;
+        Some(match YamlDocument::parse(self.file, text) {
             Ok(_) => u32::MAX,
             Err(next) => next.line,
-        }
-    };
-    let mut best: Option<(u32, Range<usize>)> = None;
-    for entry in entries {
-        let reach = reaches(&entry);
-        let is_further = best.as_ref().is_none_or(|(before, _)| reach > *before);
-        if reach > error.line && is_further {
-            best = Some((reach, entry));
-        }
-        if reach == u32::MAX {
-            break;
-        }
+        })
     }
-    best.map(|(_, entry)| entry)
 }
 
 /// The lines that may have caused an error at the line `at`: itself, those around it, and the last
@@ -211,6 +236,27 @@ mod tests {
             assert_eq!(last, Some("b__b"), "{broken}: {errors:?}");
             assert!(errors.len() <= lines.len(), "{broken}: {errors:?}");
         }
+    }
+
+    /// 017: a large file with many errors is not read over and over; what was found is told.
+    #[test]
+    fn what_takes_long_to_look_behind_is_not_judged() {
+        let broken = |number: usize| {
+            format!("  a__{number}:\n    purpose: p\n    not_for: a: b\n    secrets: []\n")
+        };
+        let entries: String = (0..MAX_SYNTAX_ERRORS - 1).map(broken).collect();
+        let text = |padding: usize| {
+            let said = "      what nobody reads at all\n".repeat(padding);
+            format!("contracts:\n{entries}  z__z:\n    purpose: |\n      q\n{said}")
+        };
+        let read = |padding: usize| YamlDocument::parse_through("p.yaml", text(padding));
+        let (small, few) = read(0);
+        assert!(small.is_some(), "{few:?}");
+        let (large, found) = read(8_000);
+        assert!(large.is_none());
+        assert!((1..few.len()).contains(&found.len()), "{found:?}");
+        let last = found.last().and_then(|one| one.hint.as_deref()).unwrap();
+        assert!(last.contains("nothing behind this place"), "{last}");
     }
 
     #[test]

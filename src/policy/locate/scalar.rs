@@ -32,8 +32,8 @@ enum ScalarStyle {
     Block,
 }
 
-/// Where `part` of `value` stands, the scalar that begins at `begins` in `text`. None if the file
-/// does not say it letter by letter, as where an alias stands for it.
+/// Where `part` of `value` stands, the scalar that begins at `begins`; `text` is the file from that
+/// line on. None if the file does not say it letter by letter, as where an alias stands for it.
 pub(super) fn part(text: &str, begins: Mark, value: &str, part: MeantPart) -> Option<Mark> {
     let spelt = spelt(text, begins, value)?;
     let last = value.chars().count().checked_sub(1)?;
@@ -94,13 +94,12 @@ fn spelt(text: &str, begins: Mark, value: &str) -> Option<Vec<Letter>> {
 }
 
 fn letters_from(text: &str, begins: Mark) -> Peekable<IntoIter<Letter>> {
-    let (skipped, from) = (begins.line.saturating_sub(1), begins.column);
-    let lines = text.split('\n').zip(1..).skip(skipped as usize);
+    let lines = text.split('\n').zip(begins.line..);
     let letters = lines.flat_map(|(written, line)| {
         let written = written.strip_suffix('\r').unwrap_or(written);
         let of_line = written.chars().chain(['\n']).zip(1..);
         of_line
-            .filter(move |(_, column)| line > begins.line || *column >= from)
+            .filter(move |(_, column)| line > begins.line || *column >= begins.column)
             .map(move |(is, column)| Letter { is, line, column })
     });
     // As much as a scalar that anything is said about can be long.

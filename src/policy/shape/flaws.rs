@@ -2,6 +2,7 @@
 
 use super::remedy::{self, Judged, Wanted};
 use super::stand_in;
+use crate::model::diagnostic::PROBLEMS_AT_MOST;
 use crate::model::pointer::steps;
 use crate::model::spelling::{nearest, suggest};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -28,7 +29,20 @@ pub(super) enum FlawKind {
     Blank,
 }
 
-/// What `validator`, of `schema`, finds in `tree`.
+/// What is wrong in `tree`: values that are none, and what `validator` finds. Of many no more than show
+/// that they are too many.
+pub(super) fn wrong_in(
+    judged: Judged<'_>,
+    validator: Option<&Validator>,
+    tree: &Value,
+) -> Vec<Flaw> {
+    let mut wrong = Vec::new();
+    blanks(tree, &mut Vec::new(), &mut wrong);
+    wrong.extend(flaws(judged, validator, tree));
+    wrong
+}
+
+/// What `validator`, of `schema`, finds in `tree`, likewise.
 pub(super) fn flaws(judged: Judged<'_>, validator: Option<&Validator>, tree: &Value) -> Vec<Flaw> {
     let mut found = Vec::new();
     for error in validator
@@ -36,24 +50,29 @@ pub(super) fn flaws(judged: Judged<'_>, validator: Option<&Validator>, tree: &Va
         .flat_map(|validator| validator.iter_errors(tree))
     {
         explain(judged, error, &mut found);
+        if found.len() > PROBLEMS_AT_MOST {
+            break;
+        }
     }
     found
 }
 
 /// A key without a value is never a choice: `allow:` must not mean "all". JSON Schemas may hold
 /// nulls.
-pub(super) fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
+fn blanks(tree: &Value, path: &mut Vec<String>, found: &mut Vec<Flaw>) {
+    if found.len() > PROBLEMS_AT_MOST {
+        return;
+    }
     let below: Vec<(String, &Value)> = match tree {
         Value::Null => {
-            let hint = "write a value, or take the key away".to_owned();
-            return vec![Flaw {
+            return found.push(Flaw {
                 path: path.clone(),
                 message: "empty value".to_owned(),
-                hint,
+                hint: "write a value, or take the key away".to_owned(),
                 kind: FlawKind::Blank,
-            }];
+            });
         }
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => return Vec::new(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
         Value::Array(items) => items
             .iter()
             .enumerate()
@@ -61,16 +80,14 @@ pub(super) fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
             .collect(),
         Value::Object(map) => map.iter().map(|(key, item)| (key.clone(), item)).collect(),
     };
-    let mut found = Vec::new();
     for (step, item) in below {
         if (step == "arguments" || step == "inputSchema") && item.is_object() {
             continue;
         }
         path.push(step);
-        found.extend(blanks(item, path));
+        blanks(item, path, found);
         path.pop();
     }
-    found
 }
 
 #[expect(
@@ -87,7 +104,6 @@ fn explain(judged: Judged<'_>, error: ValidationError<'_>, wrong: &mut Vec<Flaw>
         keyword_path
             .rsplit_once('/')
             .and_then(|(parent, _)| schema.pointer(parent))
-            .cloned()
     };
     let shape = around(error.schema_path().as_str());
     match error.kind() {
@@ -104,16 +120,17 @@ fn explain(judged: Judged<'_>, error: ValidationError<'_>, wrong: &mut Vec<Flaw>
             let around = Around {
                 path: &path,
                 given: error.instance(),
-                shape: shape.as_ref(),
+                shape,
             };
-            wrong.extend(unexpected.iter().map(|key| around.unknown(key)));
+            let told = unexpected.iter().take(PROBLEMS_AT_MOST + 1);
+            wrong.extend(told.map(|key| around.unknown(key)));
         }
         ValidationErrorKind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
             let around = Around {
                 path: &path,
                 given: error.instance(),
-                shape: shape.as_ref(),
+                shape,
             };
             wrong.push(around.missing(key, schema));
         }
@@ -122,7 +139,7 @@ fn explain(judged: Judged<'_>, error: ValidationError<'_>, wrong: &mut Vec<Flaw>
                 path: &path,
                 given: error.instance(),
                 judged,
-                shape: shape.as_ref(),
+                shape,
             };
             let (message, hint) = value_flaw(kind, &wanted);
             let stand_in = remedy::stand_in(kind, &wanted);

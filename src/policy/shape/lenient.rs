@@ -2,10 +2,10 @@
 //! for it, and all else is judged in the same run.
 
 use super::{
-    AsWritten, Flaw, FlawKind, Judged, blanks, flaws, note, prune, prune_entries, schema_of, told,
-    validator_of,
+    AsWritten, Flaw, FlawKind, Judged, note, note_all, prune, prune_entries, schema_of, told,
+    validator_of, wrong_in,
 };
-use crate::model::diagnostic::Problems;
+use crate::model::diagnostic::{PROBLEMS_AT_MOST, PlaceSet, Problems};
 use serde_json::Value;
 
 /// Rounds in which something is put right: a key that is read as another may hold what is wrong.
@@ -19,7 +19,7 @@ pub(crate) struct Mended {
 }
 
 /// Notes what is wrong in `tree`, which is to be read as `T`, and puts something else there. None
-/// if all of it is wrong. `written`: the same before variables were replaced.
+/// if all of it is wrong, or too much to go on. `written`: the same before variables were replaced.
 pub(crate) fn mend<T: AsWritten>(
     mut tree: Value,
     written: &Value,
@@ -31,19 +31,22 @@ pub(crate) fn mend<T: AsWritten>(
         written,
     };
     let validator = validator_of(&schema);
-    let mut told: Vec<ToldFlaw> = Vec::new();
+    let mut told = ToldFlaws::default();
     for _ in 0..MAX_ROUNDS {
-        let mut wrong = blanks(&tree, &mut Vec::new());
-        wrong.extend(flaws(judged, validator.as_ref(), &tree));
+        let mut wrong = wrong_in(judged, validator.as_ref(), &tree);
         // A key that is read as another is not missing.
         wrong.sort_by_key(Flaw::is_missing);
-        let before = told.len();
+        if wrong.len() > PROBLEMS_AT_MOST {
+            note_all(problems, wrong.iter().filter(|flaw| !told.has(flaw)));
+            return None;
+        }
+        let before = told.count;
         for flaw in wrong {
             if flaw.path.is_empty() && matches!(flaw.kind, FlawKind::Value { .. }) {
                 note(problems, &flaw.path, &flaw.message, &flaw.hint);
                 return None;
             }
-            let is_told = is_told(&told, &flaw);
+            let is_told = told.has(&flaw);
             if is_told && !flaw.is_missing() || is_there(&mut tree, &flaw) {
                 continue;
             }
@@ -52,14 +55,14 @@ pub(crate) fn mend<T: AsWritten>(
             }
             put_right(&mut tree, flaw, problems, &mut told);
         }
-        if told.len() == before {
+        if told.count == before {
             break;
         }
     }
-    for told in told.iter().filter(|told| told.has_stand_in) {
-        problems.stand_in(told.place.clone());
+    let is_sound = told.count == 0;
+    for place in told.stand_ins {
+        problems.stand_in(place);
     }
-    let is_sound = told.is_empty();
     prune_entries(judged, validator.as_ref(), &mut tree);
     Some(Mended { tree, is_sound })
 }
@@ -73,11 +76,27 @@ pub(crate) fn read_mended<T: AsWritten>(mended: Mended, problems: &mut Problems)
     )
 }
 
-/// A place of which something was told.
-struct ToldFlaw {
-    place: Vec<String>,
-    /// What is there now is not what was written, in any form.
-    has_stand_in: bool,
+/// What was told of.
+#[derive(Default)]
+struct ToldFlaws {
+    count: usize,
+    places: PlaceSet,
+    /// Where what is there now is not what was written, in any form.
+    stand_ins: Vec<Vec<String>>,
+}
+
+impl ToldFlaws {
+    fn has(&self, flaw: &Flaw) -> bool {
+        self.places.covers(&place_of(flaw))
+    }
+
+    fn add(&mut self, place: Vec<String>, has_stand_in: bool) {
+        self.count += 1;
+        if has_stand_in {
+            self.stand_ins.push(place.clone());
+        }
+        self.places.insert(place);
+    }
 }
 
 /// Where something stands in for what the flaw is about.
@@ -89,18 +108,13 @@ fn place_of(flaw: &Flaw) -> Vec<String> {
     flaw.path.iter().chain(key).cloned().collect()
 }
 
-fn is_told(told: &[ToldFlaw], flaw: &Flaw) -> bool {
-    let place = place_of(flaw);
-    told.iter().any(|told| place.starts_with(&told.place))
-}
-
 /// Is what was missing there by now, under a key that was read as it?
 fn is_there(tree: &mut Value, flaw: &Flaw) -> bool {
     flaw.is_missing() && at(tree, &place_of(flaw)).is_some()
 }
 
 /// Puts something else where the flaw is.
-fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut Vec<ToldFlaw>) {
+fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut ToldFlaws) {
     let mut place = place_of(&flaw);
     let mut has_stand_in = true;
     match flaw.kind {
@@ -141,10 +155,7 @@ fn put_right(tree: &mut Value, flaw: Flaw, problems: &mut Problems, told: &mut V
             }
         }
     }
-    told.push(ToldFlaw {
-        place,
-        has_stand_in,
-    });
+    told.add(place, has_stand_in);
 }
 
 fn at<'t>(tree: &'t mut Value, path: &[String]) -> Option<&'t mut Value> {

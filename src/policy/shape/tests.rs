@@ -134,3 +134,27 @@ fn what_the_schema_does_not_say_the_struct_does() {
         "{words:?}"
     );
 }
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Groups {
+    groups: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+/// 017: what is wrong is told a thousand times at most, however much there is of it.
+#[test]
+fn of_many_flaws_the_first_are_told() {
+    let many = |value: Value| json!({ "groups": { "g": vec![value; 200_000] } });
+    for (value, words) in [(json!(1), "expected text"), (json!(null), "empty value")] {
+        let tree = many(value);
+        let mut problems = Problems::default();
+        assert!(mend::<Groups>(tree.clone(), &tree, &mut problems).is_none());
+        let found = problems.into_found();
+        assert_eq!(found.len(), PROBLEMS_AT_MOST + 1, "{words}");
+        assert_eq!(found[0].message, words);
+        let (read, told) = said::<Groups>(tree);
+        assert_eq!((read, told.len()), (false, PROBLEMS_AT_MOST + 1), "{words}");
+        let last = &told[PROBLEMS_AT_MOST];
+        assert!(last.contains("there are more errors"), "{last}");
+    }
+}
