@@ -12,7 +12,7 @@ use crate::cli::terminal::Terminal;
 use crate::cli::{configured, unfitted, unnamed};
 use crate::config::{self, Config, FILE_NAME, Loaded, ServerConfig};
 use crate::model::counted::counted;
-use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::diagnostic::{self, Diagnostic, MORE_PROBLEMS, Severity};
 use crate::policy::file::POLICY_FILE_KEYS;
 use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
@@ -20,6 +20,9 @@ use granted::JudgedGrants;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+/// Problems of one file that are shown.
+const SHOWN_PER_FILE: usize = 200;
 
 /// What to judge.
 #[derive(Debug, clap::Args)]
@@ -88,12 +91,16 @@ impl Report {
 
     fn text(&self) -> String {
         let mut sources = HashMap::new();
-        let mut text: String = self
-            .found
+        let (told, more) = self.told();
+        let mut text: String = told
             .iter()
             .map(|one| shown::show(one, &mut sources))
             .collect();
-        for line in self.notes.iter().chain(&self.servers) {
+        let more: Vec<String> = more
+            .iter()
+            .map(|(file, more)| format!("{file}: {} not shown", counted(*more, "more problem")))
+            .collect();
+        for line in more.iter().chain(&self.notes).chain(&self.servers) {
             text.push_str(line);
             text.push('\n');
         }
@@ -102,16 +109,35 @@ impl Report {
         text
     }
 
+    /// The problems that are shown, at most [`SHOWN_PER_FILE`] of each file; and of which files there
+    /// are how many more.
+    fn told(&self) -> (Vec<&Diagnostic>, Vec<(&str, usize)>) {
+        let (mut told, mut more) = (Vec::new(), Vec::new());
+        for of_file in self.found.chunk_by(|one, next| one.file == next.file) {
+            let (foremost, left_out) = diagnostic::foremost(of_file, SHOWN_PER_FILE);
+            let file = foremost.first().filter(|_| left_out > 0);
+            more.extend(file.map(|one| (&*one.file, left_out)));
+            told.extend(foremost);
+        }
+        (told, more)
+    }
+
     /// The last line.
     fn sum(&self) -> String {
         let errors = self.errors();
+        let is_more = |one: &Diagnostic| one.message.starts_with(MORE_PROBLEMS);
+        let at_least = if self.found.iter().any(is_more) {
+            "at least "
+        } else {
+            ""
+        };
         let silent = if self.silent > 0 {
             format!(", no answer from {}", counted(self.silent, "server"))
         } else {
             String::new()
         };
         format!(
-            "{}, {}{silent}",
+            "{at_least}{}, {}{silent}",
             counted(errors, "error"),
             counted(self.found.len() - errors, "warning")
         )

@@ -5,7 +5,7 @@ use super::terminal::Terminal;
 use crate::config::{self, Config, DataPlace, Ledger, Loaded};
 use crate::model::acting::shown;
 use crate::model::counted::counted;
-use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::diagnostic::{Diagnostic, Severity, foremost};
 use crate::model::disabled::Disabled;
 use crate::policy::Policy;
 use crate::store::disabling;
@@ -13,6 +13,9 @@ use anyhow::{Context as _, bail};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// Errors of files that cannot be used, as far as they are said.
+const ERRORS_SAID_AT_MOST: usize = 200;
 
 /// Which data directory is meant.
 #[derive(Debug, Default, clap::Args)]
@@ -279,18 +282,20 @@ pub fn unpinned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
 /// Says the errors, and how many warnings there are, unless `least` is an error.
 fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(PathBuf, Loaded)> {
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-    for diagnostic in loaded.reading.diagnostics.iter().filter(is_error) {
+    let all = &loaded.reading.diagnostics;
+    let errors = all.iter().filter(is_error).count();
+    let (told, _) = foremost(all, ERRORS_SAID_AT_MOST);
+    for diagnostic in told.into_iter().filter(is_error) {
         say(&diagnostic.to_string());
     }
-    let errors = loaded
-        .reading
-        .diagnostics
-        .iter()
-        .filter(|diagnostic| diagnostic.severity == Severity::Error)
-        .count();
     if errors > 0 {
+        let shown = if errors > ERRORS_SAID_AT_MOST {
+            format!("{ERRORS_SAID_AT_MOST} of them shown above; `toolgate check` shows more")
+        } else {
+            "shown above".to_owned()
+        };
         bail!(
-            "{} cannot be used: {}, shown above",
+            "{} cannot be used: {}, {shown}",
             path.display(),
             counted(errors, "problem")
         );
@@ -318,7 +323,7 @@ pub fn in_force(loaded: Loaded, data: &Path) -> anyhow::Result<Policy> {
 
 /// Each of them on standard error.
 fn say_all(diagnostics: &[Diagnostic]) {
-    for diagnostic in diagnostics {
+    for diagnostic in foremost(diagnostics, ERRORS_SAID_AT_MOST).0 {
         say(&diagnostic.to_string());
     }
 }

@@ -4,7 +4,7 @@
 use super::Policy;
 use crate::failpoint;
 use crate::model::clock::Clock;
-use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::diagnostic::{Diagnostic, Severity, foremost};
 use crate::model::disabled::Disabled;
 use crate::telemetry::metrics::{Metrics, ReloadLabel};
 use arc_swap::ArcSwap;
@@ -23,6 +23,9 @@ use tokio::sync::{Notify, watch};
 const RELOAD_SETTLE_TIME: Duration = Duration::from_millis(50);
 /// … but not for ever: at most this many times.
 const MAX_SETTLE_WAITS: usize = 20;
+
+/// Problems that a reload logs.
+const LOGGED_AT_MOST: usize = 30;
 
 /// One reading of all files.
 #[derive(Debug)]
@@ -198,12 +201,7 @@ impl LivePolicy {
         state.fingerprint = fingerprint;
         let was_stale = state.status.stale();
         state.status.diagnostics = diagnostics;
-        for diagnostic in &state.status.diagnostics {
-            match diagnostic.severity {
-                Severity::Error => tracing::error!("{diagnostic}"),
-                Severity::Warning => tracing::warn!("{diagnostic}"),
-            }
-        }
+        log(&state.status.diagnostics);
         let Some(policy) = policy.map(|policy| policy.without(state.disabled.clone())) else {
             state.status.failed += 1;
             tracing::error!(
@@ -353,6 +351,23 @@ impl LivePolicy {
                 }
             }
         }
+    }
+}
+
+/// Logs the foremost of them, and how many more there are.
+fn log(diagnostics: &[Diagnostic]) {
+    let (told, more) = foremost(diagnostics, LOGGED_AT_MOST);
+    for diagnostic in told {
+        match diagnostic.severity {
+            Severity::Error => tracing::error!("{diagnostic}"),
+            Severity::Warning => tracing::warn!("{diagnostic}"),
+        }
+    }
+    if more > 0 {
+        tracing::warn!(
+            more,
+            "the files have more problems; `toolgate check` shows them"
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Report;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Words of a message that name its rule.
@@ -27,12 +27,15 @@ pub(super) fn json(report: &Report) -> String {
         })
     };
     let errors = report.errors();
+    let (told, more) = report.told();
+    let more: BTreeMap<&str, usize> = more.into_iter().collect();
     lines(&json!({
         "ok": report.code() == 0,
         "errors": errors,
         "warnings": report.found.len() - errors,
         "silent_servers": report.silent,
-        "diagnostics": report.found.iter().map(one).collect::<Vec<_>>(),
+        "diagnostics": told.into_iter().map(one).collect::<Vec<_>>(),
+        "not_shown": more,
         "notes": report.notes,
         "servers": report.servers,
     }))
@@ -40,9 +43,10 @@ pub(super) fn json(report: &Report) -> String {
 
 /// A log of one run. Paths are relative to the directory it was made in, where they lie below it.
 pub(super) fn sarif(report: &Report) -> String {
-    let rules: BTreeSet<String> = report.found.iter().map(|one| rule(&one.message)).collect();
+    let (told, _) = report.told();
+    let rules: BTreeSet<String> = told.iter().map(|one| rule(&one.message)).collect();
     let rules: Vec<Value> = rules.into_iter().map(|id| json!({ "id": id })).collect();
-    let results: Vec<Value> = report.found.iter().map(result).collect();
+    let results: Vec<Value> = told.into_iter().map(result).collect();
     lines(&json!({
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",

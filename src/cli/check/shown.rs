@@ -5,7 +5,7 @@ use crate::model::acting::{acts, shown};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::looks::may_show;
 use crate::policy::locate::YamlDocument;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Characters of a line that are shown.
@@ -14,7 +14,7 @@ const SHOWN_LINE_CHARS: usize = 160;
 /// A file, to show lines of it.
 pub(super) struct SourceLines {
     lines: Vec<String>,
-    secret: Vec<u32>,
+    secret: HashSet<u32>,
 }
 
 impl SourceLines {
@@ -27,7 +27,7 @@ impl SourceLines {
         let lines = document.text().lines().map(ToOwned::to_owned).collect();
         Some(Self {
             lines,
-            secret: document.lines_of(holds_secret),
+            secret: document.lines_of(holds_secret).into_iter().collect(),
         })
     }
 

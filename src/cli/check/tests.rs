@@ -203,6 +203,79 @@ fn secrets_that_are_written_out_are_warned_of() {
     );
 }
 
+/// 017: what a pull request can hold neither takes long to judge nor fills a screen: the first problems
+/// are shown, and that there are more.
+#[test]
+fn a_file_of_mistakes_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write(
+        "toolgate.yaml",
+        "servers: { s: { command: x } }\ncallers: [{ agent: bot, token: 0123456789abcdef }]\npolicies: [p.yaml]\n",
+    );
+    let entries = |entry: &dyn Fn(usize) -> String| -> String { (0..10_000).map(entry).collect() };
+    for (what, policy) in [
+        (
+            "empty contracts",
+            entries(&|number| format!("  s__t{number}: {{}}\n")),
+        ),
+        (
+            "contracts without a value",
+            entries(&|number| format!("  s__t{number}:\n")),
+        ),
+        ("unknown keys", {
+            let keys = entries(&|number| format!("    key{number}: x\n"));
+            format!("  s__t:\n{keys}")
+        }),
+        ("contracts of no server", {
+            let contract = "purpose: p, actions: [read], secrets: []";
+            entries(&|number| format!("  t__t{number}: {{ {contract} }}\n"))
+        }),
+    ] {
+        write("p.yaml", &format!("contracts:\n{policy}"));
+        let report = super::judge(&[directory.path().to_path_buf()], false).unwrap();
+        let text = report.text();
+        assert_eq!(report.code(), 1, "{what}");
+        assert!(text.len() < 100_000, "{what}: {} bytes", text.len());
+        let last = text.lines().last().unwrap();
+        assert!(last.starts_with("at least 1001 errors, "), "{what}: {last}");
+        assert!(text.contains("more problems not shown"), "{what}");
+        assert!(
+            text.contains("there are more errors than the 1000"),
+            "{what}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&super::machine::json(&report)).unwrap();
+        let shown = read["diagnostics"].as_array().unwrap();
+        let of_policy = shown
+            .iter()
+            .filter(|one| one["file"].as_str().unwrap().ends_with("p.yaml"));
+        assert_eq!(of_policy.count(), super::SHOWN_PER_FILE, "{what}");
+        let file = directory.path().join("p.yaml").display().to_string();
+        assert!(read["not_shown"][file].as_u64().unwrap() >= 801, "{what}");
+    }
+}
+
+/// 017: aliases stand for no more than a file could hold.
+#[test]
+fn aliases_of_aliases_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write(
+        "toolgate.yaml",
+        "servers: { s: { command: x } }\nmode: observe\npolicies: [p.yaml]\n",
+    );
+    let mut bomb = format!("l0: &l0 [{}]\n", ["x"; 10].join(", "));
+    for level in 1..5 {
+        let below = format!("*l{}", level - 1);
+        let all = vec![below; 10].join(", ");
+        bomb += &format!("l{level}: &l{level} [{all}]\n");
+    }
+    write("p.yaml", &bomb);
+    let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("alias replay limit exceeded"), "{text}");
+}
+
 /// A configuration with this header for a tool server.
 fn header(name: &str, value: &str) -> String {
     let url = "url: \"https://tools.example/mcp\"";

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Packs at most, and how deep their directories may go.
 const MAX_PACKS: usize = 256;
 const MAX_DIRECTORY_DEPTH: usize = 8;
+/// Files and directories that are looked at beside policies, of whatever kind; where packs are named,
+/// they may lie anywhere in a checkout.
+const MAX_LOOKED_AT: usize = 4_096;
 /// The directories that hold packs.
 const PACKS_DIRECTORY: &str = "tests";
 
@@ -17,11 +20,11 @@ pub(in crate::cli) fn packs(
     paths: &[PathBuf],
     named: Option<&Path>,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut search = PackSearch::within(usize::MAX);
     if paths.is_empty() {
         let path = configured::path(named)?;
-        found = beside(&path, &config::load_supposing(&path).reading.files)?;
-        if found.is_empty() {
+        search.found = beside(&path, &config::load_supposing(&path).reading.files)?;
+        if search.found.is_empty() {
             bail!(
                 "no test packs beside the policies of {}; write them in `{PACKS_DIRECTORY}` there, or name one",
                 path.display()
@@ -29,27 +32,28 @@ pub(in crate::cli) fn packs(
         }
     }
     for path in paths {
-        let before = found.len();
+        let before = search.found.len();
         if path.is_file() {
-            found.push(path.clone());
+            search.found.push(path.clone());
         } else {
-            below(path, path.ends_with(PACKS_DIRECTORY), 0, &mut found)?;
+            search.below(path, path.ends_with(PACKS_DIRECTORY), 0)?;
             // A checkout may itself lie below some `tests`; that makes no packs of its policies.
-            if found.len() == before
+            if search.found.len() == before
                 && path
                     .components()
                     .any(|step| step.as_os_str() == PACKS_DIRECTORY)
             {
-                below(path, true, 0, &mut found)?;
+                search.below(path, true, 0)?;
             }
         }
-        if found.len() == before {
+        if search.found.len() == before {
             bail!(
                 "no test packs in {}: they end in .yaml and stand in a directory `{PACKS_DIRECTORY}`",
                 path.display()
             );
         }
     }
+    let mut found = search.found;
     found.sort();
     found.dedup();
     if found.len() > MAX_PACKS {
@@ -63,49 +67,61 @@ pub(in crate::cli) fn beside(
     path: &Path,
     files: &BTreeSet<PathBuf>,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut search = PackSearch::within(MAX_LOOKED_AT);
     for policies in files.iter().filter(|file| *file != path) {
         if policies.is_dir() {
-            below(policies, false, 0, &mut found)?;
+            search.below(policies, false, 0)?;
         } else {
             let folder = policies.with_file_name(PACKS_DIRECTORY);
             if folder.is_dir() {
-                below(&folder, true, 0, &mut found)?;
+                search.below(&folder, true, 0)?;
             }
         }
     }
+    let mut found = search.found;
     found.sort();
     found.dedup();
     Ok(found)
 }
 
-/// Adds the YAML files below `directory` that are in a directory `tests`.
-fn below(
-    directory: &Path,
-    within: bool,
-    depth: usize,
-    found: &mut Vec<PathBuf>,
-) -> anyhow::Result<()> {
-    let cannot = || format!("{} cannot be read", directory.display());
-    if depth > MAX_DIRECTORY_DEPTH {
-        bail!("{}: directories go too deep", directory.display());
+/// The packs found so far.
+struct PackSearch {
+    found: Vec<PathBuf>,
+    /// Files and directories that may be looked at yet.
+    left: usize,
+}
+
+impl PackSearch {
+    fn within(left: usize) -> Self {
+        let found = Vec::new();
+        Self { found, left }
     }
-    for entry in std::fs::read_dir(directory).with_context(cannot)? {
-        let path = entry.with_context(cannot)?.path();
-        let name = path.file_name().unwrap_or_default();
-        let is_yaml = path
-            .extension()
-            .is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if name.as_encoded_bytes().starts_with(b".") || found.len() > MAX_PACKS {
-            continue;
+
+    /// Adds the YAML files below `directory` that are in a directory `tests`.
+    fn below(&mut self, directory: &Path, within: bool, depth: usize) -> anyhow::Result<()> {
+        let cannot = || format!("{} cannot be read", directory.display());
+        if depth > MAX_DIRECTORY_DEPTH {
+            bail!("{}: directories go too deep", directory.display());
         }
-        if path.is_dir() {
-            below(&path, within || name == PACKS_DIRECTORY, depth + 1, found)?;
-        } else if within && is_yaml {
-            found.push(path);
+        for entry in std::fs::read_dir(directory).with_context(cannot)? {
+            let path = entry.with_context(cannot)?.path();
+            let name = path.file_name().unwrap_or_default();
+            let is_yaml = path
+                .extension()
+                .is_some_and(|ending| ending == "yaml" || ending == "yml");
+            let too_many = || format!("{}: too many files to look at", directory.display());
+            self.left = self.left.checked_sub(1).with_context(too_many)?;
+            if name.as_encoded_bytes().starts_with(b".") || self.found.len() > MAX_PACKS {
+                continue;
+            }
+            if path.is_dir() {
+                self.below(&path, within || name == PACKS_DIRECTORY, depth + 1)?;
+            } else if within && is_yaml {
+                self.found.push(path);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The configuration that the pack at `path` belongs to: the one that was named, the first above
