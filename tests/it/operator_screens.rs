@@ -1,9 +1,11 @@
 //! What people read who look after a running toolgate, whole: what is well, what was called, what
 //! is open, what was changed.
 
+mod widths;
+
 use crate::harness::gate::Gate;
 use crate::harness::setup::Setup;
-use crate::harness::tool_server::{Behaviour, Script};
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -65,9 +67,9 @@ pins approve --all --config pinned.yaml
 pins approve bank__blance --config pinned.yaml
 "#;
 
-/// 003-86, guarantees §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
-#[tokio::test]
-async fn screens_of_operators() {
+/// A toolgate that has run, with the ledger entries of its calls: one that passed, one that was answered
+/// again, one that was refused, one of which the outcome is not known.
+async fn stage() -> (ToolServer, Gate, Vec<Value>) {
     let server = Script::new()
         .tool("balance", Behaviour::Answers)
         .tool("pay", Behaviour::Answers)
@@ -108,16 +110,22 @@ async fn screens_of_operators() {
         format!("pins: toolgate.pins.yaml\n{written}"),
     )
     .unwrap();
-    let screens = screens(setup, &entries).await;
-    insta::assert_snapshot!(screens);
+    (server, gate, entries)
+}
+
+/// 003-86, guarantees §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
+#[tokio::test]
+async fn screens_of_operators() {
+    let (_server, gate, entries) = stage().await;
+    insta::assert_snapshot!(screens(&gate.setup, &entries, SCREENS).await);
 }
 
 /// What an operator types, and reads.
-async fn screens(setup: &Setup, entries: &[Value]) -> String {
+async fn screens(setup: &Setup, entries: &[Value], lines: &str) -> String {
     let id = |index: usize| entries[index]["action_id"].as_str().unwrap();
     let config = ["--config", "toolgate.yaml"];
     let mut screens = String::new();
-    for line in SCREENS.trim().lines() {
+    for line in lines.trim().lines() {
         let words: Vec<String> = line.split(' ').map(|word| word.replace('~', " ")).collect();
         let words = words.iter().map(|word| match word.as_str() {
             "REFUSED" => id(3),
@@ -125,11 +133,8 @@ async fn screens(setup: &Setup, entries: &[Value]) -> String {
             word => word,
         });
         let words: Vec<&str> = words.collect();
-        let rest = if words.contains(&"--config") {
-            &[][..]
-        } else {
-            &config
-        };
+        let is_made = ["--config", "init"].iter().any(|word| words.contains(word));
+        let rest = if is_made { &[][..] } else { &config };
         let output = setup.run(&[&words[..], rest].concat()).await;
         let text = |bytes| masked(&String::from_utf8(bytes).unwrap(), setup);
         let (code, shown) = (
