@@ -2,7 +2,7 @@
 
 use super::compiler::Compiler;
 use crate::guards::allowlist::ToolPattern;
-use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::model::diagnostic::{Diagnostic, PROBLEMS_AT_MOST, Problem, Problems, Severity};
 use crate::policy::file::Contract;
 use std::collections::HashMap;
 
@@ -42,6 +42,10 @@ pub(super) fn judge(stock: &mut Compiler) {
     let mut patterns: Vec<ToolPattern> = Vec::new();
     let mut found = Vec::new();
     for (name, held) in &stock.contracts {
+        // Of n patterns n² pairs may meet.
+        if found.len() > PROBLEMS_AT_MOST {
+            break;
+        }
         let mut note = |message: String, hint: &str| {
             found.push(Diagnostic {
                 severity: Severity::Error,

@@ -299,3 +299,17 @@ fn two_contracts_that_can_be_taken_for_each_other_are_an_error() {
         assert!(shown.contains(words), "{shown}");
     }
 }
+
+/// 017: of patterns each of which meets each of many others, no more is told than shows that.
+#[test]
+fn patterns_that_all_meet_are_not_told_of_one_by_one() {
+    let contract = "{ purpose: p, actions: [read], secrets: [] }";
+    let pair =
+        |number: usize| format!("  fs__a{number}_*: {contract}\n  fs__*_z{number}: {contract}\n");
+    let text: String = (0..60).map(pair).collect();
+    let text = format!("contracts:\n{text}");
+    let (compiled, _) = compile_files(&[("a.yaml", &text)], Mode::Enforce);
+    let meets = |one: &&Diagnostic| one.message.contains("neither is narrower");
+    let told = compiled.diagnostics.iter().filter(meets).count();
+    assert!((1_001..1_100).contains(&told), "{told}");
+}
