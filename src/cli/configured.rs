@@ -193,7 +193,7 @@ pub fn door_if_any(place: &DataPlace) -> Option<SocketAddr> {
 /// Why the toolgate at `address` was asked nothing about the directory `data`.
 pub fn door_of_another(data: &Path, address: SocketAddr) -> anyhow::Error {
     let words = format!(
-        "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was          asked of it. Name the operators' door of the one that is meant with --admin IP:PORT, or its configuration with          --config; `toolgate stdio` has no door, and has to end first",
+        "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was asked of it. Name the operators' door of the one that is meant with --admin IP:PORT, or its configuration with --config; `toolgate stdio` has no door, and has to end first",
         data.display()
     );
     PlaceUnknown(words).into()
