@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::store::disabling;
 use anyhow::{Context as _, bail};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 /// Errors of files that cannot be used, as far as they are said.
@@ -168,21 +168,40 @@ pub fn kept(place: &DataPlace) -> anyhow::Result<&Ledger> {
 /// # Errors
 /// [`PlaceUnknown`]: the configuration does not say, or another record is meant than its own.
 pub fn door(place: &DataPlace) -> anyhow::Result<SocketAddr> {
-    place.door.as_ref().copied().map_err(|wrong| {
+    let said = place.door.as_ref().copied().map_err(|wrong| {
         say_all(wrong);
         let words = format!(
             "where the operators' door of the toolgate on {} is, no configuration says; name it with --admin IP:PORT",
             place.data.display()
         );
-        PlaceUnknown(words).into()
-    })
+        PlaceUnknown(words)
+    })?;
+    Ok(of_this_machine(said)?)
+}
+
+/// The operators' door as a configuration says it, which may lie in a directory that came from somewhere: an
+/// operator's token goes no further than this machine for it.
+fn of_this_machine(door: SocketAddr) -> Result<SocketAddr, PlaceUnknown> {
+    // Only an address of this machine can be listened at.
+    let is_own = door.ip().is_loopback() || UdpSocket::bind((door.ip(), 0)).is_ok();
+    if is_own {
+        return Ok(door);
+    }
+    Err(PlaceUnknown(format!(
+        "the configuration says that the operators' door is at {door}, which is another machine; nothing was asked \
+         there, since your token would travel to it unencrypted. If you mean it, name it with --admin {door}"
+    )))
 }
 
 /// As [`door`]; none where it is not known, and what is wrong with a configuration that should say it is on standard
 /// error.
 pub fn door_if_any(place: &DataPlace) -> Option<SocketAddr> {
-    match &place.door {
-        Ok(door) => Some(*door),
+    match place.door.as_ref().map(|door| of_this_machine(*door)) {
+        Ok(Ok(door)) => Some(door),
+        Ok(Err(elsewhere)) => {
+            say(&format!("toolgate: {elsewhere}"));
+            None
+        }
         Err(wrong) => {
             say_all(wrong);
             None
@@ -214,14 +233,15 @@ pub fn door_of(named: &DataArgs) -> anyhow::Result<(SocketAddr, PathBuf)> {
         return Err(PlaceUnknown(words.to_owned()).into());
     };
     let found = config::place(&path).and_then(|place| Ok((place.door?, place.data)));
-    found.map_err(|wrong| {
+    let (door, data) = found.map_err(|wrong| {
         say_all(&wrong);
         let words = format!(
             "{} does not say where the operators' door is, as shown above; name it with --admin IP:PORT",
             path.display()
         );
-        PlaceUnknown(words).into()
-    })
+        PlaceUnknown(words)
+    })?;
+    Ok((of_this_machine(door)?, data))
 }
 
 /// The configuration that was named, or the first that is found.

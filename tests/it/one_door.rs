@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
 
 const OPERATORS: &str =
     "tokens: [ { name: ann, token: token-of-the-operator-ann, roles: [approver, switch] } ]";
@@ -242,4 +243,53 @@ async fn doctor_says_which_servers_are_not_pinned() {
         panic!("{text}")
     };
     assert!(one.contains(" of a tool is pinned"), "{one}");
+}
+
+/// A configuration that came with a directory has an operator's token sent to no other machine.
+#[tokio::test]
+async fn a_token_stays_on_this_machine() {
+    let server = server().await;
+    let gate = toolgate(&server).await;
+    // Nobody has an address of a block that is there for examples (RFC 5737).
+    let elsewhere: SocketAddr = "192.0.2.7:7411".parse().unwrap();
+    points_at(&gate.setup, elsewhere);
+    for words in [
+        &["approvals"][..],
+        &["approvals", "grants", "list"],
+        &["disable", "bank__read", "--why", "x"],
+        &["status"],
+        &["doctor"],
+    ] {
+        let (code, told) = said(&gate.setup, words).await;
+        // What is not about the door alone may find nothing wrong.
+        let is_seen = ["status", "doctor"].contains(&words[0]);
+        assert!(code == 2 || is_seen, "{words:?}: {told}");
+        assert!(
+            told.contains("192.0.2.7:7411, which is another machine")
+                && told.contains("--admin 192.0.2.7:7411"),
+            "{words:?}: {told}"
+        );
+    }
+}
+
+/// What was asked for may be done though nobody says so in time: it reads so, and not as if nobody were there.
+#[tokio::test]
+async fn a_word_without_an_answer_may_count() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let setup = Setup::new();
+    let taken = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        loop {
+            kept.push(silent.accept().await.unwrap());
+        }
+    });
+    let id = "0198f1a2-0001-7000-8000-00000000000a";
+    let words = ["approvals", "deny", id, "--why", "no", "--admin", &address];
+    let (code, told) = said(&setup, &words).await;
+    assert!(
+        code == 1 && told.contains("may be done all the same"),
+        "{told}"
+    );
+    taken.abort();
 }

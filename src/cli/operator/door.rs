@@ -60,11 +60,18 @@ pub(super) async fn ask(
     request: DoorRequest,
     nobody: &str,
 ) -> anyhow::Result<Result<Text, DoorRefusal>> {
+    let changes = request.method != Method::GET;
     let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange(address, token, request)).await;
-    let (status, text) = answered
-        .map_err(anyhow::Error::from)
-        .flatten()
-        .with_context(|| nobody.to_owned())?;
+    let Ok(answered) = answered else {
+        let late = format!("{address} has not answered within {ANSWER_TIMEOUT:?}");
+        if changes {
+            bail!(
+                "{late}: what was asked may be done all the same; look before you ask for it again"
+            );
+        }
+        bail!(late);
+    };
+    let (status, text) = answered.with_context(|| nobody.to_owned())?;
     if status == StatusCode::OK {
         return Ok(Ok(text));
     }

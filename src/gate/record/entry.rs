@@ -158,7 +158,7 @@ impl FoundFields {
             attempts: *attempts,
             fence: *fence,
             cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
-            budget_remaining: remaining.clone(),
+            budget_remaining: remaining.as_deref().cloned(),
         }
     }
 }

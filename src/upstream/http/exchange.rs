@@ -61,16 +61,14 @@ impl HttpExchange {
     /// An exchange that has not begun; the id of its request must be ours.
     pub fn ready(endpoint: &ServerEndpoint, wire: Wire, message: Message) -> Self {
         let id = message.id.clone().unwrap_or_else(|| Text::string(""));
-        let (endpoint, source) = (endpoint.clone(), ReplySource::Ready(message));
-        let (last_event, retry_ms) = (None, DEFAULT_RETRY_MS);
         Self {
             id,
-            endpoint,
+            endpoint: endpoint.clone(),
             wire,
-            source,
+            source: ReplySource::Ready(message),
             status: None,
-            last_event,
-            retry_ms,
+            last_event: None,
+            retry_ms: DEFAULT_RETRY_MS,
             resumptions: 0,
         }
     }

@@ -22,7 +22,6 @@ use crate::store::grants::at_rest::{self, GrantsAtRest};
 use crate::store::grants::view::GrantView;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// What is said where neither was.
 const NOTHING_ASKED: &str = "say which grant, or which call";
@@ -40,10 +39,6 @@ pub(super) struct GrantExplainArgs {
     /// The call's arguments
     #[arg(long, value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// Ask no toolgate: read the configuration, and the ledger in this data directory. Without it that is done where
-    /// none answers
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
     #[command(flatten)]
     reply: ReplyArgs,
 }
@@ -55,10 +50,11 @@ pub(super) fn run(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8>
         Err(wrong) => return Ok(operator::misused(&wrong)),
     };
     let runs = || {
-        let address = configured::door_of(args.config.as_deref())?;
+        let (address, _) = configured::door_of(&args.place)?;
         Ok::<_, anyhow::Error>(runtime()?.block_on(door::is_open(address)))
     };
-    let is_asked = match explain.data {
+    // Who names a directory has it read as it is.
+    let is_asked = match args.place.data {
         Some(_) => Ok(false),
         None if args.door.is_named() => Ok(true),
         None => runs(),
@@ -68,7 +64,7 @@ pub(super) fn run(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<u8>
         Ok(false) => {}
         Err(why) => return Ok(operator::misused(&format!("{why:#}"))),
     }
-    match GrantFiles::read(args, explain) {
+    match GrantFiles::read(&args.place) {
         Ok(files) => files.told(explain, call.as_ref()),
         Err(why) => Ok(operator::misused(&format!("{why:#}"))),
     }
@@ -144,13 +140,9 @@ struct GrantFiles {
 }
 
 impl GrantFiles {
-    fn read(args: &Args, explain: &GrantExplainArgs) -> anyhow::Result<Self> {
-        let (path, loaded) = configured::supposed(args.config.as_deref())?;
-        let place = DataArgs {
-            config: Some(path.clone()),
-            data: explain.data.clone(),
-        };
-        let data = place.place_of(&path)?.data;
+    fn read(named: &DataArgs) -> anyhow::Result<Self> {
+        let (path, loaded) = configured::supposed(named.config.as_deref())?;
+        let data = named.place_of(&path)?.data;
         if !data.is_dir() {
             anyhow::bail!(
                 "there is no data directory {}: no toolgate has run on it yet",
