@@ -233,7 +233,7 @@ fn a_file_of_mistakes_is_bounded() {
         }),
     ] {
         write("p.yaml", &format!("contracts:\n{policy}"));
-        let report = super::judge(&[directory.path().to_path_buf()], false).unwrap();
+        let report = super::judge(&[directory.path().to_path_buf()], false, None).unwrap();
         let text = report.text();
         assert_eq!(report.code(), 1, "{what}");
         assert!(text.len() < 300_000, "{what}: {} bytes", text.len());
