@@ -414,5 +414,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 21, "{told:?}");
+    assert_eq!(told.len(), 22, "{told:?}");
 }

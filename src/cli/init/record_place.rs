@@ -2,7 +2,7 @@
 //! record names, so no record is followed that another account or a repository could have brought, or that names what
 //! `init` never writes.
 
-use super::record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
+use super::init_record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
 use crate::cli::files;
 use crate::config::FILE_NAME;
 use crate::guards::pins::PIN_FILE_NAME as PINS;

@@ -2,8 +2,8 @@
 //! added since, then toolgate's files, each as it was before. A file that was changed since stays,
 //! with those that it needs; `--force` takes it, too, and keeps a copy.
 
+use super::init_record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
 use super::merge::{MergedConfig, merge, names_no_server};
-use super::record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
 use super::record_place::RecordPlace;
 use super::telling::InitTelling;
 use crate::cli::files;
