@@ -350,14 +350,15 @@ async fn recorded_calls_are_judged_where_they_are() {
     .1;
     let entry: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
     let action = entry["action_id"].as_str().unwrap();
+    let first = r#"{ "n": 0 }"#;
     for (words, said) in [
         (&["test", "--replay", "ledger"][..], "of 1 call"),
         (
-            &["test", "add", action, "--arguments", "{}"],
+            &["test", "add", action, "--arguments", first],
             "oracle__wrong",
         ),
         (
-            &["ledger", "replay", action, "--arguments", "{}"],
+            &["ledger", "replay", action, "--arguments", first],
             "oracle__wrong",
         ),
         (&["tasks", "list", "--json"], ""),
@@ -395,7 +396,8 @@ async fn a_configuration_is_checked_with_the_directory_that_is_named() {
 #[tokio::test]
 async fn a_draft_keeps_its_data_where_it_is_told() {
     let server = server().await;
-    let setup = Setup::new();
+    let state = tempfile::tempdir().unwrap();
+    let setup = Setup::new().environment("XDG_STATE_HOME", state.path().to_str().unwrap());
     let upstream = format!("bank={}", server.url());
     let words = [
         "init",

@@ -33,6 +33,8 @@ fn masked(text: &str, setup: &Setup) -> String {
         ("[0-9a-f]{64}", "SHA256"),
         ("policy [0-9a-f]{12}", "policy VERSION"),
         (r"(?m) +[0-9]+\.[0-9]$", "  MS"),
+        // As wide as the slowest call was.
+        (r"(?m) +MS$", "  MS"),
         (r"[a-z][a-z0-9_-]* \(uid [0-9]+\) *", "USER "),
         ("WHO +", "WHO  "),
         ("[0-9]+ batches, ", "N batches, "),

@@ -227,7 +227,7 @@ async fn what_is_wrapped_has_its_name_and_its_ledger() {
     second.close().await;
     let notes = std::fs::read_to_string(setup.directory().join("notes")).unwrap();
     assert_eq!(notes.matches(" started").count(), 2, "{notes}");
-    for place in ["child", "child-2"] {
+    for place in ["child", "child.2"] {
         let journal = directory
             .path()
             .join("toolgate/stdio")
@@ -254,13 +254,13 @@ async fn listed_together(setup: &Setup) {
     let mut servers: Vec<_> = rows.iter().map(column).collect();
     servers[1..].sort();
     servers.dedup();
-    assert_eq!(servers, ["SERVER", "child", "child-2"], "{out}{err}");
+    assert_eq!(servers, ["SERVER", "child", "child.2"], "{out}{err}");
     let (_, out, _) = runs(setup, "ledger --stdio list --json").await;
     let calls: Vec<Value> = out.lines().map(|line| line.parse().unwrap()).collect();
     let mut named: Vec<_> = calls.iter().map(|call| call["server"].as_str()).collect();
     named.sort();
     named.dedup();
-    assert_eq!(named, [Some("child"), Some("child-2")], "{out}");
+    assert_eq!(named, [Some("child"), Some("child.2")], "{out}");
     let time =
         |call: &Value| -> jiff::Timestamp { call["time"].as_str().unwrap().parse().unwrap() };
     assert!(calls.is_sorted_by_key(time), "{out}");

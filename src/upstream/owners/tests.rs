@@ -149,7 +149,7 @@ fn long_ids_are_remembered_as_far_as_there_is_room() {
     for given in [None, Some(token.clone()), Some(token)] {
         note(&json!("short"), given);
     }
-    for nth in 0..FITTING {
+    for nth in 0..=FITTING {
         note(&long(nth), None);
     }
     assert!(!knows(&json!("short")));

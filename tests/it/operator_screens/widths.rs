@@ -31,8 +31,14 @@ fn quiet(text: &str) -> String {
         (r"\b[0-9a-f]{8}\b", "SHORT_ID"),
         (r"\b[0-9a-f]{12}\b", "VERSION"),
         (r"\b[0-9a-f]{16,}\b", "HEX"),
+        // Where it is cut depends on how long the process's number is.
+        (r"policy [0-9a-f]*…", "policy …"),
         (r"(process|pid) [0-9]+", "$1 PID"),
+        (r"\([0-9]+ s\)", "(N s)"),
+        // Of a machine where tests run as root.
+        (r"(?m)^note     approvals are advisory .*\n", ""),
         (r"[0-9]+\.[0-9]+( ms| s)?\b", "N$1"),
+        (r"(?m)^([a-z_]+_ms) +(MS|[0-9.]+)$", "$1  MS"),
         // In what `ledger show` prints as it is kept.
         (
             r"(?m)^([a-z_]*(_ms|_us|_bytes|_at|latency)) +[0-9]+$",
