@@ -164,9 +164,37 @@ struct Log {
     ended: Notify,
 }
 
+/// Writes into space reserved ahead, which is filled with zeros, until it is told that this was all.
+fn keep(writer: &Log, mut file: File) {
+    let (mut written, mut reserved) = (0, 0);
+    let zeros = vec![0; usize::try_from(AHEAD).unwrap()];
+    loop {
+        let (bytes, last) = {
+            let mut queue = writer.queue.lock();
+            while queue.0.is_empty() {
+                writer.work.wait(&mut queue);
+            }
+            (std::mem::take(&mut queue.0), queue.1)
+        };
+        written += bytes.len() as u64;
+        if written > reserved {
+            reserved = written + AHEAD;
+            fallocate(&file, FallocateFlags::empty(), 0, reserved).unwrap();
+            file.write_all_at(&zeros, written - bytes.len() as u64)
+                .unwrap();
+        }
+        file.write_all(&bytes).unwrap();
+        file.sync_data().unwrap();
+        if last == u64::MAX {
+            return writer.ended.notify_one();
+        }
+        writer.synced.send_replace(last);
+    }
+}
+
 async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
     let directory = tempfile::tempdir_in(data).unwrap();
-    let mut file = File::create(directory.path().join("log")).unwrap();
+    let file = File::create(directory.path().join("log")).unwrap();
     let log = Arc::new(Log {
         queue: Mutex::default(),
         work: Condvar::default(),
@@ -174,32 +202,7 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
         ended: Notify::new(),
     });
     let writer = log.clone();
-    std::thread::spawn(move || {
-        let (mut written, mut reserved) = (0, 0);
-        let zeros = vec![0; usize::try_from(AHEAD).unwrap()];
-        loop {
-            let (bytes, last) = {
-                let mut queue = writer.queue.lock();
-                while queue.0.is_empty() {
-                    writer.work.wait(&mut queue);
-                }
-                (std::mem::take(&mut queue.0), queue.1)
-            };
-            written += bytes.len() as u64;
-            if written > reserved {
-                reserved = written + AHEAD;
-                fallocate(&file, FallocateFlags::empty(), 0, reserved).unwrap();
-                file.write_all_at(&zeros, written - bytes.len() as u64)
-                    .unwrap();
-            }
-            file.write_all(&bytes).unwrap();
-            file.sync_data().unwrap();
-            if last == u64::MAX {
-                return writer.ended.notify_one();
-            }
-            writer.synced.send_replace(last);
-        }
-    });
+    std::thread::spawn(move || keep(&writer, file));
     let measured = measure(callers, time, {
         let log = log.clone();
         move |_, _| {

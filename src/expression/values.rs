@@ -105,11 +105,11 @@ pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &ArgumentsRead) -> Bor
     let (ArgumentsRead::Named(names), Value::Object(members)) = (wanted, arguments) else {
         return convert(arguments);
     };
-    let named = names
+    let read = names
         .iter()
         .filter_map(|name| members.get_key_value(name))
         .map(|(name, value)| (CelMapKey::from(name.as_str()), convert(value)));
-    Box::new(CelMap::from(named.collect::<HashMap<_, _>>()))
+    Box::new(CelMap::from(read.collect::<HashMap<_, _>>()))
 }
 
 /// The values in `value`, with 16 bytes of text for one.

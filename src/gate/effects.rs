@@ -35,7 +35,7 @@ use crate::gate::record::findings::Usage;
 use crate::gate::steps::cleared::Claimed;
 use crate::gate::steps::late::MAX_LATE_COSTS;
 use crate::guards::approval::Approved;
-use crate::guards::budget::{UsedBudget, shown};
+use crate::guards::budget::{BudgetDemand, UsedBudget, shown};
 use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::{CallPlace, Keyed, Regime};
 use crate::guards::task::{Belonging, account_of, stopped_by};
@@ -154,22 +154,11 @@ impl Effects {
         let Belonging { task, session } = belonging;
         let task_source = task.source;
         let (task, session) = (task.key, session.key);
-        let asked = rules.budget.ask(
-            &policy.tasks,
-            &call.origin.caller,
-            &call.judged.tool,
-            rules.side_effect,
-        );
-        let mut asked = asked.ending_idle(policy.tasks.idle(task_source));
-        // Where nothing names a task, all that the agent ever does is one: the usual steps of a task
-        // would run out in a day's work.
         let is_usual = policy.tasks.has_usual_steps(&call.origin.caller);
-        if task_source == TaskSource::Agent && is_usual {
-            asked = asked.without_steps();
-        }
+        let asked = demand(policy, subject, task_source, is_usual);
         let is_only_counted = !rules.side_effect && !asked.has_written_limits(is_usual);
-        let account = asked.account.is_some();
-        let account = account.then(|| account_of(&call.origin.caller));
+        let payer = &call.origin.caller;
+        let account = asked.account.is_some().then(|| account_of(payer));
         let payers = StoreKeys {
             account,
             ..of_task(task)
@@ -181,13 +170,14 @@ impl Effects {
             return Err(stopped);
         }
         if asked.is_limited() {
-            found.remaining = Some(shown(&asked.left(known.budget(), now)));
+            found.remaining = Some(Box::new(shown(&asked.left(known.budget(), now))));
         }
         let before = known.task;
         let before = before.filter(|known| asked.limits.current(Some(known), now).is_some());
         let is_counted = asked.is_limited() || policy.repetition.is_watching();
-        let so_far = before.as_ref();
-        let so_far = so_far.map_or((0, 0), |task| (task.steps, task.cost));
+        let so_far = before
+            .as_ref()
+            .map_or((0, 0), |task| (task.steps, task.cost));
         found.usage = Usage {
             used: is_counted.then_some(so_far),
             cost: asked.price.cost,
@@ -308,7 +298,7 @@ impl Effects {
                 task: view.task.as_ref(),
                 account: view.account.as_ref(),
             };
-            *left = Some(shown(&bill.asked.left(used, self.store.now())));
+            *left = Some(Box::new(shown(&bill.asked.left(used, self.store.now()))));
         }
     }
 
@@ -440,9 +430,31 @@ fn not_begun(
     }
 }
 
+/// What the call asks of its budgets.
+fn demand(
+    policy: &Policy,
+    subject: &Subject<'_>,
+    source: TaskSource,
+    is_usual: bool,
+) -> BudgetDemand {
+    let Subject { call, rules, .. } = subject;
+    let (caller, tool) = (&call.origin.caller, &call.judged.tool);
+    let asked = rules
+        .budget
+        .ask(&policy.tasks, caller, tool, rules.side_effect);
+    let asked = asked.ending_idle(policy.tasks.idle(source));
+    // Where nothing names a task, all that the agent ever does is one: the usual steps of a task
+    // would run out in a day's work.
+    if source == TaskSource::Agent && is_usual {
+        asked.without_steps()
+    } else {
+        asked
+    }
+}
+
 /// The refusal of what does not fit, and what there is.
 fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Refusal {
-    *left = Some(shown(&exceeded.remaining));
+    *left = Some(Box::new(shown(&exceeded.remaining)));
     bill.asked.refuse(exceeded)
 }
 

@@ -231,7 +231,8 @@ impl GrantRulebook<'_> {
                 .as_ref()
                 .is_none_or(|known| !known.names().exclude(&path));
             if !is_there {
-                return (!matches!(one.is, ArgumentRule::Any)).then(|| GrantMiss::Nowhere(pointer));
+                return (!matches!(one.is, ArgumentRule::Any))
+                    .then_some(GrantMiss::Nowhere(pointer));
             }
             let expected = match &one.is {
                 ArgumentRule::Equals(value) => ExpectedValue::OneOf(std::slice::from_ref(value)),

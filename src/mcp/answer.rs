@@ -244,7 +244,7 @@ pub(crate) fn refused(
 pub(crate) fn with_edit(result: &Text, edit: &ArgumentEdit) -> Text {
     let value = Text::of(&edit.value());
     let result = with_meta(result, EDIT_META_KEY, |out| {
-        out.extend_from_slice(value.as_bytes())
+        out.extend_from_slice(value.as_bytes());
     });
     let content = result.get("content").and_then(|content| content.elements());
     let (Some(content), Some(mut members)) = (content, result.object()) else {

@@ -53,8 +53,8 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         let text = hex(&bytes);
         assert_eq!(text.get(..8), Some("00010203"));
-        let one_by_one: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(text, one_by_one);
+        let one_by_one: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, one_by_one.concat());
         assert_eq!(hex(&bytes[..33]), text[..66]);
         assert_eq!(
             (hex(&[]), hex_in(&[1, 2], &mut [0; 2])),

@@ -74,10 +74,10 @@ mod tests {
     fn work_is_told_from_its_first_step_to_its_end() {
         const WHAT: &str = "counting in a test";
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let hears = heard.clone();
+        let told = heard.clone();
         watch(Box::new(move |step| {
             if step.what == WHAT {
-                hears.lock().push((step.done, step.all, step.is_over));
+                told.lock().push((step.done, step.all, step.is_over));
             }
         }));
         let mut work = LongWork::of(WHAT, 3);

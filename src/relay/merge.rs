@@ -42,8 +42,8 @@ impl Relay {
                 self.forward(request, &server, with(message, params, "name", own))
                     .await
             }
-            "completion/complete" => self.completed(request, params).await,
-            "logging/setLevel" => self.told_all(request).await,
+            "completion/complete" => Box::pin(self.completed(request, params)).await,
+            "logging/setLevel" => Box::pin(self.told_all(request)).await,
             _ => {
                 let server = match params.get("uri") {
                     Some(uri) => self.owner(request, uri).await?,

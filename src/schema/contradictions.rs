@@ -56,9 +56,9 @@ pub(crate) fn contradiction(
 /// The members that every call has.
 pub(crate) fn required(schema: &Value) -> Vec<String> {
     let reader = KindReader::of(schema);
-    let named = reader.all_of(schema).into_iter();
-    let named = named.filter_map(|place| place.get("required")?.as_array());
-    let mut names: Vec<String> = named
+    let places = reader.all_of(schema).into_iter();
+    let lists = places.filter_map(|place| place.get("required")?.as_array());
+    let mut names: Vec<String> = lists
         .flatten()
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();

@@ -71,13 +71,13 @@ impl MailRoute {
     /// server takes letters for, if it takes them for anybody.
     pub(crate) async fn send(&self, mail: Mail, timeout: Duration) -> Result<(), EgressError> {
         let letter = self.message(mail)?;
-        let begun = tokio::time::timeout(timeout, self.begun(letter.envelope())).await;
+        let begun = tokio::time::timeout(timeout, Box::pin(self.begun(letter.envelope()))).await;
         let mut connection = begun.unwrap_or(Err(EgressError::Late(timeout)))?;
         let text = letter.formatted();
         let taken = tokio::time::timeout(LETTER_TIMEOUT, connection.message(&text)).await;
         taken
             .map_err(|_| EgressError::Late(LETTER_TIMEOUT))?
-            .map_err(told)?;
+            .map_err(|error| told(&error))?;
         // The letter is with the server, whatever it says of the end.
         drop(tokio::time::timeout(timeout, connection.quit()).await);
         Ok(())
@@ -89,7 +89,10 @@ impl MailRoute {
         if let Some((name, password)) = &self.login {
             let login = Credentials::new(name.clone(), password.expose().to_owned());
             let ways = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&ways, &login).await.map_err(told)?;
+            connection
+                .auth(&ways, &login)
+                .await
+                .map_err(|error| told(&error))?;
         }
         let mut parameters = Vec::new();
         let mut addresses = envelope.to().iter().chain(envelope.from());
@@ -102,9 +105,15 @@ impl MailRoute {
             parameters.push(MailParameter::SmtpUtfEight);
         }
         let from = MailFrom::new(envelope.from().cloned(), parameters);
-        connection.command(from).await.map_err(told)?;
+        connection
+            .command(from)
+            .await
+            .map_err(|error| told(&error))?;
         self.name_readers(&mut connection, envelope.to()).await?;
-        connection.command(Data).await.map_err(told)?;
+        connection
+            .command(Data)
+            .await
+            .map_err(|error| told(&error))?;
         Ok(connection)
     }
 
@@ -124,13 +133,13 @@ impl MailRoute {
             {
                 Ok(_) => taken += 1,
                 Err(error) if error.status().is_some() => {
-                    let error = told(error);
+                    let error = told(&error);
                     tracing::warn!(server = self.host, %reader, %error,
                         "a mail server takes no letters for one of its receivers; the others are told"
                     );
                     refused = Some(error);
                 }
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(told(&error)),
             }
         }
         match refused {
@@ -147,13 +156,16 @@ impl MailRoute {
         if self.security == MailSecurity::Tls {
             let stream = stream.encrypted(&self.host).await.map_err(unreachable)?;
             let connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &name);
-            return connection.await.map_err(told);
+            return connection.await.map_err(|error| told(&error));
         }
         let connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &name);
-        let mut connection = connection.await.map_err(told)?;
+        let mut connection = connection.await.map_err(|error| told(&error))?;
         if self.security == MailSecurity::StartTls {
-            let named = TlsParameters::new(self.host.clone()).map_err(told)?;
-            connection.starttls(named, &name).await.map_err(told)?;
+            let named = TlsParameters::new(self.host.clone()).map_err(|error| told(&error))?;
+            connection
+                .starttls(named, &name)
+                .await
+                .map_err(|error| told(&error))?;
         }
         Ok(connection)
     }
@@ -182,7 +194,7 @@ impl MailRoute {
     }
 }
 
-fn told(error: lettre::transport::smtp::Error) -> EgressError {
+fn told(error: &lettre::transport::smtp::Error) -> EgressError {
     match error.status() {
         Some(code) => EgressError::Status {
             status: u16::from(code),

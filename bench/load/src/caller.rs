@@ -326,7 +326,7 @@ pub(crate) async fn first_answer(
         loop {
             match Connection::open(way, template.clone(), 0).await {
                 Ok(_) => return Ok(began.elapsed()),
-                Err(error) if began.elapsed() > Duration::from_secs(60) => return Err(error),
+                Err(error) if began.elapsed() > Duration::from_mins(1) => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }

@@ -82,14 +82,16 @@ impl Cpus {
     pub(crate) fn place(&self, placement: Placement, stand: &Stand) -> anyhow::Result<()> {
         let one = |number: Option<&usize>| {
             let mut cpus = CpuSet::new();
-            number.into_iter().for_each(|number| cpus.set(*number));
+            if let Some(number) = number {
+                cpus.set(*number);
+            }
             cpus
         };
         let last = || one(self.numbers.last());
         let (between, others) = match placement {
             Placement::Packed => (last(), last()),
             Placement::Spread => (last(), one(self.numbers.first())),
-            Placement::Open => (self.allowed.clone(), self.allowed.clone()),
+            Placement::Open => (self.allowed, self.allowed),
         };
         let own = std::process::id();
         for process in stand.others().chain([own]) {

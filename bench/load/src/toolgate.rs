@@ -21,7 +21,7 @@ const SLED_MARK: &[u8] = b"sled-io-";
 /// How often it is asked whether something is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How long it may take to be ready, also when it is counted instruction by instruction.
-const READY_WITHIN: Duration = Duration::from_secs(180);
+const READY_WITHIN: Duration = Duration::from_mins(3);
 
 /// How a process is started.
 pub(crate) struct Launch<'a> {

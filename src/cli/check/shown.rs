@@ -46,7 +46,9 @@ fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
     let text = match value {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Object(_) | serde_json::Value::Array(_) => return false,
-        other => other.to_string(),
+        plain @ (serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)) => plain.to_string(),
     };
     !may_show(path, &text) && !is_variable(&text)
 }

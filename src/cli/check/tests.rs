@@ -264,13 +264,13 @@ fn aliases_of_aliases_are_bounded() {
         "toolgate.yaml",
         "servers: { s: { command: x } }\nmode: observe\npolicies: [p.yaml]\n",
     );
-    let mut bomb = format!("l0: &l0 [{}]\n", ["x"; 10].join(", "));
+    let mut bomb = vec![format!("l0: &l0 [{}]\n", ["x"; 10].join(", "))];
     for level in 1..5 {
         let below = format!("*l{}", level - 1);
         let all = vec![below; 10].join(", ");
-        bomb += &format!("l{level}: &l{level} [{all}]\n");
+        bomb.push(format!("l{level}: &l{level} [{all}]\n"));
     }
-    write("p.yaml", &bomb);
+    write("p.yaml", &bomb.concat());
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("alias replay limit exceeded"), "{text}");

@@ -155,8 +155,11 @@ async fn silence_between_requests_has_its_whole_time() {
         None
     );
     drop(turn);
-    hands.pass(IDLE_TIMEOUT - ONE_SECOND);
-    assert_eq!(guest.silent_for(), IDLE_TIMEOUT - ONE_SECOND);
+    hands.pass(IDLE_TIMEOUT.checked_sub(ONE_SECOND).unwrap());
+    assert_eq!(
+        guest.silent_for(),
+        IDLE_TIMEOUT.checked_sub(ONE_SECOND).unwrap()
+    );
     assert_eq!(ends_within(&mut guarded, IDLE_TIMEOUT).await, None);
     hands.pass(ONE_SECOND);
     let ended = ends_within(&mut guarded, IDLE_TIMEOUT).await;

@@ -201,13 +201,13 @@ impl Effects {
         let used = known.budget();
         match bill.asked.admit(used, now) {
             Ok(before) => {
-                *left = Some(shown(&before.after(&bill.asked.price)));
+                *left = Some(Box::new(shown(&before.after(&bill.asked.price))));
                 Ok(None)
             }
             Err(exceeded) => {
                 // A limit at which a person is asked is not what the call is refused for.
                 let Err(firm) = bill.asked.admit_firmly(used, now) else {
-                    *left = Some(shown(&exceeded.remaining));
+                    *left = Some(Box::new(shown(&exceeded.remaining)));
                     return Ok(Some(exceeded.dimension));
                 };
                 let idle = bill.asked.limits.idle;

@@ -36,7 +36,7 @@ pub struct Findings {
     /// Step 8: the call that made the draft which this one confirms; few do, and each call in flight keeps
     /// room for what stands here.
     pub draft: Option<Box<ActionId>>,
-    /// Step 9: what is left of the task's budget, as agents read it.
+    /// Step 9: what is left of the task's budget, as agents read it. Boxed as `draft` is.
     pub remaining: Option<Box<Value>>,
     /// Step 10.
     pub approval: Option<Box<ApprovalFound>>,

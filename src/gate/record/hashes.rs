@@ -40,6 +40,6 @@ impl HashedCall {
 
     /// Whether it is of this very call: what rewrites a call makes another.
     pub(in crate::gate) fn is_of(&self, call: &Call) -> bool {
-        std::ptr::eq(&*self.call, call)
+        std::ptr::eq(&raw const *self.call, call)
     }
 }

@@ -180,9 +180,8 @@ impl BudgetDemand {
     }
 }
 
-/// What is left, as agents and the ledger read it: costs in units, times in milliseconds (003-85). Boxed,
-/// since each call in flight keeps room for it, and few have a budget.
-pub(crate) fn shown(remaining: &Remaining) -> Box<Value> {
+/// What is left, as agents and the ledger read it: costs in units, times in milliseconds (003-85).
+pub(crate) fn shown(remaining: &Remaining) -> Value {
     let numbers = [
         ("steps", remaining.steps.map(|left| json!(left))),
         ("tool_calls", remaining.tool_calls.map(|left| json!(left))),
@@ -205,7 +204,7 @@ pub(crate) fn shown(remaining: &Remaining) -> Box<Value> {
     let known = numbers
         .into_iter()
         .filter_map(|(name, left)| Some((name.to_owned(), left?)));
-    Box::new(Value::Object(known.collect::<Map<_, _>>()))
+    Value::Object(known.collect::<Map<_, _>>())
 }
 
 /// A cost in units, of so many millionths.

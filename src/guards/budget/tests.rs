@@ -157,7 +157,7 @@ fn a_used_up_task_is_told_what_is_left() {
          report what was done and what is missing."
     );
     assert_eq!(
-        *shown(&exceeded.remaining),
+        shown(&exceeded.remaining),
         json!({ "steps": 0, "cost": 1.25, "duration_ms": 6000 })
     );
 }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 const RECORDS_PER_PORTION: usize = 512;
 /// Bytes of them, or a few more.
 const BYTES_PER_PORTION: usize = 1 << 20;
-/// RecordPortions that wait to be applied.
+/// Portions of records that wait to be applied.
 const PORTIONS_AHEAD: usize = 4;
 
 /// A record as an index needs it.

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn who_looks_on_and_on_is_not_waited_for_without_end() {
-        let locked = lock_beside_a_look(Duration::from_secs(600));
+        let locked = lock_beside_a_look(Duration::from_mins(10));
         assert!(matches!(locked, Err(JournalError::Locked { .. })));
     }
 

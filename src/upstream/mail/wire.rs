@@ -1,7 +1,7 @@
 //! The connection to a mail server, which may say so much on it and no more: the library that speaks
 //! SMTP keeps a line until it ends, however long it is.
 
-use hyper_rustls::ConfigBuilderExt as _;
+use hyper_rustls::ConfigBuilderExt;
 use lettre::transport::smtp::client::AsyncTokioStream;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -37,7 +37,7 @@ impl MailWire<TcpStream> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.try_with_platform_verifier())
+            .and_then(ConfigBuilderExt::try_with_platform_verifier)
             .map_err(io::Error::other)?
             .with_no_client_auth();
         let host = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;

@@ -154,6 +154,6 @@ fn long_ids_are_remembered_as_far_as_there_is_room() {
     }
     assert!(!knows(&json!("short")));
     let kept = all.kept.lock();
-    let taken: usize = kept.order.iter().map(|(_, id)| 2 * id.len()).sum();
-    assert_eq!(kept.bytes, taken);
+    let bytes: usize = kept.order.iter().map(|(_, id)| 2 * id.len()).sum();
+    assert_eq!(kept.bytes, bytes);
 }

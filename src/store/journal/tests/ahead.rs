@@ -244,8 +244,8 @@ fn without_room_for_a_stride_as_much_as_ever_is_reserved() {
         written += 500;
     };
     assert!(matches!(full, error::WriteFailure::Full(_)), "{full:?}");
-    let reserves = deeds.lock().clone();
-    let reserved = reserves.iter().rev().find_map(|deed| match deed {
+    let done = deeds.lock().clone();
+    let reserved = done.iter().rev().find_map(|deed| match deed {
         Deed::Reserve(upto) => Some(*upto),
         Deed::Record { .. } | Deed::Zeros { .. } | Deed::Sync => None,
     });
