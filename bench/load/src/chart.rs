@@ -287,9 +287,8 @@ pub(crate) mod tests {
             let name = tag.split(' ').next().unwrap_or_default();
             match name.strip_prefix('/') {
                 Some(name) if open.pop() != Some(name) => return false,
-                Some(_) => {}
                 None if !tag.ends_with('/') => open.push(name),
-                None => {}
+                Some(_) | None => {}
             }
         }
         open.is_empty() && !svg.contains("NaN") && !svg.contains("inf")
