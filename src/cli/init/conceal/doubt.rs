@@ -3,6 +3,7 @@
 
 use super::assignment;
 use crate::model::looks::{is_harmless, is_secret, is_telling};
+use std::path::Path;
 
 /// Short flags behind which programs take a password or a key, where it is neither a number nor a path.
 const PASSWORD_FLAGS: [&str; 6] = ["-p", "-P", "-a", "-w", "-W", "-k"];
@@ -85,6 +86,10 @@ pub(super) fn takes_password(flag: &str) -> bool {
 /// Could the argument be a secret, behind `flag` or behind none?
 pub(super) fn could_be_secret(flag: &str, value: &str) -> bool {
     let text = value.trim();
+    // What is there on this disk is a place, however its name looks.
+    if value.starts_with('/') && Path::new(value).exists() {
+        return false;
+    }
     let is_document = text.len() > 2 && text.starts_with(['{', '[']);
     if is_secret(value) || is_document || is_hidden_pair(value) {
         return true;

@@ -169,6 +169,29 @@ fn what_surely_is_no_secret_stays_readable() {
     }
 }
 
+/// A place that is there is none, though its name looks like one: people see which directory a server works in.
+#[test]
+fn a_place_on_this_disk_stays_readable() {
+    let temp = tempfile::tempdir().unwrap();
+    let there = temp.path().join("project-bp5xc89vA1b2C3d4");
+    std::fs::create_dir(&there).unwrap();
+    let (there, away) = (
+        there.to_str().unwrap(),
+        temp.path().join("a1b2c3d4E5f6g7h8"),
+    );
+    let words = ["--repository", there, "--key", away.to_str().unwrap()];
+    let shown = args(
+        &words.map(ToOwned::to_owned),
+        "my-hub",
+        &mut Variables::default(),
+    );
+    assert_eq!(shown[1], there);
+    assert_eq!(
+        shown[3], "${MY_HUB_KEY}",
+        "what is not there is judged as before"
+    );
+}
+
 /// threat-model §3G: what the agent's file calls a value acts on no terminal that is told of it.
 #[test]
 fn g_a_place_is_only_shown() {
