@@ -175,7 +175,7 @@ pub(crate) fn policy(lists: &[usize]) -> String {
         .map(|tools| format!("\"s{tools}__*\""))
         .collect();
     let mut policy = format!(
-        "layers:\n  global: {{ deny: [\"*__drop_*\"] }}\n  agent:\n    load: {{ allow: [{}] }}\ncontracts:\n",
+        "layers:\n  global: {{ deny: [\"*__drop_*\"] }}\n  agent:\n    load: {{ allow: [{}] }}\nbudgets: {{ unlimited: true }}\ncontracts:\n",
         allowed.join(", ")
     );
     for tools in lists {
