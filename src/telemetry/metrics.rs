@@ -5,14 +5,16 @@ mod approvals;
 mod buckets;
 mod effects;
 mod exposition;
+mod journal;
 mod labels;
 mod registration;
 mod stages;
 #[cfg(test)]
 mod tests;
 
-pub use effects::{CallEffects, Synced};
+pub use effects::CallEffects;
 pub use exposition::MetricsFormat;
+pub use journal::Synced;
 pub use labels::{CallLabels, CallOutcome, ReloadLabel};
 
 use super::tasks::heavy;
@@ -21,6 +23,7 @@ use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASKED_TASKS};
 use approvals::ApprovalMetrics;
 use effects::EffectMetrics;
+use journal::JournalMetrics;
 use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -75,6 +78,7 @@ pub struct Metrics {
     disk_free: Gauge,
     disk_total: Gauge,
     effects: EffectMetrics,
+    journal: JournalMetrics,
     approvals: ApprovalMetrics,
 }
 
@@ -131,6 +135,7 @@ impl Metrics {
             disk_free: Gauge::default(),
             disk_total: Gauge::default(),
             effects: EffectMetrics::new(),
+            journal: JournalMetrics::default(),
             approvals: ApprovalMetrics::default(),
         };
         metrics.begin_known_series();
@@ -138,6 +143,7 @@ impl Metrics {
         metrics.register_rest();
         metrics.register_records();
         metrics.effects.register(&mut metrics.registry);
+        metrics.journal.register(&mut metrics.registry);
         metrics.approvals.register(&mut metrics.registry);
         metrics
     }
@@ -361,7 +367,7 @@ impl Metrics {
 
     /// How long the journal's syncs took so far.
     pub fn synced(&self, syncs: Synced) {
-        self.effects.synced(syncs);
+        self.journal.synced(syncs);
     }
 
     /// The disk of the data directory has so many bytes, so many of them free.

@@ -5,16 +5,12 @@ use super::labels::LabelPair;
 use super::{Buckets, buckets};
 use crate::model::tally::REGIME_WORDS;
 use parking_lot::Mutex;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the same side effect in the same trace counts as the same (004-03).
@@ -69,7 +65,6 @@ pub(super) struct EffectMetrics {
     remaining: Family<LabelPair, Histogram, Buckets>,
     steps: Histogram,
     cost: Histogram,
-    syncs: Syncs,
     before_hooks: Family<LabelPair, Counter>,
     after_hooks: Family<LabelPair, Counter>,
 }
@@ -117,7 +112,6 @@ impl EffectMetrics {
             remaining: Family::new_with_constructor(Buckets(buckets::BUDGET_AMOUNTS)),
             steps: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
             cost: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
-            syncs: Syncs::default(),
             before_hooks: Family::default(),
             after_hooks: Family::default(),
         }
@@ -173,11 +167,6 @@ impl EffectMetrics {
             "toolgate_token_cost",
             "Cost that the task of a call had run up, the call included",
             self.cost.clone(),
-        );
-        registry.register(
-            "toolgate_journal_sync_seconds",
-            "Seconds that the disk took to make a batch of the journal durable",
-            self.syncs.clone(),
         );
         self.register_hooks(registry);
         self.register_holds(registry);
@@ -290,39 +279,9 @@ impl EffectMetrics {
         self.unknown_age
             .set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
     }
-
-    pub(super) fn synced(&self, syncs: Synced) {
-        *self.syncs.0.lock() = syncs;
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 fn amount(number: u64) -> f64 {
     number as f64
-}
-
-/// How long syncs took so far, counted by who made them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Synced {
-    /// Upper boundaries in seconds, rising, and how many syncs took at most so long and longer
-    /// than the one before; the last boundary is infinite.
-    pub buckets: Vec<(f64, u64)>,
-    /// Seconds in all.
-    pub seconds: f64,
-}
-
-/// A histogram that is counted elsewhere and shown here.
-#[derive(Debug, Clone, Default)]
-struct Syncs(Arc<Mutex<Synced>>);
-
-impl EncodeMetric for Syncs {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        let Synced { buckets, seconds } = self.0.lock().clone();
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        encoder.encode_histogram::<NoLabelSet>(seconds, count, &buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
 }
