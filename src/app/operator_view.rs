@@ -135,6 +135,7 @@ impl ProcessStatus for OperatorView {
     fn metrics(&self, format: MetricsFormat) -> String {
         let health = self.journal.health();
         self.door.metrics.synced(syncs(&health));
+        self.door.metrics.unsynced(health.unsynced);
         self.door.metrics.dropped_early(health.dropped_early);
         self.door.metrics.render(format)
     }

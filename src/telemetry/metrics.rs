@@ -370,6 +370,11 @@ impl Metrics {
         self.journal.synced(syncs);
     }
 
+    /// So many records of the journal are not yet synced.
+    pub fn unsynced(&self, records: u64) {
+        self.journal.unsynced(records);
+    }
+
     /// The disk of the data directory has so many bytes, so many of them free.
     pub fn disk(&self, free: u64, total: u64) {
         self.disk_free.set(i64::try_from(free).unwrap_or(i64::MAX));

@@ -28,6 +28,8 @@ pub struct JournalHealth {
     pub state: JournalState,
     /// Records that wait to be written.
     pub queued: usize,
+    /// Records that have a number and are not yet synced: what a power cut would take.
+    pub unsynced: u64,
     /// Records refused because the queue was full.
     pub refused: u64,
     /// Records that were queued and never written, because writing failed.
@@ -57,6 +59,7 @@ impl JournalHealth {
         Self {
             state: JournalState::Writing,
             queued: 0,
+            unsynced: 0,
             refused: 0,
             lost: 0,
             dropped_early: 0,

@@ -313,13 +313,10 @@ impl WriteQueue {
         let held = inside.held.iter().map(Frame::payload).sum();
         inside.at_work = (inside.gathered, inside.bytes - held);
         (inside.gathered, inside.bytes) = (0, held);
-        let QueueInner {
-            wanted, closing, ..
-        } = *inside;
         WriteJob {
             frames: std::mem::take(&mut inside.frames),
-            wanted,
-            closing,
+            wanted: inside.wanted,
+            closing: inside.closing,
         }
     }
 
@@ -418,6 +415,7 @@ impl WriteQueue {
         let inside = self.inside.lock();
         JournalHealth {
             queued: inside.queued(),
+            unsynced: inside.last.saturating_sub(inside.health.head.seq),
             ..inside.health.clone()
         }
     }

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct JournalMetrics {
     syncs: Syncs,
+    unsynced: Gauge,
 }
 
 impl JournalMetrics {
@@ -20,6 +22,16 @@ impl JournalMetrics {
             "Seconds that the disk took to make a batch of the journal durable",
             self.syncs.clone(),
         );
+        registry.register(
+            "toolgate_journal_unsynced_records",
+            "Records of the journal that are not yet durable: what a power cut would take",
+            self.unsynced.clone(),
+        );
+    }
+
+    pub(super) fn unsynced(&self, records: u64) {
+        self.unsynced
+            .set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
     pub(super) fn synced(&self, syncs: Synced) {

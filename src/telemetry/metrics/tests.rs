@@ -107,6 +107,7 @@ fn names_are_the_promised_ones() {
             "toolgate_grant_uses_total",
             "toolgate_heavy_total",
             "toolgate_journal_sync_seconds",
+            "toolgate_journal_unsynced_records",
             "toolgate_latency_ms",
             "toolgate_latency_seconds",
             "toolgate_ledger_entries_dropped_total",

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout};
 
@@ -157,6 +158,7 @@ impl Gate {
 
     /// The ledger as it is, oldest entry first, without calls that are on their way.
     pub async fn ledger(&self) -> Vec<Value> {
+        self.settles().await;
         let data = self.setup.directory().join("data");
         let output = self
             .setup
@@ -169,6 +171,21 @@ impl Gate {
         calls
             .filter(|call| call["outcome"] != "dispatching")
             .collect()
+    }
+
+    /// Waits until what it recorded is in its files, where it lives and its disk has room: records
+    /// that nobody waits for gather for a moment.
+    async fn settles(&self) {
+        let written = async {
+            while self.metric("toolgate_journal_unsynced_records").await > 0.0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let lives = tokio::net::TcpStream::connect(self.operators).await.is_ok();
+        if lives {
+            // A full disk leaves them waiting: then the files are read as they are.
+            drop(tokio::time::timeout(Duration::from_secs(2), written).await);
+        }
     }
 
     /// Asks it to end in good order.
