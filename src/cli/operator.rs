@@ -4,17 +4,20 @@
 use super::configured::{self, DataArgs};
 use super::ledger::text::{json, plain};
 use super::serve::runtime;
+use super::timeouts::timeout;
 use crate::config::DataPlace;
 use crate::mcp::json::Text;
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
 use door::{DoorRefusal, DoorRequest};
+use patience::Patience;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 use token::OperatorToken;
 pub(super) use token::TOKEN_VARIABLE;
 use tokio::sync::mpsc;
@@ -22,11 +25,17 @@ use whose::DoorNaming;
 
 pub(super) mod direct;
 pub(super) mod door;
+mod patience;
 mod token;
 pub(super) mod whose;
 
 /// The exit code where a command line cannot be used, as clap has it.
 pub(super) const MISUSE_EXIT_CODE: u8 = 2;
+
+/// How long an answer may take, unless it is said.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to find out whether a toolgate is there.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a running toolgate is, and who asks.
 #[derive(Debug, clap::Args)]
@@ -38,6 +47,12 @@ pub(super) struct DoorArgs {
     /// asked for at a terminal]
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
+    /// How long the running toolgate may take for an answer [default: 30s, at most 10m]
+    #[arg(long, value_name = "TIME", global = true, value_parser = timeout)]
+    answer_timeout: Option<Duration>,
+    /// Until when a verb waits that has a time of its own.
+    #[arg(skip)]
+    patience: OnceLock<Patience>,
     /// The token, once it is read: a person is asked once.
     #[arg(skip)]
     token: OnceLock<Option<OperatorToken>>,
@@ -47,6 +62,8 @@ pub(super) struct DoorArgs {
 pub(super) struct AskedDoor<'a> {
     pub(super) address: SocketAddr,
     token: Option<&'a OperatorToken>,
+    /// How long an answer may take.
+    args: &'a DoorArgs,
 }
 
 impl AskedDoor<'_> {
@@ -68,7 +85,8 @@ impl AskedDoor<'_> {
         nobody: &str,
     ) -> anyhow::Result<Result<Text, DoorRefusal>> {
         let token = self.token.map(|token| token.secret.expose());
-        let answered = door::ask(self.address, token, request, nobody).await?;
+        let bound = self.args.answer_bound();
+        let answered = door::ask(self.address, token, request, bound, nobody).await?;
         Ok(answered.map_err(|refused| refused.of_token(|| token::refused(self.token))))
     }
 
@@ -94,10 +112,34 @@ impl DoorArgs {
             None => configured::door_of(named).map(|(door, data)| (door, Some(data)))?,
         };
         if let Some(data) = data {
-            let judged = whose::judge(&data, address, DoorNaming::Directory);
-            runtime()?.block_on(judged)?;
+            self.judge(&data, address)?;
         }
         self.at(address)
+    }
+
+    /// From now on answers are waited for until `time` is over, and a little for the last one.
+    pub(super) fn be_patient_for(&self, time: Duration) {
+        self.patience.get_or_init(|| Patience::of(time));
+    }
+
+    /// How long an answer may take from now on.
+    fn answer_bound(&self) -> Duration {
+        let bound = self.answer_timeout.unwrap_or(ANSWER_TIMEOUT);
+        let left = self.patience.get().map(Patience::for_answer);
+        left.map_or(bound, |left| left.min(bound))
+    }
+
+    /// How long it may take from now on to find out whether a toolgate is there.
+    pub(super) fn look_bound(&self) -> Duration {
+        let bound = self.answer_timeout.unwrap_or(ANSWER_TIMEOUT);
+        let left = self.patience.get().map(Patience::for_look);
+        LOOK_TIMEOUT.min(left.map_or(bound, |left| left.min(bound)))
+    }
+
+    /// Whether the toolgate at `address`, if there is one, is that of the directory `data`.
+    fn judge(&self, data: &Path, address: SocketAddr) -> anyhow::Result<()> {
+        let judged = whose::judge(data, address, DoorNaming::Directory, self.look_bound());
+        runtime()?.block_on(judged)
     }
 
     /// Whether the door is named, and not only the configuration's.
@@ -129,7 +171,11 @@ impl DoorArgs {
     pub(super) fn at_unasked(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
         let read = OperatorToken::at_hand(self.token_file.as_deref())?;
         let token = self.token.get_or_init(|| read).as_ref();
-        Ok(AskedDoor { address, token })
+        Ok(AskedDoor {
+            address,
+            token,
+            args: self,
+        })
     }
 
     /// The door at `address`, and the token to show there; none when there is none, so that the door
@@ -140,7 +186,11 @@ impl DoorArgs {
             self.token.get_or_init(|| read);
         }
         let token = self.token.get().and_then(Option::as_ref);
-        Ok(AskedDoor { address, token })
+        Ok(AskedDoor {
+            address,
+            token,
+            args: self,
+        })
     }
 
     /// What the toolgate answers that holds the data directory of `place`; another is not asked.
@@ -150,8 +200,7 @@ impl DoorArgs {
         request: DoorRequest,
     ) -> anyhow::Result<Result<T, String>> {
         let address = self.address_of(place)?;
-        let judged = whose::judge(&place.data, address, DoorNaming::Directory);
-        runtime()?.block_on(judged)?;
+        self.judge(&place.data, address)?;
         let nobody = format!(
             "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
              its address with --admin, or stop it and do this as the directory's owner"

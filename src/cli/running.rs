@@ -133,7 +133,7 @@ pub(super) async fn find(
     };
     // The token is read first: what is wrong with it is said in any case.
     let door = args.at_unasked(address)?;
-    let Some(word) = DoorWord::of(address).await else {
+    let Some(word) = DoorWord::of(address, args.look_bound()).await else {
         return unseen(UnseenDoor::Closed(address));
     };
     // The lock is read last: who answers has had it since before.

@@ -8,11 +8,14 @@ use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpListener;
 
 const OPERATORS: &str =
     "tokens: [ { name: ann, token: token-of-the-operator-ann, roles: [approver, switch] } ]";
+/// What a wait of a second may take on a busy machine; an answer may take 30 s elsewhere.
+const WAIT_BOUND: Duration = Duration::from_secs(20);
 const AT_ANY_PORT: &str = "admin: { listen: 127.0.0.1:0";
 
 async fn server() -> ToolServer {
@@ -271,25 +274,50 @@ async fn a_token_stays_on_this_machine() {
     }
 }
 
-/// What was asked for may be done though nobody says so in time: it reads so, and not as if nobody were there.
-#[tokio::test]
-async fn a_word_without_an_answer_may_count() {
+/// An operators' door that takes connections and never answers, and where it is.
+async fn silent_door() -> (tokio::task::JoinHandle<()>, String) {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let setup = Setup::new().operators(OPERATORS);
-    setup.write();
     let taken = tokio::spawn(async move {
         let mut kept = Vec::new();
         loop {
             kept.push(silent.accept().await.unwrap());
         }
     });
+    (taken, address)
+}
+
+/// What was asked for may be done though nobody says so in time: it reads so, and not as if nobody were there.
+#[tokio::test]
+async fn a_word_without_an_answer_may_count() {
+    let (taken, address) = silent_door().await;
+    let setup = Setup::new().operators(OPERATORS);
+    setup.write();
     let id = "0198f1a2-0001-7000-8000-00000000000a";
-    let words = ["approvals", "deny", id, "--why", "no", "--admin", &address];
+    let mut words = vec!["approvals", "deny", id, "--why", "no", "--admin", &address];
+    words.extend(["--answer-timeout", "300ms"]);
     let (code, told) = said(&setup, &words).await;
     assert!(
-        code == 1 && told.contains("may be done all the same"),
+        code == 1 && told.contains("may be done all the same") && told.contains("within 0.3s"),
         "{told}"
     );
+    taken.abort();
+}
+
+/// Issue 17: a script that waits for a decision goes on when its time is over, also where a toolgate
+/// hangs.
+#[tokio::test]
+async fn a_wait_ends_though_nobody_answers() {
+    let (taken, address) = silent_door().await;
+    let setup = Setup::new().operators(OPERATORS);
+    setup.write();
+    // A part of an id has to be looked for first.
+    for id in ["0198f1a2-0001-7000-8000-00000000000a", "0198f1a2"] {
+        let words = ["approvals", "wait", id, "--timeout", "1s"];
+        let words = [&words[..], &["--admin", &address]].concat();
+        let ended = tokio::time::timeout(WAIT_BOUND, said(&setup, &words)).await;
+        let (code, told) = ended.expect("an end soon after the time is over");
+        assert!(code == 2 && told.contains("has not answered"), "{told}");
+    }
     taken.abort();
 }

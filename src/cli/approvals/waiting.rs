@@ -11,7 +11,6 @@ use crate::cli::terminal::ids::TypedId;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
-use anyhow::Context as _;
 use jiff::SignedDuration;
 use std::time::Duration;
 
@@ -40,6 +39,16 @@ pub(super) struct ApprovalWaitArgs {
 /// Waits; the code of [`exit_code`], or 2 where nothing can be found out: no such call, no right to ask, or
 /// no toolgate that answers until the time is over.
 pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
+    let most = match wait.timeout.map(Duration::try_from) {
+        None => Duration::MAX,
+        Some(Ok(most)) => most,
+        Some(Err(_)) => {
+            return Ok(operator::misused("--timeout is a time from now on, such as 90s"));
+        }
+    };
+    let began = Clock.steady();
+    // It bounds what is asked first, too.
+    args.door.be_patient_for(most);
     let id = match meant(args, &wait.id) {
         Ok(Ok(id)) => id,
         Ok(Err(why)) => return Ok(unasked(&anyhow::anyhow!(why))),
@@ -49,7 +58,8 @@ pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
         Ok(door) => door,
         Err(why) => return Ok(unasked(&why)),
     };
-    match runtime()?.block_on(told(&door, wait, id)) {
+    let until = began.saturating_add(most);
+    match runtime()?.block_on(told(&door, until, id)) {
         Ok(told) => {
             let text = if wait.json {
                 json(&serde_json::to_string(&told)?) + "\n"
@@ -68,20 +78,15 @@ fn unasked(why: &anyhow::Error) -> u8 {
     UNASKED_EXIT_CODE
 }
 
-/// What there is to tell once it is decided, or the time is over.
+/// What there is to tell once it is decided, or the steady clock is at `until`.
 async fn told(
     door: &AskedDoor<'_>,
-    wait: &ApprovalWaitArgs,
+    until: Duration,
     id: ActionId,
 ) -> anyhow::Result<ApprovalDecision> {
-    let began = Clock.steady();
-    let most = match wait.timeout {
-        Some(time) => Duration::try_from(time).context("--timeout is a time, such as 90s")?,
-        None => Duration::MAX,
-    };
     let mut last = None;
     loop {
-        let left = most.saturating_sub(Clock.steady().saturating_sub(began));
+        let left = until.saturating_sub(Clock.steady());
         let rest = u64::from(left.subsec_nanos() > 0);
         let seconds = left.as_secs().saturating_add(rest);
         let seconds = seconds.min(DECISION_WAIT_SECONDS_MAX);

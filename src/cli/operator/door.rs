@@ -19,11 +19,8 @@ use tokio::sync::mpsc;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// How long it may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long it may take to find out whether a toolgate is there.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may take to find out whether anybody listens.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is asked at the door.
 pub(in crate::cli) struct DoorRequest {
@@ -52,18 +49,19 @@ impl DoorRequest {
     }
 }
 
-/// What the door at `address` answers to one who shows `token`: the body, or in words why it
-/// refuses; `nobody` says what it means when nothing answers there.
+/// What the door at `address` answers within `bound` to one who shows `token`: the body, or in words
+/// why it refuses; `nobody` says what it means when nothing answers there.
 pub(super) async fn ask(
     address: SocketAddr,
     token: Option<&str>,
     request: DoorRequest,
+    bound: Duration,
     nobody: &str,
 ) -> anyhow::Result<Result<Text, DoorRefusal>> {
     let changes = request.method != Method::GET;
-    let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange(address, token, request)).await;
+    let answered = tokio::time::timeout(bound, exchange(address, token, request)).await;
     let Ok(answered) = answered else {
-        let late = format!("{address} has not answered within {ANSWER_TIMEOUT:?}");
+        let late = format!("{address} has not answered {}", words_of(bound));
         if changes {
             bail!(
                 "{late}: what was asked may be done all the same; look before you ask for it again"
@@ -91,11 +89,22 @@ pub(super) async fn ask(
     }))
 }
 
+/// Within which time something was to come, as it is told.
+fn words_of(bound: Duration) -> String {
+    // What is left of a time is told in tenths.
+    match (bound.is_zero(), bound.subsec_nanos()) {
+        (true, _) => "in time".to_owned(),
+        (false, 0) => format!("within {bound:?}"),
+        (false, _) => format!("within {:.1}s", bound.as_secs_f64()),
+    }
+}
+
 /// What stands at `path` for one without a token, whatever its status, and which opening of a data directory the
-/// answer is of, where it says so; an error where nothing answers with JSON.
+/// answer is of, where it says so; an error where nothing answers with JSON within `bound`.
 pub(super) async fn look(
     address: SocketAddr,
     path: &str,
+    bound: Duration,
 ) -> anyhow::Result<(Text, Option<String>)> {
     let asked = async {
         let answer = send(address, None, DoorRequest::get(path)).await?;
@@ -103,12 +112,12 @@ pub(super) async fn look(
         let instance = instance.and_then(|instance| Some(instance.to_str().ok()?.to_owned()));
         anyhow::Ok((read(answer).await?, instance))
     };
-    tokio::time::timeout(LOOK_TIMEOUT, asked).await?
+    tokio::time::timeout(bound, asked).await?
 }
 
 /// Whether anybody listens at `address`.
 pub(in crate::cli) async fn is_open(address: SocketAddr) -> bool {
-    let connected = tokio::time::timeout(LOOK_TIMEOUT, TcpStream::connect(near(address)));
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(near(address)));
     matches!(connected.await, Ok(Ok(_)))
 }
 

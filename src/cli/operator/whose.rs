@@ -8,6 +8,7 @@ use crate::mcp::json::Text;
 use crate::store::journal::DataHolder;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Whether a toolgate that answers is the one that is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +40,9 @@ pub(in crate::cli) struct DoorWord {
 }
 
 impl DoorWord {
-    /// That of the toolgate at `address`; none where nothing answers that speaks as one.
-    pub(in crate::cli) async fn of(address: SocketAddr) -> Option<Self> {
-        let (told, instance) = door::look(address, "/readyz").await.ok()?;
+    /// That of the toolgate at `address`; none where nothing answers within `bound` that speaks as one.
+    pub(in crate::cli) async fn of(address: SocketAddr, bound: Duration) -> Option<Self> {
+        let (told, instance) = door::look(address, "/readyz", bound).await.ok()?;
         let ready = told.get("ready")?.parse().ok()?;
         Some(Self {
             told,
@@ -69,7 +70,8 @@ fn owner(instance: Option<&str>, holder: &DataHolder, naming: DoorNaming) -> Doo
     }
 }
 
-/// Looks at the door at `address` before anything is asked there about the directory `data`.
+/// Looks at the door at `address` before anything is asked there about the directory `data`; it has
+/// `bound` to answer.
 ///
 /// # Errors
 /// [`configured::PlaceUnknown`]: the toolgate of another data directory answers there.
@@ -77,8 +79,9 @@ pub(super) async fn judge(
     data: &Path,
     address: SocketAddr,
     naming: DoorNaming,
+    bound: Duration,
 ) -> anyhow::Result<()> {
-    let Some(word) = DoorWord::of(address).await else {
+    let Some(word) = DoorWord::of(address, bound).await else {
         // Who asks hears that nothing answers.
         return Ok(());
     };
