@@ -14,7 +14,9 @@ mod words;
 use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
 use super::ledger::recorded_as::RecordedAs;
+use super::operator;
 use anyhow::bail;
+use find::FoundPacks;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -65,7 +67,8 @@ enum TestVerb {
     Add(add::Add),
 }
 
-/// Runs the packs. 0: all is as expected; 1: something is not, or a pack lacks what it has to hold.
+/// Runs the packs. 0: all is as expected; 1: something is not, or a pack lacks what it has to hold; 2:
+/// the configuration cannot say where they are.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut text = String::new();
     let code = run_into(args, &mut text)?;
@@ -89,10 +92,16 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 }
 
 fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let suites = Suites::run(
-        &find::packs(&args.paths, args.place.config.as_deref())?,
-        args.place.config.as_deref(),
-    )?;
+    let named = args.place.config.as_deref();
+    let found = if args.paths.is_empty() {
+        find::configured_packs(named)?
+    } else {
+        FoundPacks::Packs(find::packs(&args.paths)?)
+    };
+    let (suites, is_known) = match found {
+        FoundPacks::Packs(packs) => (Suites::run(&packs, named)?, true),
+        FoundPacks::Unknown(diagnostics) => (Suites::of_none(diagnostics), false),
+    };
     if let Some(path) = &args.junit {
         let mut text = String::new();
         machine::junit(&suites, &mut text)?;
@@ -106,6 +115,11 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         )?;
     } else {
         words::write(&suites, args.quiet, args.coverage, out)?;
+    }
+    if !is_known {
+        return Ok(operator::misused(
+            "no test packs were looked for: only a configuration that can be read says where they are",
+        ));
     }
     Ok(u8::from(!is_fine(&suites)))
 }

@@ -43,7 +43,9 @@ pub(super) fn run(args: &Args, wait: &ApprovalWaitArgs) -> anyhow::Result<u8> {
         None => Duration::MAX,
         Some(Ok(most)) => most,
         Some(Err(_)) => {
-            return Ok(operator::misused("--timeout is a time from now on, such as 90s"));
+            return Ok(operator::misused(
+                "--timeout is a time from now on, such as 90s",
+            ));
         }
     };
     let began = Clock.steady();

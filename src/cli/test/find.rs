@@ -2,6 +2,8 @@
 
 use crate::cli::configured;
 use crate::config::{self, FILE_NAME};
+use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::policy::live::LoadResult;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,22 +17,39 @@ const MAX_LOOKED_AT: usize = 4_096;
 /// The directories that hold packs.
 const PACKS_DIRECTORY: &str = "tests";
 
-/// The packs at `paths`; without any, those beside the policies of the configuration. Sorted.
-pub(in crate::cli) fn packs(
-    paths: &[PathBuf],
-    named: Option<&Path>,
-) -> anyhow::Result<Vec<PathBuf>> {
-    let mut search = PackSearch::within(usize::MAX);
-    if paths.is_empty() {
-        let path = configured::path(named)?;
-        search.found = beside(&path, &config::load_supposing(&path).reading.files)?;
-        if search.found.is_empty() {
-            bail!(
-                "no test packs beside the policies of {}; write them in `{PACKS_DIRECTORY}` there, or name one",
-                path.display()
-            );
-        }
+/// What is found beside the policies of a configuration.
+pub(super) enum FoundPacks {
+    /// The packs, sorted.
+    Packs(Vec<PathBuf>),
+    /// None: where they would be, the configuration cannot say, whose errors these are.
+    Unknown(Vec<Diagnostic>),
+}
+
+/// The packs beside the policies of the configuration.
+pub(super) fn configured_packs(named: Option<&Path>) -> anyhow::Result<FoundPacks> {
+    let path = configured::path(named)?;
+    let LoadResult {
+        files,
+        mut diagnostics,
+        ..
+    } = config::load_supposing(&path).reading;
+    let found = beside(&path, &files)?;
+    if !found.is_empty() {
+        return within_bounds(found).map(FoundPacks::Packs);
     }
+    diagnostics.retain(|one| one.severity == Severity::Error);
+    if !diagnostics.is_empty() {
+        return Ok(FoundPacks::Unknown(diagnostics));
+    }
+    bail!(
+        "no test packs beside the policies of {}; write them in `{PACKS_DIRECTORY}` there, or name one",
+        path.display()
+    )
+}
+
+/// The packs at `paths`, sorted.
+pub(in crate::cli) fn packs(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut search = PackSearch::within(usize::MAX);
     for path in paths {
         let before = search.found.len();
         if path.is_file() {
@@ -56,6 +75,11 @@ pub(in crate::cli) fn packs(
     let mut found = search.found;
     found.sort();
     found.dedup();
+    within_bounds(found)
+}
+
+/// `found`, unless there are more than are run at once.
+fn within_bounds(found: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     if found.len() > MAX_PACKS {
         bail!("more than {MAX_PACKS} test packs; merge some of them, or name a directory");
     }

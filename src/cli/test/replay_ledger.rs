@@ -190,7 +190,7 @@ impl ReplayJudge {
         let files = if args.paths.is_empty() {
             find::beside(&path, &loaded.reading.files)?
         } else {
-            find::packs(&args.paths, config)?
+            find::packs(&args.paths)?
         };
         let packs = files.iter().filter_map(|file| Pack::read(file).0).collect();
         let arguments = args

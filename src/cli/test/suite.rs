@@ -107,6 +107,12 @@ impl SampleVerdict {
 }
 
 impl Suites {
+    /// Nothing that was run, because of these `diagnostics`.
+    pub(super) fn of_none(diagnostics: Vec<Diagnostic>) -> Self {
+        let all = Vec::new();
+        Self { all, diagnostics }
+    }
+
     /// Runs the packs in `files`.
     pub(super) fn run(files: &[PathBuf], named: Option<&Path>) -> anyhow::Result<Self> {
         let mut suites = Self::default();

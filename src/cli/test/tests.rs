@@ -352,6 +352,33 @@ fn packs_that_are_not_there_are_asked_for() {
     );
 }
 
+/// Issue 17: what is broken is said, and not that there are no packs; only a configuration that can be
+/// read and has none is told to get some.
+#[test]
+fn a_configuration_that_cannot_be_read_hides_no_packs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolgate.yaml");
+    let whole = "servers: { s: { command: x } }\nmode: observe\n";
+    let tested = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let args = TestCli::parse_from(["test", "--config", path.to_str().unwrap()]).args;
+        let mut out = String::new();
+        (run_into(&args, &mut out), out)
+    };
+    for broken in ["mode: [observe", &whole.replace("observe", "absent")] {
+        let (code, out) = tested(broken);
+        assert_eq!(code.unwrap(), 2, "{out}");
+        assert!(
+            out.contains("toolgate.yaml:") && out.contains(": error: "),
+            "{out}"
+        );
+        assert!(!out.contains("no test packs"), "{out}");
+    }
+    let (code, out) = tested(whole);
+    let error = code.unwrap_err().to_string();
+    assert!(error.starts_with("no test packs beside "), "{error}{out}");
+}
+
 /// 003-30 … 003-35, 003-38, 003-54 … 003-61, 003-99, 003-100, 003-103, 003-116, 003-D1, 003-D3,
 /// 002-32: each contract of the library has a pack of good samples, and of overreach, injection,
 /// budget and failure recovery, all of which it meets.
