@@ -8,7 +8,7 @@ use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
 use merged::NamedLedger;
-use output::LedgerOutput;
+use output::{LedgerOutput, is_closed_pipe};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -205,7 +205,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 fn flushed(done: anyhow::Result<u8>, out: &mut dyn Write) -> anyhow::Result<u8> {
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
-        Err(error) if several::is_closed_pipe(&error) => Ok(0),
+        Err(error) if is_closed_pipe(&error) => Ok(0),
         done => done,
     }
 }

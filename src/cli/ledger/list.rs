@@ -65,7 +65,12 @@ impl LedgerListArgs {
         let limit = self
             .limit
             .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS });
-        let mut calls = MergedCalls::open(ledgers)?;
+        let mut calls = MergedCalls::default();
+        for ledger in ledgers {
+            if let Err(error) = calls.add(ledger) {
+                output.unread(ledger.server, error.into())?;
+            }
+        }
         let mut screen = match server {
             _ if self.json => CallScreen::Json,
             None => CallScreen::One(CALLS.on(place.terminal)),
@@ -81,10 +86,13 @@ impl LedgerListArgs {
             let call = match output.readable(call) {
                 Ok(Some(call)) if self.asks_for(&call, &ledger.known) => call,
                 Ok(_) => continue,
-                Err(error) => {
-                    end = Err(error);
-                    break;
-                }
+                Err(error) => match output.unread(ledger.server, error) {
+                    Ok(()) => continue,
+                    unread => {
+                        end = unread;
+                        break;
+                    }
+                },
             };
             is_supposed |= call.entry.would_refuse.is_some();
             let line = self.line(&call, ledger);

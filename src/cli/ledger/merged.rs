@@ -31,6 +31,7 @@ pub(super) struct MergedCall<'m, 'l> {
 
 /// Reads several ledgers. Of the calls that come next in each, the oldest is first, so that those of one
 /// ledger stay in the order in which they ended.
+#[derive(Default)]
 pub(super) struct MergedCalls<'l>(Vec<MergedLedger<'l>>);
 
 impl<'l> MergedLedger<'l> {
@@ -49,23 +50,28 @@ impl<'l> MergedLedger<'l> {
 
     /// Gives the next call, and looks at the one behind it.
     fn advance(&mut self) -> Option<Result<LedgerCall, JournalError>> {
-        let after = self.calls.next();
-        self.time = match &after {
+        let given = self.next.take();
+        // Behind what cannot be read on, nothing can be read.
+        let is_over = |error: &JournalError| !matches!(error, JournalError::Unreadable { .. });
+        if !matches!(&given, Some(Err(error)) if is_over(error)) {
+            self.next = self.calls.next();
+        }
+        self.time = match &self.next {
             Some(Ok(call)) => call.entry.time.parse().ok(),
             Some(Err(_)) | None => None,
         };
-        std::mem::replace(&mut self.next, after)
+        given
     }
 }
 
 impl<'l> MergedCalls<'l> {
-    /// Opens them all.
+    /// Reads `ledger`, too.
     ///
     /// # Errors
-    /// One of them cannot be read.
-    pub(super) fn open(ledgers: &[NamedLedger<'l>]) -> Result<Self, JournalError> {
-        let open = ledgers.iter().map(MergedLedger::of);
-        Ok(Self(open.collect::<Result<_, _>>()?))
+    /// It cannot be read; the others can.
+    pub(super) fn add(&mut self, ledger: &NamedLedger<'l>) -> Result<(), JournalError> {
+        self.0.push(MergedLedger::of(ledger)?);
+        Ok(())
     }
 
     /// The next call of all; none at the end.
@@ -115,7 +121,10 @@ mod tests {
                 terminal: Terminal::of(None, "2026-07-28T09:10:00Z"),
             },
         });
-        let mut calls = MergedCalls::open(&ledgers).unwrap();
+        let mut calls = MergedCalls::default();
+        for ledger in &ledgers {
+            calls.add(ledger).unwrap();
+        }
         let mut told = Vec::new();
         while let Some(MergedCall { ledger, call }) = calls.next() {
             let time = call.unwrap().entry.time;

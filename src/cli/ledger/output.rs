@@ -1,9 +1,10 @@
 //! Where the verbs of `toolgate ledger` write what they read: lines to standard output, what cannot be
 //! read to standard error.
 
+use super::text::plain;
 use crate::store::journal::JournalError;
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 /// Where a verb writes, and how it has gone so far.
 pub(super) struct LedgerOutput<'o> {
@@ -37,10 +38,34 @@ impl<'o> LedgerOutput<'o> {
         }
     }
 
+    /// Says why the ledger of `server` cannot be read, so that those beside it can be gone on with.
+    ///
+    /// # Errors
+    /// That of a ledger that stands alone, or nobody reads any more.
+    pub(super) fn unread(
+        &mut self,
+        server: Option<&str>,
+        error: anyhow::Error,
+    ) -> anyhow::Result<()> {
+        let Some(server) = server.filter(|_| !is_closed_pipe(&error)) else {
+            return Err(error);
+        };
+        let why = plain(&format!("{server}: {error:#}"));
+        writeln!(self.err, "toolgate: {why}")?;
+        self.code = 1;
+        Ok(())
+    }
+
     /// Writes a line.
     pub(super) fn line(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.out, "{line}")
     }
+}
+
+/// Whether what reads the output has seen enough, as `head` does.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 /// The newest of what fits, as many as are asked for.

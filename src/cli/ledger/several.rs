@@ -1,7 +1,7 @@
 //! The ledgers that `toolgate stdio` has kept, each of a server, read by one command.
 
 use super::merged::NamedLedger;
-use super::output::LedgerOutput;
+use super::output::{LedgerOutput, is_closed_pipe};
 use super::text::plain;
 use super::{Args, LedgerLocation, LedgerVerb, run_on};
 use crate::cli::configured::DataArgs;
@@ -9,7 +9,7 @@ use crate::cli::operator;
 use crate::cli::stdio::places;
 use crate::cli::terminal::Terminal;
 use crate::config::DataPlace;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// A ledger that `toolgate stdio` has kept.
@@ -118,10 +118,4 @@ pub(super) fn run_on_all(
         out.flush()?;
     }
     Ok(worst)
-}
-
-/// Whether what reads the output has seen enough, as `head` does.
-pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<std::io::Error>();
-    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

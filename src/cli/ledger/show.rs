@@ -8,7 +8,6 @@ use super::merged::NamedLedger;
 use super::noted::event;
 use super::output::LedgerOutput;
 use super::resolved::Resolved;
-use super::several::is_closed_pipe;
 use super::{LedgerShowArgs, reading, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -49,14 +48,9 @@ impl LedgerShowArgs {
     ) -> anyhow::Result<u8> {
         let mut stories = Vec::new();
         for NamedLedger { server, place } in ledgers {
-            match (self.read(place, output), server) {
-                (Ok(story), _) => stories.push(story),
-                (Err(error), Some(server)) if !is_closed_pipe(&error) => {
-                    let why = text::plain(&format!("{server}: {error:#}"));
-                    writeln!(output.err, "toolgate: {why}")?;
-                    output.code = 1;
-                }
-                (Err(error), _) => return Err(error),
+            match self.read(place, output) {
+                Ok(story) => stories.push(story),
+                Err(error) => output.unread(*server, error)?,
             }
         }
         let known: BTreeSet<&String> = stories.iter().flat_map(|story| &story.ids).collect();

@@ -5,7 +5,8 @@ use crate::cli::files::state_directory;
 use crate::config::Ledger;
 use crate::store::journal::{Journal, JournalError, JournalOptions};
 use anyhow::{Context as _, bail};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Ledgers of one server that are written at once.
 const MAX_PLACES: u32 = 100;
@@ -63,7 +64,7 @@ pub(in crate::cli) fn all() -> anyhow::Result<Vec<(String, PathBuf)>> {
     for (directory, prefix) in [(state.join(PLACES), ""), (state, "stdio-")] {
         let entries = match std::fs::read_dir(&directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => {
                 return Err(error).with_context(|| format!("{}", directory.display()));
             }
@@ -72,13 +73,22 @@ pub(in crate::cli) fn all() -> anyhow::Result<Vec<(String, PathBuf)>> {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let place = entry.path();
-            if name.starts_with(prefix) && place.join("journal").is_dir() {
+            if name.starts_with(prefix) && has_journal(&place) {
                 found.push((name, place));
             }
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether a ledger is at `place`: also where nobody may look, so that who reads it hears why it cannot
+/// be read.
+fn has_journal(place: &Path) -> bool {
+    match std::fs::metadata(place.join("journal")) {
+        Ok(found) => found.is_dir(),
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +106,29 @@ mod tests {
                 place.starts_with("fs") && why_no_server_name(&place).is_some(),
                 "{place}"
             );
+        }
+    }
+
+    /// A ledger that cannot be looked at is one, and not nothing.
+    #[test]
+    fn a_place_is_one_unless_it_holds_no_ledger() {
+        let temp = tempfile::tempdir().unwrap();
+        let place = |name: &str| temp.path().join(name);
+        for name in ["kept", "empty"] {
+            std::fs::create_dir(place(name)).unwrap();
+        }
+        std::fs::create_dir(place("kept/journal")).unwrap();
+        std::fs::write(place("file"), "").unwrap();
+        // What leads to itself can be looked at by nobody, not even by root.
+        std::os::unix::fs::symlink(place("circle"), place("circle")).unwrap();
+        for (name, expected) in [
+            ("kept", true),
+            ("empty", false),
+            ("file", false),
+            ("absent", false),
+            ("circle", true),
+        ] {
+            assert_eq!(has_journal(&place(name)), expected, "{name}");
         }
     }
 }

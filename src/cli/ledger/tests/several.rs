@@ -72,6 +72,38 @@ async fn a_ledger_that_cannot_be_read_hides_no_other() {
     }
 }
 
+/// Issue 17: one table of all ledgers that can be read; the others are named, with the exit code.
+#[tokio::test]
+async fn a_table_of_several_ledgers_is_of_those_that_can_be_read() {
+    let (one, other) = (of_call(1).await, of_call(2).await);
+    let (broken, damaged) = (tempfile::tempdir().unwrap(), of_call(3).await);
+    let segments = std::fs::read_dir(damaged.path().join("journal")).unwrap();
+    let segment = segments.map(|file| file.unwrap().path()).max().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let call = bytes.windows(10).position(|found| found == b"mail__send");
+    bytes[call.unwrap()] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let all = [
+        ("a", broken.path()),
+        ("bank", one.path()),
+        ("post", damaged.path()),
+        ("shop", other.path()),
+    ];
+    for words in [&["list"][..], &["list", "--json"]] {
+        let (code, out, err) = on_all(&all, words);
+        assert_eq!(code, 1, "{out}{err}");
+        for server in ["bank", "shop"] {
+            assert!(out.contains(server), "{server}: {out}");
+        }
+        assert!(!out.contains("post"), "{out}");
+        for why in ["toolgate: a: there is no journal in ", "toolgate: post: "] {
+            assert!(err.contains(why), "{why}: {err}");
+        }
+    }
+    let (code, out, err) = on_all(&all[..1], &["list", "--json"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+}
+
 /// What goes on without end, or asks a server, is of one ledger.
 #[test]
 fn some_verbs_are_about_one_ledger() {
