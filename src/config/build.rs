@@ -190,12 +190,14 @@ pub(super) fn judge(
             ledger::compile(ledger, LedgerRoots { data, directory }, problems)
         });
         let notify = std::mem::take(&mut settings.notify);
+        let named_people = notify::people::named(&notify);
         let mut notify = problems.under("notify", |problems| notify::compile(notify, problems));
         let mut judged = build(settings, named, directory, &mut problems);
         if let Some(config) = &judged.config {
+            notify::place(&mut notify, &config.admin);
             problems.under("notify", |problems| {
                 problems.under("receivers", |problems| {
-                    notify::place(&mut notify, &config.admin, problems);
+                    notify::people::judge(&named_people, &config.admin, problems);
                 });
             });
         }

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 mod email;
 mod hours;
+pub(super) mod people;
 mod steps;
 
 /// Receivers at most, letters of a name, and headers of one.
@@ -73,25 +74,16 @@ pub(super) fn compile(written: NotifySettings, problems: &mut Problems) -> Vec<N
     })
 }
 
-/// Who is told in the place of receivers whose operators are away, and those that are of no operator.
-pub(super) fn place(receivers: &mut [NoticeReceiver], admin: &Admin, problems: &mut Problems) {
+/// Who is told in the place of receivers whose operators are away.
+pub(super) fn place(receivers: &mut [NoticeReceiver], admin: &Admin) {
     let owners: Vec<(String, Option<String>)> = receivers
         .iter()
         .map(|one| (one.name.clone(), one.operator.clone()))
         .collect();
-    let known: Vec<String> = admin.tokens.iter().map(|one| one.name.clone()).collect();
-    for (index, receiver) in receivers.iter_mut().enumerate() {
+    for receiver in receivers {
         let Some(operator) = &receiver.operator else {
             continue;
         };
-        if !known.contains(operator) {
-            problems.under(index.to_string(), |problems| {
-                problems.under("operator", |problems| {
-                    let hint = suggest(operator, &known);
-                    problems.error("is no operator of `admin.tokens`", hint);
-                });
-            });
-        }
         let away = admin.absences.iter().find(|away| away.name == *operator);
         receiver.away = away.map(|away| ReceiverAbsence {
             until: away.until,
@@ -173,6 +165,7 @@ fn receiver(
         template: chosen,
         email,
         url: url.expose(),
+        has_headers: !headers.is_empty(),
         unencrypted,
         is_near,
     };

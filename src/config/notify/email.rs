@@ -15,6 +15,8 @@ pub(super) struct WrittenMail<'a> {
     pub(super) template: TemplateName,
     pub(super) email: Option<EmailSettings>,
     pub(super) url: &'a str,
+    /// Whether headers are named, of which none is sent.
+    pub(super) has_headers: bool,
     pub(super) unencrypted: bool,
     pub(super) is_near: bool,
 }
@@ -22,31 +24,22 @@ pub(super) struct WrittenMail<'a> {
 /// The way to it; none for a receiver that is told otherwise, and where something is wrong.
 pub(super) fn compile(written: WrittenMail<'_>, problems: &mut Problems) -> Option<MailRoute> {
     let is_mail = written.template == TemplateName::Email;
-    let email = match (written.email, is_mail) {
-        (Some(email), true) => email,
-        (None, true) => {
-            problems.under("email", |problems| {
-                problems.error(
-                    "says nothing of who writes to whom",
-                    "add `email: { from: …, to: […] }`",
-                );
-            });
-            return None;
-        }
-        (Some(_), false) => {
-            problems.under("email", |problems| {
-                problems.error(
-                    "goes with `template: email`",
-                    "take it away, or change `template`",
-                );
-            });
-            return None;
-        }
-        (None, false) => return None,
-    };
+    let email = letters(written.email, is_mail, problems)?;
+    if written.has_headers {
+        problems.under("headers", |problems| {
+            let hint = "take them away; a login is `email: { user: …, password: … }`";
+            problems.error("stand in no mail", hint);
+        });
+    }
     let server = problems.under("url", |problems| {
         server(written.url, written.unencrypted, problems)
     });
+    if written.unencrypted && matches!(&server, Some((_, _, MailSecurity::Tls))) {
+        problems.under("unencrypted", |problems| {
+            let hint = "take it away, or write smtp:// in `url`";
+            problems.error("contradicts smtps://, which encrypts everything", hint);
+        });
+    }
     problems.under("email", |problems| {
         let from = problems.under("from", |problems| mailbox(&email.from, problems));
         let to = problems.under("to", |problems| readers(&email.to, problems));
@@ -78,6 +71,28 @@ pub(super) fn compile(written: WrittenMail<'_>, problems: &mut Problems) -> Opti
     })
 }
 
+/// Who writes to whom; none for a receiver that is told otherwise, and where it is not said.
+fn letters(
+    email: Option<EmailSettings>,
+    is_mail: bool,
+    problems: &mut Problems,
+) -> Option<EmailSettings> {
+    let (message, hint) = match (email, is_mail) {
+        (Some(email), true) => return Some(email),
+        (None, false) => return None,
+        (None, true) => (
+            "says nothing of who writes to whom",
+            "add `email: { from: …, to: […] }`",
+        ),
+        (Some(_), false) => (
+            "goes with `template: email`",
+            "take it away, or change `template`",
+        ),
+    };
+    problems.under("email", |problems| problems.error(message, hint));
+    None
+}
+
 fn server(
     text: &str,
     unencrypted: bool,
@@ -99,6 +114,12 @@ fn server(
             "says more than a host and a port",
             "name `user` and `password` in `email`",
         );
+    }
+    if url.port() == Some(0) {
+        let hint = format!(
+            "write the mail server's port, or none: {SUBMISSION_PORT} with smtp://, {SUBMISSION_TLS_PORT} with smtps://"
+        );
+        problems.error("has port 0, at which nothing listens", hint);
     }
     let security = match (url.scheme(), unencrypted) {
         ("smtps", _) => MailSecurity::Tls,

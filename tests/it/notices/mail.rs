@@ -170,3 +170,63 @@ async fn check_knows_mail() {
         assert!(code != 0 && out.contains(said), "{said}: {out}{err}");
     }
 }
+
+/// Issue 17: what would never be told, or not as it is written, is said where it stands.
+#[tokio::test]
+async fn check_says_where_mail_cannot_be_meant() {
+    let reader = "email: { from: a@b.example, to: [a@b.example] }";
+    for (url, more, place, said) in [
+        (
+            "smtp://mail.example:0",
+            "",
+            "\"smtp://mail.example:0\"",
+            "has port 0, at which nothing listens",
+        ),
+        (
+            "smtps://mail.example",
+            ", unencrypted: true",
+            "true }",
+            "contradicts smtps://, which encrypts everything",
+        ),
+        (
+            "smtp://mail.example",
+            ", headers: { X-Team: lead }",
+            "{ X-Team",
+            "stand in no mail",
+        ),
+        (
+            "smtp://mail.example",
+            ", roles: [approver, aprover]",
+            "aprover]",
+            "no operator of `admin.tokens` has the role `aprover`",
+        ),
+        (
+            "smtp://mail.example",
+            ", operator: anne",
+            "anne }",
+            "is no operator of `admin.tokens`",
+        ),
+    ] {
+        // What is wrong with the first does not move the places of the second.
+        let wrong = "{ name: wrong, template: email, url: \"smtp://mail.example\" }";
+        let receiver = format!("{{ name: a, template: email, url: \"{url}\", {reader}{more} }}");
+        let setup = Setup::new()
+            .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+            .policy("contracts: {}\n")
+            .operators(
+                "tokens: [ { name: ann, token: token-of-the-operator-ann, roles: [approver] } ]",
+            )
+            .more(&format!(
+                "notify: {{ receivers: [ {wrong}, {receiver} ] }}\n"
+            ));
+        let path = setup.write();
+        let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
+        assert!(code == 1 && out.contains(said), "{said}: {out}{err}");
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut lines = text.lines().enumerate();
+        let (line, text) = lines.find(|(_, line)| line.starts_with("notify")).unwrap();
+        let column = text.find(place).unwrap() + 1;
+        let place = format!("toolgate.yaml:{}:{column}", line + 1);
+        assert!(out.contains(&place), "{said}: {place}: {out}");
+    }
+}
