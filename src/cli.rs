@@ -20,6 +20,7 @@ mod listed_tools;
 mod man;
 mod operator;
 mod pins;
+mod printed;
 mod report;
 mod running;
 mod schema;

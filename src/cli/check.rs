@@ -8,6 +8,7 @@ mod shown;
 mod unkeyed;
 mod untested;
 
+use crate::cli::printed::print;
 use crate::cli::terminal::Terminal;
 use crate::cli::{configured, unfitted, unnamed};
 use crate::config::{self, Config, FILE_NAME, Loaded, ServerConfig};
@@ -18,7 +19,6 @@ use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
 use granted::JudgedGrants;
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Problems of one file that are shown.
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     } else {
         Terminal::stdout().tinted(&report.text())
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(report.code())
 }
 

@@ -1,6 +1,7 @@
 //! `toolgate completions SHELL`.
 
 use super::help;
+use super::printed::LastingOutput;
 
 /// Which shell.
 #[derive(Debug, clap::Args)]
@@ -12,6 +13,7 @@ pub(super) struct Args {
 /// Prints the completions.
 pub(super) fn run(args: &Args) -> u8 {
     let mut command = help::command();
-    clap_complete::generate(args.shell, &mut command, "toolgate", &mut std::io::stdout());
+    let mut out = LastingOutput(std::io::stdout());
+    clap_complete::generate(args.shell, &mut command, "toolgate", &mut out);
     0
 }

@@ -3,11 +3,11 @@
 //! output.
 
 use super::configured;
+use super::printed::print;
 use crate::policy::locate::YamlDocument;
 use openclaw::Imported;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 mod openclaw;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     for lost in &imported.lost {
         configured::say(&format!("toolgate: {lost}"));
     }
-    std::io::stdout().write_all(file(&args.file.display().to_string(), &imported).as_bytes())?;
+    print(&file(&args.file.display().to_string(), &imported))?;
     Ok(u8::from(!imported.lost.is_empty()))
 }
 

@@ -20,6 +20,7 @@ mod telling;
 mod undo;
 
 use super::listed_tools::ListedTools;
+use super::printed::LastingOutput;
 use super::timeouts::timeout;
 use crate::config::{FILE_NAME, Loaded};
 use crate::guards::pins::PIN_FILE_NAME as PINS;
@@ -105,7 +106,7 @@ impl WriteArgs {
 
 /// Takes servers over, or an init back. 1 where a server did not answer, or a file has to stay.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+    let mut out = LastingOutput(std::io::stdout().lock());
     let mut telling = InitTelling::new(&mut out, args.writing.json);
     let place = args.writing.shown_directory();
     let done = if args.writing.undo {
@@ -118,7 +119,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// Why nothing was begun, in the form that is asked for.
 pub(super) fn refused(error: anyhow::Error, is_json: bool) -> anyhow::Result<u8> {
-    InitTelling::new(&mut std::io::stdout().lock(), is_json).end(Err(error))
+    let mut out = LastingOutput(std::io::stdout().lock());
+    InitTelling::new(&mut out, is_json).end(Err(error))
 }
 
 fn take_over(args: &Args, place: &Path, telling: &mut InitTelling<'_>) -> anyhow::Result<u8> {

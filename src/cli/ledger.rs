@@ -2,13 +2,14 @@
 //! it was written.
 
 use super::configured::{self, DataArgs};
+use super::printed::is_closed_pipe;
 use super::terminal::Terminal;
 use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
 use crate::store::journal::Head;
 use call_filter::CallFilter;
 use merged::NamedLedger;
-use output::{LedgerOutput, is_closed_pipe};
+use output::LedgerOutput;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 

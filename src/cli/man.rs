@@ -1,6 +1,7 @@
 //! `toolgate man`: manual pages, made of the same words as the help. For who packages toolgate.
 
 use super::help;
+use super::printed::LastingOutput;
 use anyhow::Context as _;
 use clap_mangen::Man;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 .and_then(|()| clap_mangen::generate_to(command, dir))
                 .with_context(|| format!("{} cannot be written", dir.display()))?;
         }
-        None => Man::new(command).render(&mut std::io::stdout())?,
+        None => Man::new(command).render(&mut LastingOutput(std::io::stdout()))?,
     }
     Ok(0)
 }

@@ -3,6 +3,7 @@
 
 use super::configured::{self, DataArgs};
 use super::ledger::text::{json, plain};
+pub(super) use super::printed::print;
 use super::serve::runtime;
 use super::timeouts::timeout;
 use crate::config::DataPlace;
@@ -13,7 +14,6 @@ use door::{DoorRefusal, DoorRequest};
 use patience::Patience;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -271,14 +271,4 @@ pub(super) fn refused(why: &str) -> u8 {
 pub(super) fn misused(why: &str) -> u8 {
     configured::say(&format!("toolgate: {}", plain(why)));
     MISUSE_EXIT_CODE
-}
-
-/// Prints `text`. The process that reads may have seen enough before its end, as `head` does.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout();
-    // A question ends within a line, and a person has to see it.
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

@@ -6,8 +6,8 @@
 
 use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
+use super::printed::{LastingOutput, print};
 use compare::{Comparison, ReportThreshold};
-use std::io::Write as _;
 use versions::Versions;
 
 mod compare;
@@ -40,13 +40,13 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut text = String::new();
     let code = run_into(args, &mut text)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(code)
 }
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let versions = Versions::read(&args.place.place()?.data, &args.wanted)?;
-    let err = &mut std::io::stderr();
+    let err = &mut LastingOutput(std::io::stderr());
     let unmet = args.wanted.say_unmet(&args.place, err)?;
     let Some(named) = &args.compare else {
         words::list(&versions, args.json, out)?;

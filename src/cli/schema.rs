@@ -1,12 +1,12 @@
 //! `toolgate schema`: the JSON Schema of a file, for editors.
 
+use super::printed::print;
 use crate::admin::openapi;
 use crate::config::ConfigSettings;
 use crate::policy::exemptions;
 use crate::policy::file::PolicyFile;
 use crate::policy::pack;
 use crate::policy::shape::schema_of;
-use std::io::Write;
 
 /// What to print.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(super) enum SchemaKind {
 
 /// Prints the schema.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    std::io::stdout().write_all(text(args.kind)?.as_bytes())?;
+    print(&text(args.kind)?)?;
     Ok(0)
 }
 

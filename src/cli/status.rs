@@ -4,6 +4,7 @@
 use super::approvals::keys::{KeyTerminal, typed};
 use super::configured::DataArgs;
 use super::operator::{DoorArgs, print};
+use super::printed::{is_closed_pipe, print_while_read};
 use super::running::{self, Running};
 use super::serve::{runtime, told_to_end};
 use super::terminal::Terminal;
@@ -70,12 +71,16 @@ async fn watch(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> a
     let mut is_first = true;
     loop {
         let (text, _) = look(args, place, address).await?;
-        if is_drawn {
+        let shown = if is_drawn {
             let lines = format!("{text}\nq leave\n").replace('\n', CLEAR_LINE);
             let start = if is_first { CLEAR } else { "" };
-            print(&format!("{start}{HOME}{lines}{CLEAR_BELOW}"))?;
+            print_while_read(&format!("{start}{HOME}{lines}{CLEAR_BELOW}"))
         } else {
-            print(&text)?;
+            print_while_read(&text)
+        };
+        match shown {
+            Err(error) if is_closed_pipe(&error) => return Ok(0),
+            shown => shown?,
         }
         is_first = false;
         let pressed = async {

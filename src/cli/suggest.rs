@@ -28,6 +28,7 @@ use super::ledger::reading;
 use super::ledger::recorded::audited;
 use super::ledger::recorded_as::RecordedAs;
 use super::ledger::text::json;
+use super::printed::LastingOutput;
 use crate::config::DataPlace;
 use crate::mcp::pretty::plain;
 use crate::policy::Policy;
@@ -73,7 +74,7 @@ struct JudgedDrafts {
 
 /// Drafts what recorded calls have in common.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+    let mut out = LastingOutput(std::io::stdout().lock());
     if !args.json {
         return draft(args, &mut out, &mut Map::new());
     }
@@ -150,7 +151,8 @@ fn observed(
         None => observed.take(call.seq, &call.entry, definitions),
     })?;
     args.judged_as.met(|recorded| met.contains(recorded))?;
-    args.wanted.say_unmet(&args.place, &mut std::io::stderr())?;
+    args.wanted
+        .say_unmet(&args.place, &mut LastingOutput(std::io::stderr()))?;
     Ok(observed)
 }
 

@@ -15,10 +15,10 @@ use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
 use super::ledger::recorded_as::RecordedAs;
 use super::operator;
+use super::printed::print;
 use anyhow::bail;
 use find::FoundPacks;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use suite::{SampleVerdict, Suites};
 
@@ -72,7 +72,7 @@ enum TestVerb {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut text = String::new();
     let code = run_into(args, &mut text)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(code)
 }
 

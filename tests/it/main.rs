@@ -186,6 +186,8 @@ mod adopt;
 mod approvals;
 // What every verb has in common: exit codes, JSON, colours, width.
 mod command_line;
+// Output that nobody reads.
+mod closed_pipes;
 // Which ledger a verb reads.
 mod data_places;
 // `toolgate disable`: a tool is taken away and given back.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+mod unread;
+
 const SECRET: &str = "ghp_canary0123456789abcdef";
 const PASSWORD: &str = "canary-of-a-password";
 const CALLERS: &str = "

@@ -8,6 +8,7 @@ use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor, print};
+use crate::cli::printed::{is_closed_pipe, print_while_read};
 use crate::cli::serve::{runtime, told_to_end};
 use crate::guards::allowlist::ToolPattern;
 use crate::mcp::json::Text;
@@ -66,7 +67,10 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
     runtime()?.block_on(async {
         // Whatever ends it at a terminal, that is given back as it was.
         tokio::select! {
-            code = Box::pin(watching.go()) => code,
+            code = Box::pin(watching.go()) => match code {
+                Err(error) if is_closed_pipe(&error) => Ok(left),
+                code => code,
+            },
             () = told_to_end(), if is_typed => Ok(left),
         }
     })
@@ -222,11 +226,11 @@ impl Watching<'_> {
             };
             let mut line = serde_json::to_value(hold)?;
             line["event"] = Value::from(event);
-            print(&(json(&line.to_string()) + "\n"))?;
+            print_while_read(&(json(&line.to_string()) + "\n"))?;
         }
         let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
         for id in self.known.keys().filter(|id| !waits(id)) {
-            print(&(json(&json!({ "event": "over", "id": id }).to_string()) + "\n"))?;
+            print_while_read(&(json(&json!({ "event": "over", "id": id }).to_string()) + "\n"))?;
         }
         Ok(())
     }
@@ -236,10 +240,10 @@ impl Watching<'_> {
         let drawn = screen(holds, self.chosen.as_deref(), &self.said, &self.prompt);
         match (&self.prompt, is_new) {
             (ScreenPrompt::Unattended, false) => Ok(()),
-            (ScreenPrompt::Unattended, true) => print(&drawn),
+            (ScreenPrompt::Unattended, true) => print_while_read(&drawn),
             (ScreenPrompt::Keys | ScreenPrompt::Sure(_), _) => {
                 let bell = if is_new { BELL } else { "" };
-                print(&format!("{CLEAR}{drawn}{bell}"))
+                print_while_read(&format!("{CLEAR}{drawn}{bell}"))
             }
         }
     }

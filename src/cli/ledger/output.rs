@@ -2,9 +2,10 @@
 //! read to standard error.
 
 use super::text::plain;
+use crate::cli::printed::is_closed_pipe;
 use crate::store::journal::JournalError;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 
 /// Where a verb writes, and how it has gone so far.
 pub(super) struct LedgerOutput<'o> {
@@ -60,12 +61,6 @@ impl<'o> LedgerOutput<'o> {
     pub(super) fn line(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.out, "{line}")
     }
-}
-
-/// Whether what reads the output has seen enough, as `head` does.
-pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<std::io::Error>();
-    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 /// The newest of what fits, as many as are asked for.

@@ -1,11 +1,12 @@
 //! The ledgers that `toolgate stdio` has kept, each of a server, read by one command.
 
 use super::merged::NamedLedger;
-use super::output::{LedgerOutput, is_closed_pipe};
+use super::output::LedgerOutput;
 use super::text::plain;
 use super::{Args, LedgerLocation, LedgerVerb, run_on};
 use crate::cli::configured::DataArgs;
 use crate::cli::operator;
+use crate::cli::printed::is_closed_pipe;
 use crate::cli::stdio::places;
 use crate::cli::terminal::Terminal;
 use crate::config::DataPlace;

@@ -7,6 +7,7 @@ use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::reading;
 use crate::cli::ledger::recorded::{UNJUDGED_NOTE, audited, is_unjudged, passed, recorded};
 use crate::cli::ledger::recorded_as::{RecordedAs, UNKNOWN_AGENT_NOTE, advice};
+use crate::cli::printed::LastingOutput;
 use crate::cli::{configured, explain};
 use crate::gate::record::hashes::params_hash;
 use crate::gate::steps::judge::Arguments;
@@ -126,7 +127,8 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
         }
     }
     drop(progress);
-    args.wanted.say_unmet(&args.place, &mut std::io::stderr())?;
+    args.wanted
+        .say_unmet(&args.place, &mut LastingOutput(std::io::stderr()))?;
     args.judged_as.met(|recorded| met.contains(recorded))?;
     Ok(unreadable)
 }
