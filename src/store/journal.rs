@@ -48,6 +48,7 @@ pub use reader::{JournalReader, JournalRecord};
 pub use seal::{KeyId, MIN_KEY_BYTES, SealedStretch, SealingKey, SealingKeyTooShort, SealingKeys};
 pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, check_telling, verify};
 pub use waiting::Ticket;
+pub use walk::segment_starts;
 pub use witness::{HeadProof, Witness};
 
 pub(super) use data_dir::replace;

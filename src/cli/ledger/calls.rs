@@ -71,6 +71,8 @@ pub(in crate::cli) struct LedgerCalls {
     keys: ContentKeys,
     /// What is told once the journal has been read through.
     rest: Option<VecDeque<LedgerCall>>,
+    /// Has a call come to an end of which only the intent tells, and that was not read?
+    lacks_begin: bool,
     /// Are messages through side doors told, too?
     messages: bool,
 }
@@ -83,13 +85,23 @@ impl LedgerCalls {
 
     /// As `open`, and those in the `archive`.
     pub(super) fn open_in(data: &Path, archive: Option<&Path>) -> Result<Self, JournalError> {
-        let records = JournalReader::after_in(data, archive, 0)?;
+        Self::after_in(data, archive, 0)
+    }
+
+    /// As `open_in`, those alone that end after record `seq`, which should be the last of a segment.
+    pub(super) fn after_in(
+        data: &Path,
+        archive: Option<&Path>,
+        seq: u64,
+    ) -> Result<Self, JournalError> {
+        let records = JournalReader::after_in(data, archive, seq)?;
         Ok(Self {
             records,
             open: BTreeMap::new(),
             contents: Contents::default(),
             keys: ContentKeys::default(),
             rest: None,
+            lacks_begin: false,
             messages: false,
         })
     }
@@ -112,6 +124,11 @@ impl LedgerCalls {
             messages: true,
             ..self
         }
+    }
+
+    /// Whether a call is missing because it began before what was read.
+    pub(super) fn lacks_begin(&self) -> bool {
+        self.lacks_begin
     }
 
     /// What the next record tells, if it tells something; none at the end, for now: it goes on when more is
@@ -160,7 +177,9 @@ impl LedgerCalls {
             Some(StoreEvent::Settled(settled)) => {
                 let begun = self.open.remove(&settled.action);
                 // Every other end comes with an entry of its own.
-                let died = begun.filter(|_| settled.evidence == Evidence::Restart);
+                let is_restart = settled.evidence == Evidence::Restart;
+                self.lacks_begin |= is_restart && begun.is_none();
+                let died = begun.filter(|_| is_restart);
                 Ok(died.map(|(seq, mut entry)| {
                     self.contents.complete(&mut entry);
                     unfinished(seq, entry, &settled.phase)

@@ -1,18 +1,21 @@
 //! `toolgate ledger tail`: the last calls and events, and with `-f` each one as it is written.
 
+use super::LedgerLocation;
 use super::call_filter::CallFilter;
 use super::calls::{LedgerCall, LedgerCalls, LedgerStep};
 use super::list::outcome_tone;
 use super::noted::{EVENT_COLUMNS, GAP_COLUMNS, TIME_COLUMNS, second};
-use super::output::{LedgerOutput, Newest};
+use super::output::LedgerOutput;
 use super::text::{plain, short};
-use super::{LedgerLocation, reading};
 use crate::cli::serve::{runtime, told_to_end};
 use crate::cli::table::cut;
 use crate::cli::terminal::{Terminal, Tone, ids};
 use crate::model::entry::Entry;
+use search::LedgerEnd;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr as _;
+
+mod search;
 
 /// How soon the end of the journal is looked at again, at first …
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -47,14 +50,11 @@ impl LedgerTailArgs {
         place: &LedgerLocation<'_>,
         output: &mut LedgerOutput<'_>,
     ) -> anyhow::Result<u8> {
-        let mut calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
-        let (mut newest, progress) = (Newest::at_most(self.lines), reading());
-        while let Some(line) = self.next(&mut calls, place.terminal, output)? {
-            progress.step();
-            newest.push(line);
-        }
-        drop(progress);
-        for line in newest.into_all() {
+        let end = search::read(place, self.lines, output, |calls, output| {
+            self.next(calls, place.terminal, output)
+        });
+        let LedgerEnd { mut calls, lines } = end?;
+        for line in lines {
             output.line(&line)?;
         }
         output.out.flush()?;

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 mod several;
 mod stories;
+mod tailing;
 
 #[derive(Debug, Parser)]
 struct LedgerCli {

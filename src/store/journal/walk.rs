@@ -126,20 +126,7 @@ impl JournalWalk {
 
     /// The first records of all segments, archived ones before the others.
     fn segments(&self) -> Result<Vec<u64>, JournalError> {
-        let live = segment::list(&self.dir).map_err(|source| {
-            if source.kind() == std::io::ErrorKind::NotFound {
-                return JournalError::NoJournal(self.dir.clone());
-            }
-            JournalError::io("read the journal directory", &self.dir, source)
-        })?;
-        let Some(dir) = &self.archive else {
-            return Ok(live);
-        };
-        let mut all = archive::list(dir)
-            .map_err(|source| JournalError::io("read the archive", dir, source))?;
-        all.retain(|first| live.first().is_none_or(|oldest| first < oldest));
-        all.extend(live);
-        Ok(all)
+        segments(&self.dir, self.archive.as_deref())
     }
 
     /// The name of the segment the way is in, and how far.
@@ -319,4 +306,31 @@ impl JournalWalk {
             offset += got as u64;
         }
     }
+}
+
+/// The first records of all segments of the journal in the data directory `data`, the oldest first; with
+/// an `archive` also of those that are there.
+///
+/// # Errors
+/// There is no journal, or a directory cannot be read.
+pub fn segment_starts(data: &Path, archive: Option<&Path>) -> Result<Vec<u64>, JournalError> {
+    segments(&data_dir::journal_dir(data), archive)
+}
+
+/// Those of the segments in `dir`, archived ones before the others.
+fn segments(dir: &Path, archive: Option<&Path>) -> Result<Vec<u64>, JournalError> {
+    let live = segment::list(dir).map_err(|source| {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            return JournalError::NoJournal(dir.to_owned());
+        }
+        JournalError::io("read the journal directory", dir, source)
+    })?;
+    let Some(archive) = archive else {
+        return Ok(live);
+    };
+    let mut all = archive::list(archive)
+        .map_err(|source| JournalError::io("read the archive", archive, source))?;
+    all.retain(|first| live.first().is_none_or(|oldest| first < oldest));
+    all.extend(live);
+    Ok(all)
 }

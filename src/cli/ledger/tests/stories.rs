@@ -23,7 +23,7 @@ fn event(value: &Value, body: &str) -> Item {
     Item::Event(StoreEvent::decode(&text).unwrap().encode().unwrap())
 }
 
-fn intended(n: u64, key: &str) -> Item {
+pub(super) fn intended(n: u64, key: &str) -> Item {
     let entry = serde_json::to_value(entry(
         n,
         &json!({"event": "enter", "outcome": "dispatching", "state": "execute", "stage": "intent", "fence": n,
@@ -37,7 +37,7 @@ fn intended(n: u64, key: &str) -> Item {
     event(&event_of, "")
 }
 
-fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -> Item {
+pub(super) fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -> Item {
     let event_of = json!({ "settled": {
         "key": digest(key), "action": id(n), "task": digest("1a"), "session": digest("5e"),
         "at": 1_785_229_260_000_u64 + n, "phase": phase, "evidence": evidence, "charge": charge, "failed": false,
