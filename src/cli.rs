@@ -39,7 +39,7 @@ mod unnamed;
 mod yaml;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
-use terminal::progress::follow_long_work;
+use terminal::followed::follow_long_work;
 use terminal::{GLOBAL_HEADING, TerminalArgs};
 
 /// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and

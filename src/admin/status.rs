@@ -47,8 +47,26 @@ pub(crate) struct ProcessReport {
     pub ledger_max_bytes: Option<u64>,
     /// The disk of the data directory; none until it was looked at.
     pub disk: Option<DiskStatus>,
+    /// What takes long and is under way, the oldest first.
+    #[serde(default)]
+    pub work: Vec<WorkStatus>,
     /// The last warnings and errors of the log, the oldest first.
     pub problems: Vec<RecentProblem>,
+}
+
+/// Work that takes long, such as dropping old segments of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct WorkStatus {
+    /// Which work, in words.
+    pub what: String,
+    /// What `done` and `all` count: `records` or `bytes`.
+    pub unit: String,
+    /// What is done of it.
+    pub done: u64,
+    /// Of how much.
+    pub all: u64,
+    /// Seconds since it began.
+    pub seconds: u64,
 }
 
 /// The disk of the data directory.

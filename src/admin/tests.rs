@@ -93,6 +93,7 @@ impl ProcessStatus for FixedStatus {
             sessions: 3,
             ledger_bytes: Some(4096),
             ledger_max_bytes: None,
+            work: Vec::new(),
             disk: None,
             problems: Vec::new(),
         }

@@ -3,13 +3,15 @@
 use super::attended::SeenDisk;
 use crate::admin::status::{
     DiskStatus, LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness,
-    ServerStatus,
+    ServerStatus, WorkStatus,
 };
 use crate::downstream::Door;
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
 use crate::gate::catalogue::hidden::Hidden;
 use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::guards::Mode;
+use crate::model::clock::Clock;
+use crate::model::long_work::{self, WorkUnderWay};
 use crate::store::disk_space::DiskSpace;
 use crate::store::journal::{self, Journal};
 use crate::telemetry::metrics::{MetricsFormat, Synced};
@@ -167,6 +169,7 @@ impl ProcessStatus for OperatorView {
                 total_bytes: disk.total,
                 low: disk.is_low(),
             }),
+            work: work(),
             problems: RECENT_PROBLEMS.all(),
         }
     }
@@ -211,6 +214,19 @@ impl OperatorView {
             last_fault,
         }
     }
+}
+
+/// What takes long and is under way.
+fn work() -> Vec<WorkStatus> {
+    let now = Clock.steady();
+    let status = |one: WorkUnderWay| WorkStatus {
+        what: one.step.what.to_owned(),
+        unit: one.step.unit.word().to_owned(),
+        done: one.step.done,
+        all: one.step.all,
+        seconds: now.saturating_sub(one.began).as_secs(),
+    };
+    long_work::under_way().into_iter().map(status).collect()
 }
 
 /// The journal's syncs as metrics show them.

@@ -7,6 +7,8 @@
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
+use crate::model::long_work::{LongWork, WorkUnit};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,13 +123,16 @@ struct JournalInner {
 /// A key that begins to seal has never sealed before: verifying takes a seal of one that was
 /// replaced for one by another writer.
 fn never_before(data: &Path, keys: &SealingKeys, key: KeyId) -> Result<(), JournalError> {
-    let report = match check(
-        data,
-        &VerifyOptions {
-            keys: keys.clone(),
-            ..VerifyOptions::default()
-        },
-    ) {
+    let against = VerifyOptions {
+        keys: keys.clone(),
+        ..VerifyOptions::default()
+    };
+    let (what, all) = (
+        "looking for seals of the new key",
+        bytes_in(data).unwrap_or_default(),
+    );
+    let work = RefCell::new(LongWork::of(what, WorkUnit::Bytes, all));
+    let report = match check_telling(data, &against, &|bytes| work.borrow_mut().reach(bytes)) {
         Err(JournalError::NoJournal(_)) => return Ok(()),
         report => report?,
     };

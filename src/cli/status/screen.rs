@@ -9,9 +9,14 @@ use crate::cli::terminal::Terminal;
 use crate::model::counted::counted;
 use crate::model::disabled::Disabled;
 use crate::telemetry::recent_problems::RecentProblem;
+pub(in crate::cli) use amounts::bytes;
+use amounts::lasting;
 use jiff::Timestamp;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+mod amounts;
+mod work;
 
 /// Columns of a terminal that words stand in at most: longer lines are hard to read.
 const MAX_COLUMNS: usize = 160;
@@ -118,28 +123,6 @@ fn pieces(text: &str, room: usize) -> impl Iterator<Item = String> {
         .into_iter()
 }
 
-/// So many seconds in the two largest units that matter.
-fn lasting(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, _) => format!("{hours} h {} min", minutes % 60),
-        (_, _, _) => format!("{days} d {} h", hours % 24),
-    }
-}
-
-/// Bytes in the unit that leaves few digits.
-#[expect(clippy::cast_precision_loss, reason = "a number for people")]
-pub(in crate::cli) fn bytes(count: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = units.into_iter().find(|(_, shift)| count >> shift > 0);
-    unit.map_or_else(
-        || format!("{count} B"),
-        |(unit, shift)| format!("{:.1} {unit}", count as f64 / (1_u64 << shift) as f64),
-    )
-}
-
 /// What operators should do something about.
 pub(super) fn attention(report: &StatusReport) -> Vec<String> {
     let Readiness {
@@ -201,6 +184,7 @@ pub(super) fn whole(report: &StatusReport, page: Page) -> String {
     });
     page.lines(&mut out, "withheld", withheld);
     ledger(&mut out, readiness, process, page);
+    work::lines(&mut out, &process.work, page);
     disk(&mut out, process.disk.as_ref(), page);
     problems(&mut out, &process.problems, page);
     out

@@ -2,9 +2,7 @@
 //! at it there, that is gone when it is done.
 
 use crate::model::clock::Clock;
-use crate::model::long_work::{self, WorkStep};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parking_lot::Mutex;
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -62,6 +60,17 @@ impl WorkProgress {
         self
     }
 
+    /// Whether a person looks, so that nothing else need say how far it is.
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// How far it has come.
+    #[cfg(test)]
+    pub(super) fn position(&self) -> u64 {
+        self.bar.position()
+    }
+
     /// It has come so far in all.
     pub(in crate::cli) fn reach(&self, position: u64) {
         self.bar.set_position(position);
@@ -82,22 +91,6 @@ impl WorkProgress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
-}
-
-/// Shows how far long work of this process is that no verb asks for by itself, such as making the index
-/// anew.
-pub(in crate::cli) fn follow_long_work() {
-    let shown = Mutex::new(None);
-    long_work::watch(Box::new(move |step| follow(step, &mut shown.lock())));
-}
-
-fn follow(step: WorkStep, shown: &mut Option<WorkProgress>) {
-    if step.is_over {
-        *shown = None;
-        return;
-    }
-    let begin = || WorkProgress::of(step.what, Some(step.all), ProgressUnit::Steps);
-    shown.get_or_insert_with(begin).reach(step.done);
 }
 
 impl Drop for WorkProgress {
@@ -123,21 +116,5 @@ mod tests {
             assert_eq!(progress.is_shown.load(Ordering::Relaxed), expected);
             assert_eq!(progress.bar.position(), 2);
         }
-    }
-
-    #[test]
-    fn long_work_has_a_line_from_its_first_step_to_its_end() {
-        let mut shown = None;
-        let step = |done, is_over| WorkStep {
-            what: "counting",
-            done,
-            all: 9,
-            is_over,
-        };
-        follow(step(4, false), &mut shown);
-        let position = shown.as_ref().map(|shown| shown.bar.position());
-        assert_eq!(position, Some(4));
-        follow(step(9, true), &mut shown);
-        assert!(shown.is_none());
     }
 }

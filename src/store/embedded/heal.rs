@@ -10,6 +10,7 @@ use super::mark::index_path;
 use super::open::{aside, set_aside};
 use super::replay::IndexReplay;
 use super::room::{MIN_FREE_BYTES, room};
+use crate::model::long_work::{LongWork, WorkUnit};
 use std::path::Path;
 
 /// Milliseconds after which it is tried again, the first time; twice as many each time after that.
@@ -102,14 +103,18 @@ impl EmbeddedInner {
         let replay = IndexReplay::begin(self.closing.data_dir(), index, applied)?;
         let mut replay =
             replay.ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))?;
+        let (what, all) = ("making the index anew", self.journal.durable_seq());
+        let mut work = LongWork::behind(what, WorkUnit::Records, all);
         loop {
             let durable = self.journal.durable_seq();
             while replay.step(durable)? {
+                work.reach(replay.applied().seq);
                 if self.pace.is_stopping() {
                     return Err(StoreError::Away("toolgate ends".to_owned()));
                 }
             }
             if self.journal.durable_seq().saturating_sub(durable) <= SWITCH_LAG_RECORDS {
+                work.reach(all);
                 return Ok(replay.applied());
             }
         }

@@ -26,7 +26,7 @@ use super::pace::IndexerPace;
 use super::park::block_on;
 use super::replay::IndexReplay;
 use crate::model::clock::Clock;
-use crate::model::long_work::LongWork;
+use crate::model::long_work::{LongWork, WorkUnit};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -149,10 +149,15 @@ fn replay(
         return Ok(None);
     };
     let missing = head.saturating_sub(applied.seq);
-    let mut work = LongWork::of("bringing the index up to the journal", missing);
+    let mut work = LongWork::of(
+        "bringing the index up to the journal",
+        WorkUnit::Records,
+        missing,
+    );
     while replay.step(u64::MAX)? {
         work.reach(replay.applied().seq.saturating_sub(applied.seq));
     }
+    work.reach(missing);
     drop(work);
     tracing::info!(
         replayed = replay.replayed(),

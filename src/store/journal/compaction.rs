@@ -11,6 +11,7 @@ use super::summary::{self, Summary, SummaryHeader};
 use super::walk::{JournalWalk, WalkStep};
 use super::{Journal, archive, data_dir, segment};
 use crate::model::clock::Clock;
+use crate::model::long_work::{LongWork, WorkUnit};
 use jiff::Timestamp;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -64,13 +65,16 @@ impl Journal {
         let dir = &self.0.dir;
         let state = retention.upto;
         self.wait_durable(state).await?;
-        let Some((last, early)) = droppable(dir, state, retention.age, self.0.sizes.most)? else {
+        let found = droppable(dir, state, retention.age, self.0.sizes.most)?;
+        let Some(Droppable { last, early, bytes }) = found else {
             return Ok(None);
         };
         if let Some(to) = retention.archive {
             archive::can_keep(to)?;
         }
-        let mut plan = plan(&self.0.data, last, retention)?;
+        let what = "dropping old segments of the ledger";
+        let mut work = LongWork::behind(what, WorkUnit::Bytes, bytes);
+        let mut plan = plan(&self.0.data, last, retention, &mut work)?;
         plan.dropped.early = early;
         // Before anything says that they are gone: what a crash leaves in the archive is there once
         // more, and the same.
@@ -85,6 +89,7 @@ impl Journal {
         self.wait_durable(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;
+        work.reach(bytes);
         plan.dropped.log_dropped(retention.archive);
         self.0.queue.dropped_early(early);
         Ok(Some(plan.dropped))
@@ -128,25 +133,34 @@ impl DroppedSegments {
     }
 }
 
-/// The last record of the closed segments that may go, and how many records go before their age;
-/// none when none may go.
+/// Closed segments that may go.
+struct Droppable {
+    /// Their last record.
+    last: u64,
+    /// How many of their records go before their age.
+    early: u64,
+    /// Bytes of them.
+    bytes: u64,
+}
+
+/// The closed segments that may go; none when none may.
 fn droppable(
     dir: &Path,
     upto: u64,
     age: Duration,
     most: u64,
-) -> Result<Option<(u64, u64)>, JournalError> {
+) -> Result<Option<Droppable>, JournalError> {
     let failed = |source| JournalError::io("read", dir, source);
     let segments = segment::list(dir).map_err(failed)?;
-    let bytes = size(dir).map_err(failed)?;
+    let taken = size(dir).map_err(failed)?;
     // Some more than has to be, so that it is not done again at once, and that the summary has
     // room.
-    let mut excess = if bytes > most {
-        bytes - (most - most / 8)
+    let mut excess = if taken > most {
+        taken - (most - most / 8)
     } else {
         0
     };
-    let (mut last, mut early) = (None, 0);
+    let mut found: Option<Droppable> = None;
     for pair in segments.windows(2) {
         let about = std::fs::metadata(dir.join(segment::name(pair[0]))).map_err(failed)?;
         let written = about.modified().map_err(failed)?;
@@ -156,10 +170,15 @@ fn droppable(
             break;
         }
         excess = excess.saturating_sub(about.len());
-        early += if is_old { 0 } else { pair[1] - pair[0] };
-        last = Some(pair[1] - 1);
+        let early = if is_old { 0 } else { pair[1] - pair[0] };
+        let before = found.as_ref();
+        found = Some(Droppable {
+            last: pair[1] - 1,
+            early: before.map_or(0, |before| before.early) + early,
+            bytes: before.map_or(0, |before| before.bytes) + about.len(),
+        });
     }
-    Ok(last.map(|last| (last, early)))
+    Ok(found)
 }
 
 /// Bytes of segments and summaries.
@@ -182,8 +201,13 @@ fn age_of(written: SystemTime) -> Option<Duration> {
     Clock.wall().duration_since(written).try_into().ok()
 }
 
-/// Reads what is to go, up to record `last`.
-fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<CompactionPlan, JournalError> {
+/// Reads what is to go, up to record `last`, which `work` is told of.
+fn plan(
+    data: &Path,
+    last: u64,
+    retention: Retention<'_>,
+    work: &mut LongWork,
+) -> Result<CompactionPlan, JournalError> {
     let state = retention.upto;
     let mut walk = JournalWalk::begin(data)?;
     let base = walk.base;
@@ -207,7 +231,10 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<CompactionPl
                 dropped.segments += 1;
                 dropped.bytes += segment::SEGMENT_HEADER_BYTES;
             }
-            WalkStep::Batch(batch) => dropped.bytes += batch.size,
+            WalkStep::Batch(batch) => {
+                dropped.bytes += batch.size;
+                work.reach(dropped.bytes);
+            }
             WalkStep::End { .. } => break,
         }
     }

@@ -1,7 +1,9 @@
 //! The screen as a terminal of 80 and of 160 columns shows it.
 
 use super::*;
+use crate::admin::status::WorkStatus;
 use crate::cli::running::UnseenDoor;
+use crate::model::long_work::WorkUnit;
 use crate::store::journal::{DataHolder, LockNote};
 use serde_json::json;
 
@@ -71,6 +73,28 @@ fn status_screen() {
         insta::assert_snapshot!(format!("status_screen_{columns}"), screen);
     }
     insta::assert_snapshot!("status_screen_calm", whole(&calm(), page(80)));
+}
+
+/// Issue 17: an operator sees what takes long, and how far it is.
+#[test]
+fn work_that_takes_long_is_shown() {
+    let mut report = calm();
+    assert!(!whole(&report, page(80)).contains("working"));
+    let work = |what: &str, unit: WorkUnit| WorkStatus {
+        what: what.to_owned(),
+        unit: unit.word().to_owned(),
+        done: 3 << 20,
+        all: 12 << 20,
+        seconds: 75,
+    };
+    report.process.work = vec![
+        work("dropping old segments of the ledger", WorkUnit::Bytes),
+        work("making the index anew", WorkUnit::Records),
+    ];
+    let screen = whole(&report, page(160));
+    let told = "working   dropping old segments of the ledger: 3.0 MiB of 12.0 MiB, for 1 min\n          \
+                making the index anew: 3145728 of 12582912 records, for 1 min\n";
+    assert!(screen.contains(told), "{screen}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! chain stays whole across it. How large it may become is tested in `extent`.
 
 use super::*;
+use crate::model::long_work::{self, WorkUnderWay, WorkUnit};
 use crate::store::journal::summary::Summary;
 
 mod extent;
@@ -76,6 +77,24 @@ fn files(data: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// Issue 17: while segments are dropped, operators can see that it is so, and how far it is.
+#[tokio::test]
+async fn how_far_it_is_can_be_seen_meanwhile() {
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(temp.path(), tiny()).unwrap();
+    add(&journal, (1..=24).map(|n| format!("event {n}"))).await;
+    let mut seen = Vec::new();
+    // Asked for once all that is to go was read.
+    let carried = state(12).inspect(|_| seen.extend(long_work::under_way()));
+    let dropped = journal.compact(now(12), carried).await.unwrap().unwrap();
+    let is_it = |one: &WorkUnderWay| {
+        let (done, all) = (one.step.done, one.step.all);
+        one.step.is_behind && one.step.unit == WorkUnit::Bytes && [done, all] == [dropped.bytes; 2]
+    };
+    assert!(dropped.bytes > 0 && seen.iter().any(is_it), "{seen:?}");
+    journal.close().await.unwrap();
 }
 
 /// What is missing is not begun anew: a journal that lacks a segment or its summary is not opened,
