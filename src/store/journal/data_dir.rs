@@ -208,7 +208,7 @@ pub(super) fn lock(data: &Path) -> Result<DataLock, JournalError> {
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(&path)
         .map_err(failed)?;
-    match claimed(&file) {
+    match claimed(&file, || std::thread::sleep(LOCK_TRY_INTERVAL)) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             return Err(JournalError::Locked {
@@ -231,8 +231,8 @@ pub(super) fn lock(data: &Path) -> Result<DataLock, JournalError> {
     })
 }
 
-/// Takes the lock for writing, after those who only look.
-fn claimed(file: &File) -> rustix::io::Result<()> {
+/// Takes the lock for writing, after those who only look, for whom it waits.
+fn claimed(file: &File, mut wait: impl FnMut()) -> rustix::io::Result<()> {
     use rustix::fs::{FlockOperation, flock};
     for _ in 0..MAX_LOCK_TRIES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -242,7 +242,7 @@ fn claimed(file: &File) -> rustix::io::Result<()> {
         // Beside a process that writes nobody can look, and waiting for it would be in vain.
         flock(file, FlockOperation::NonBlockingLockShared)?;
         flock(file, FlockOperation::Unlock)?;
-        std::thread::sleep(LOCK_TRY_INTERVAL);
+        wait();
     }
     flock(file, FlockOperation::NonBlockingLockExclusive)
 }
@@ -251,41 +251,49 @@ fn claimed(file: &File) -> rustix::io::Result<()> {
 mod tests {
     use super::*;
     use rustix::fs::{FlockOperation, flock};
-    use std::sync::mpsc;
 
-    /// Has the lock as `status` and `doctor` have it, and lets it go when told, or after `held`.
-    fn look(data: &Path, held: Duration, has: &mpsc::Sender<()>, end: &mpsc::Receiver<()>) {
+    /// Has the lock as `status` and `doctor` have it, until it is dropped.
+    fn look(data: &Path) -> File {
         let file = File::open(data.join("lock")).unwrap();
         flock(&file, FlockOperation::NonBlockingLockShared).unwrap();
-        has.send(()).unwrap();
-        let _ = end.recv_timeout(held);
+        file
     }
 
-    /// What `lock` says while another process looks for so long.
-    fn lock_beside_a_look(held: Duration) -> Result<DataLock, JournalError> {
+    /// What taking the lock comes to beside a look that ends while it is waited for the nth time, and how
+    /// often it is waited for.
+    fn claim_beside_a_look(ends: u32) -> (rustix::io::Result<()>, u32) {
         let temp = tempfile::tempdir().unwrap();
-        let data = temp.path();
-        drop(lock(data).unwrap());
-        let ((has, seen), (done, end)) = (mpsc::channel(), mpsc::channel());
-        std::thread::scope(|threads| {
-            threads.spawn(move || look(data, held, &has, &end));
-            seen.recv().unwrap();
-            let locked = lock(data);
-            drop(done);
-            locked
-        })
+        drop(lock(temp.path()).unwrap());
+        let mut looking = Some(look(temp.path()));
+        let mut waits = 0;
+        let file = File::open(temp.path().join("lock")).unwrap();
+        let claimed = claimed(&file, || {
+            waits += 1;
+            looking = looking.take().filter(|_| waits < ends);
+        });
+        (claimed, waits)
     }
 
     /// An operator's look at a directory must not keep a toolgate from starting there.
     #[test]
     fn a_look_is_waited_for() {
-        assert!(lock_beside_a_look(Duration::from_millis(30)).is_ok());
+        for ends in [1, 3, MAX_LOCK_TRIES] {
+            assert_eq!(claim_beside_a_look(ends), (Ok(()), ends));
+        }
     }
 
     #[test]
     fn who_looks_on_and_on_is_not_waited_for_without_end() {
-        let locked = lock_beside_a_look(Duration::from_mins(10));
+        let blocked = Err(rustix::io::Errno::WOULDBLOCK);
+        let never = MAX_LOCK_TRIES + 1;
+        assert_eq!(claim_beside_a_look(never), (blocked, MAX_LOCK_TRIES));
+        let temp = tempfile::tempdir().unwrap();
+        drop(lock(temp.path()).unwrap());
+        let looking = look(temp.path());
+        let locked = lock(temp.path());
         assert!(matches!(locked, Err(JournalError::Locked { .. })));
+        drop(looking);
+        assert!(lock(temp.path()).is_ok());
     }
 
     /// A second toolgate is told at once, and the first goes on having the lock.
@@ -293,10 +301,9 @@ mod tests {
     fn who_writes_is_not_waited_for() {
         let temp = tempfile::tempdir().unwrap();
         let first = lock(temp.path()).unwrap();
-        assert_eq!(
-            claimed(&File::open(temp.path().join("lock")).unwrap()),
-            Err(rustix::io::Errno::WOULDBLOCK)
-        );
+        let file = File::open(temp.path().join("lock")).unwrap();
+        let claimed = claimed(&file, || panic!("it is waited for"));
+        assert_eq!(claimed, Err(rustix::io::Errno::WOULDBLOCK));
         let note = LockNote {
             pid: Some(std::process::id()),
             instance: Some(first.instance.clone()),
