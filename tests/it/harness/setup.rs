@@ -1,5 +1,6 @@
 //! A configuration in a directory of its own, and the built program on it.
 
+use super::left_out::left_out;
 use super::tool_server::ToolServer;
 use super::{DEADLINE, folding};
 use std::collections::BTreeSet;
@@ -25,14 +26,15 @@ const LATER: [&str; 5] = [
     "--boottime",
 ];
 
-/// Whether [`Setup::later`] can be had here.
+/// Whether [`Setup::later`] can be had here; says so when it cannot.
 pub fn has_later() -> bool {
     let mut command = std::process::Command::new(LATER[0]);
-    command
-        .args(&LATER[1..])
-        .args(["60", "true"])
-        .output()
-        .is_ok_and(|done| done.status.success())
+    let done = command.args(&LATER[1..]).args(["60", "true"]).output();
+    let has_later = done.is_ok_and(|done| done.status.success());
+    if !has_later {
+        left_out("time namespace", "allow user namespaces to try it");
+    }
+    has_later
 }
 
 /// Of a contract: calls with equal arguments are the same for an hour, in whatever session.
