@@ -27,6 +27,7 @@ async fn the_status_is_for_operators() {
         ("/disabled", json!({})),
         ("/withheld/0/profile", json!("openai")),
         ("/listen", json!("127.0.0.1:7777")),
+        ("/work", json!([])),
         ("/problems", json!([])),
     ] {
         assert_eq!(report.pointer(place), Some(&expected), "{place} of {text}");

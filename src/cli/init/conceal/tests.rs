@@ -198,6 +198,7 @@ fn g_a_place_is_only_shown() {
     let mut known = Variables::default();
     args(&["--a\u{1b}[2J=sk-1".to_owned()], "my-hub", &mut known);
     env("sk-2", &place("env", "B\u{1b}[2J"), &mut known);
+    assert_eq!(known.all().count(), 2, "each is there to be shown");
     for (name, variable) in known.all() {
         assert!(!variable.place.contains('\u{1b}'), "{variable:?}");
         assert!(!name.contains('\u{1b}'), "{name:?}");
