@@ -156,7 +156,7 @@ mod tests {
                 told.lock().push((step.done, step.all, step.is_over));
             }
         }));
-        assert_eq!(counted(), []);
+        assert!(counted().is_empty());
         let mut work = LongWork::of(WHAT, WorkUnit::Records, 3);
         let other = LongWork::behind(WHAT, WorkUnit::Bytes, 9);
         assert_eq!(counted(), [0, 0]);
@@ -166,7 +166,7 @@ mod tests {
         drop(work);
         assert_eq!(counted(), [0]);
         drop(other);
-        assert_eq!(counted(), []);
+        assert!(counted().is_empty());
         let expected = [
             (0, 3, false),
             (0, 9, false),

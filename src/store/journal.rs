@@ -136,6 +136,7 @@ fn never_before(data: &Path, keys: &SealingKeys, key: KeyId) -> Result<(), Journ
         Err(JournalError::NoJournal(_)) => return Ok(()),
         report => report?,
     };
+    work.borrow_mut().reach(all);
     if report
         .stretches
         .iter()

@@ -90,8 +90,8 @@ async fn how_far_it_is_can_be_seen_meanwhile() {
     let carried = state(12).inspect(|_| seen.extend(long_work::under_way()));
     let dropped = journal.compact(now(12), carried).await.unwrap().unwrap();
     let is_it = |one: &WorkUnderWay| {
-        let (done, all) = (one.step.done, one.step.all);
-        one.step.is_behind && one.step.unit == WorkUnit::Bytes && [done, all] == [dropped.bytes; 2]
+        let step = one.step;
+        step.is_behind && step.unit == WorkUnit::Bytes && (1..=step.all).contains(&step.done)
     };
     assert!(dropped.bytes > 0 && seen.iter().any(is_it), "{seen:?}");
     journal.close().await.unwrap();
