@@ -17,17 +17,23 @@ const HEX_PART_BYTES: usize = 32;
 pub(crate) fn hex_in<'r>(bytes: &[u8], room: &'r mut [u8]) -> &'r str {
     let mut length = 0;
     for (pair, byte) in room.chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&digits(*byte));
+        pair.copy_from_slice(&HEX_PAIRS[usize::from(*byte)]);
         length += 2;
     }
     std::str::from_utf8(&room[..length]).unwrap_or_default()
 }
 
-/// The two digits of one byte.
-fn digits(byte: u8) -> [u8; 2] {
-    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)])
-}
+/// The two digits of each byte: a hash is written with one look for each of its bytes.
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < pairs.len() {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// The bytes that `text` gives in hex digits; none when it is something else.
 pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {

@@ -177,8 +177,9 @@ impl ParkedCalls {
     /// Whether this is any round but the first: a legacy server knows none, so it is never sent
     /// there. A request that its server refused until pages were opened is begun anew.
     pub(crate) fn is_round(params: Option<&Text>) -> bool {
-        let has = |name| params.is_some_and(|params| params.get(name).is_some());
-        (has("inputResponses") || has("requestState")) && !is_after_pages(params)
+        let is_of_round = |key: &str| matches!(key, "inputResponses" | "requestState");
+        let mut members = params.and_then(Text::members).into_iter().flatten();
+        members.any(|(key, _)| is_of_round(&key)) && !is_after_pages(params)
     }
 
     /// The call that this is the next round of, once; none if it waits no more, or is another's.
