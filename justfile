@@ -46,3 +46,7 @@ book:
 # How large the folders, files and functions of src/ are; `just sizes ../other` counts another.
 sizes *ROOT:
     tests/tools/sizes {{ROOT}}
+
+# The program as it is shipped, laid out for what it does under load: target/dist-pgo/toolgate.
+dist-pgo *OUT:
+    bench/load/pgo {{OUT}}
