@@ -45,6 +45,7 @@ mod key_filter;
 mod lookup;
 mod mark;
 mod open;
+mod opening;
 mod pace;
 mod packed;
 mod park;
@@ -109,7 +110,9 @@ impl EmbeddedStore {
         clock: Clock,
         keeping: Option<SegmentRetention>,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(open::open(data, journal, clock, keeping)?);
+        let (shared, job) = open::open(data, journal, clock, keeping)?;
+        job.run(&shared)?;
+        let shared = Arc::new(shared);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())

@@ -14,6 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Bytes of a call's id.
 const ID_BYTES: usize = 16;
@@ -27,7 +28,7 @@ const MAX_SENT_FLAGS: usize = 4096;
 pub(super) struct SentFlags {
     path: PathBuf,
     /// None until the file is whole.
-    file: Option<File>,
+    file: OnceLock<File>,
     slots: Mutex<FlagSlots>,
 }
 
@@ -51,6 +52,7 @@ impl SentFlags {
         };
         let left = file.as_ref().map(whole).transpose()?.flatten();
         let file = file.filter(|_| left.is_some());
+        let file = file.map_or_else(OnceLock::new, OnceLock::from);
         Ok((
             Self {
                 path,
@@ -63,8 +65,8 @@ impl SentFlags {
 
     /// Makes a whole file of one that was not. Only once nothing is in flight that it would have to
     /// prove something of: the next start takes it for complete.
-    pub(super) fn begin(&mut self) -> io::Result<()> {
-        if self.file.is_some() {
+    pub(super) fn begin(&self) -> io::Result<()> {
+        if self.file.get().is_some() {
             return Ok(());
         }
         let fresh = self.path.with_extension("new");
@@ -75,7 +77,8 @@ impl SentFlags {
         let file = options().create_new(true).open(&fresh)?;
         file.write_all_at(&slot([0; ID_BYTES]).repeat(MAX_SENT_FLAGS), 0)?;
         std::fs::rename(&fresh, &self.path)?;
-        self.file = Some(file);
+        // Nobody else begins it.
+        drop(self.file.set(file));
         Ok(())
     }
 
@@ -83,7 +86,7 @@ impl SentFlags {
     pub(super) fn set(&self, action: ActionId) -> io::Result<()> {
         let file = self
             .file
-            .as_ref()
+            .get()
             .ok_or_else(|| io::Error::other("there is no file of marks yet"))?;
         let place = {
             let mut slots = self.slots.lock();

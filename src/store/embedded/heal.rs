@@ -100,22 +100,34 @@ impl EmbeddedInner {
         index: &Index,
         applied: IndexProgress,
     ) -> Result<IndexProgress, StoreError> {
+        let (what, all) = ("making the index anew", self.journal.durable_seq());
+        let mut work = LongWork::behind(what, WorkUnit::Records, all);
+        let replay = self.bring_up(index, applied, |replay| work.reach(replay.applied().seq))?;
+        work.reach(all);
+        Ok(replay.applied())
+    }
+
+    /// Brings `index`, which is as far as `applied`, so near to the journal; `told` hears of each
+    /// portion.
+    pub(super) fn bring_up<'i>(
+        &self,
+        index: &'i Index,
+        applied: IndexProgress,
+        mut told: impl FnMut(&IndexReplay<'i>),
+    ) -> Result<IndexReplay<'i>, StoreError> {
         let replay = IndexReplay::begin(self.closing.data_dir(), index, applied)?;
         let mut replay =
             replay.ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))?;
-        let (what, all) = ("making the index anew", self.journal.durable_seq());
-        let mut work = LongWork::behind(what, WorkUnit::Records, all);
         loop {
             let durable = self.journal.durable_seq();
             while replay.step(durable)? {
-                work.reach(replay.applied().seq);
                 if self.pace.is_stopping() {
                     return Err(StoreError::Away("toolgate ends".to_owned()));
                 }
+                told(&replay);
             }
             if self.journal.durable_seq().saturating_sub(durable) <= SWITCH_LAG_RECORDS {
-                work.reach(all);
-                return Ok(replay.applied());
+                return Ok(replay);
             }
         }
     }

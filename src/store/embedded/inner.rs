@@ -18,7 +18,7 @@ use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView, decide};
 use crate::store::table::StateTable;
-use crate::store::time::Time;
+use crate::store::time::RaisedTime;
 use crate::store::waiters::Waiters;
 use parking_lot::Mutex;
 
@@ -41,7 +41,7 @@ pub(super) struct EmbeddedInner {
     pub(super) marks: SentFlags,
     pub(super) waiters: Waiters,
     pub(super) feed: HoldFeed,
-    pub(super) time: Time,
+    pub(super) time: RaisedTime,
     pub(super) pace: IndexerPace,
     /// How long closed segments of the journal are kept, and where they go; none: nothing is
     /// dropped.

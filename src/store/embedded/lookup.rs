@@ -17,12 +17,12 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Of an index that is up to what it says.
-    pub(super) fn new(index: Index) -> Self {
+    /// Of none yet.
+    pub(super) fn new() -> Self {
         Self {
-            index: RwLock::new(Some(index)),
-            whole: AtomicBool::new(true),
-            readable: AtomicBool::new(true),
+            index: RwLock::new(None),
+            whole: AtomicBool::new(false),
+            readable: AtomicBool::new(false),
         }
     }
 

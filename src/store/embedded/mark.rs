@@ -3,6 +3,7 @@
 use crate::store::claims::StoreError;
 use crate::store::journal::replace;
 use crate::store::time::Anchor;
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(super) struct IndexCloser {
     data: PathBuf,
     boot: String,
     /// How the store's time goes with the machine's.
-    pub(super) anchor: Option<Anchor>,
+    anchor: Mutex<Option<Anchor>>,
     ended_well: AtomicBool,
 }
 
@@ -34,7 +35,7 @@ impl IndexCloser {
         Self {
             data: data.to_owned(),
             boot,
-            anchor,
+            anchor: Mutex::new(anchor),
             ended_well: AtomicBool::new(false),
         }
     }
@@ -42,6 +43,11 @@ impl IndexCloser {
     /// Everything is in the index.
     pub(super) fn in_good_order(&self) {
         self.ended_well.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on the store's time goes so with the machine's.
+    pub(super) fn anchored(&self, anchor: Anchor) {
+        *self.anchor.lock() = Some(anchor);
     }
 
     /// The data directory.
@@ -67,7 +73,8 @@ impl IndexCloser {
 
     /// Notes durably how the index stands.
     fn mark(&self, how: &str) -> io::Result<()> {
-        write_mark(&self.data, how, &self.boot, self.anchor)
+        let anchor = *self.anchor.lock();
+        write_mark(&self.data, how, &self.boot, anchor)
     }
 
     /// sled does not sync its files; after a power cut only synced ones can be trusted.
