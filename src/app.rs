@@ -50,6 +50,7 @@ mod head_export;
 pub(crate) mod ledger;
 mod milestones;
 mod notices;
+mod opening;
 mod operator_view;
 mod operators_door;
 mod reach;
@@ -294,11 +295,15 @@ impl App {
         tasks::spawn("policy files", policy.watch(metrics, told));
     }
 
-    /// Waits until the ledger cannot be written any more, if that ever happens: the process has to
-    /// end then, since only a start finds out what is on the disk.
+    /// Waits until the ledger cannot be written any more, or its store not be opened, if that ever
+    /// happens: the process has to end then, since only a start finds out what is on the disk.
     pub(crate) async fn failed(&self) {
-        let error = self.journal.failed().await;
-        tracing::error!(%error, "stopping: nothing may run that is not recorded");
+        tokio::select! {
+            error = self.journal.failed() => {
+                tracing::error!(%error, "stopping: nothing may run that is not recorded");
+            }
+            () = opening::failed(&*self.door.gate.effects.store) => {}
+        }
     }
 
     /// Ends the tool servers and closes the ledger. An error when not all of it could be written.
@@ -320,7 +325,7 @@ impl App {
             // The last head leaves when nothing more can be written.
             let _ = tokio::time::timeout(HOOKS_SHUTDOWN_GRACE, exporter.tell()).await;
         }
-        Ok(())
+        opening::ended(&*self.door.gate.effects.store)
     }
 }
 

@@ -2,8 +2,7 @@
 //! (threat-model §12). Only a build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 
-/// The points, in the order in which a call passes them; `reload`, `rotate` and `fill` belong to no
-/// call.
+/// The points, in the order in which a call passes them; those from `reload` on belong to no call.
 pub const POINTS: &[&str] = &[
     "after-parse",
     "preparing",
@@ -23,10 +22,12 @@ pub const POINTS: &[&str] = &[
     "reload",
     "rotate",
     "fill",
+    "opening",
+    "opened",
 ];
 
 #[cfg(feature = "failpoints")]
-pub use armed::{half, reached, segment_bytes};
+pub use armed::{half, held, opening_records, reached, segment_bytes};
 
 /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the
 /// nth time (from 1). Panics here, if `TOOLGATE_PANIC` names it so.
@@ -48,6 +49,20 @@ pub fn half(_written: usize, length: usize) -> usize {
 #[inline]
 pub fn segment_bytes(bytes: u64) -> u64 {
     bytes
+}
+
+/// Waits here, if `TOOLGATE_HOLD=point:pipe` names this point, until something has been written to that named pipe
+/// and its writer has closed it.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub fn held(_point: &'static str) {}
+
+/// How many records an index may lack for a start to wait for it; with fail points
+/// `TOOLGATE_OPENING_RECORDS`, so that a few are too many.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub fn opening_records(records: u64) -> u64 {
+    records
 }
 
 #[cfg(feature = "failpoints")]
@@ -130,11 +145,27 @@ mod armed {
         }
     }
 
+    /// Waits for `TOOLGATE_HOLD=point:pipe`, if it names this point.
+    pub fn held(point: &'static str) {
+        let named = std::env::var("TOOLGATE_HOLD").ok();
+        let named = named.as_deref().and_then(|text| text.split_once(':'));
+        if let Some((_, pipe)) = named.filter(|(armed, _)| *armed == point) {
+            // Its opening waits for a writer, and its end is when that closes it.
+            drop(std::fs::read(pipe));
+        }
+    }
+
     /// `TOOLGATE_SEGMENT_BYTES`, or else `bytes`.
     pub fn segment_bytes(bytes: u64) -> u64 {
-        std::env::var("TOOLGATE_SEGMENT_BYTES")
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(bytes)
+        number("TOOLGATE_SEGMENT_BYTES").unwrap_or(bytes)
+    }
+
+    /// `TOOLGATE_OPENING_RECORDS`, or else `records`.
+    pub fn opening_records(records: u64) -> u64 {
+        number("TOOLGATE_OPENING_RECORDS").unwrap_or(records)
+    }
+
+    fn number(variable: &str) -> Option<u64> {
+        std::env::var(variable).ok()?.parse().ok()
     }
 }

@@ -8,7 +8,7 @@
 //! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …, and a `.summary` of what was dropped
 //! <data>/results/   long answers, by their SHA-256
 //! <data>/index/     what the journal says, to be looked up; can be made again from it; beside it, as `index.aside`, one that broke
-//! <data>/index.mark how the index stands, under which boot of the machine, and what time it was
+//! <data>/index.mark how the index stands, under which boot of the machine, what time it was, and which tasks may be stopped
 //! <data>/sent       which calls may have left
 //! <data>/outbox     what is still to be told, and to whom (`src/notify.rs`)
 //! <data>/round-key  what `requestState` is sealed with
@@ -24,6 +24,7 @@ pub(crate) mod grants;
 pub mod hold_news;
 pub mod journal;
 pub mod memory;
+pub mod opening;
 pub(crate) mod operator;
 pub(crate) mod outbox_file;
 pub(crate) mod read_counts;
@@ -32,6 +33,7 @@ pub(crate) mod round_key;
 mod sent_flags;
 pub(crate) mod session_locks;
 pub mod state;
+mod stopped_tasks;
 mod table;
 pub(crate) mod tasks;
 pub(crate) mod time;

@@ -460,7 +460,5 @@ fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Re
 
 /// What the agent reads when the store cannot answer: nothing was sent.
 pub(in crate::gate) fn unavailable(error: StoreError) -> Refusal {
-    let (StoreError::Full(why) | StoreError::Broken(why) | StoreError::Away(why)) = error;
-    told::store_refuses(&why);
-    Refusal::StoreUnavailable
+    told::refused(error)
 }

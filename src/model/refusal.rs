@@ -156,6 +156,11 @@ pub enum Refusal {
     Overloaded,
     /// The ledger cannot be written.
     StoreUnavailable,
+    /// What the ledger says is not known yet, and only reads are served until it is.
+    StoreOpening {
+        /// How much of it is.
+        percent: u8,
+    },
     /// toolgate broke before anything was sent.
     InternalError,
     /// A refusal that only its guard knows; what is said of it stands in the guard's file.
@@ -198,6 +203,7 @@ impl Refusal {
             Self::CancelledUnsent { hold } => sending::cancelled_unsent(*hold),
             Self::Overloaded => sending::overloaded(),
             Self::StoreUnavailable => sending::store_unavailable(),
+            Self::StoreOpening { percent } => sending::store_opening(*percent),
             Self::InternalError => sending::internal_error(),
         })
     }

@@ -2,6 +2,7 @@
 //! for all of them.
 
 use super::hold_news::HoldNews;
+use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
@@ -14,6 +15,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// Answers up to this many bytes are kept beside their claim; longer ones in files of their own
@@ -32,15 +34,29 @@ pub enum StoreError {
     /// What is known cannot be looked up for now. Nothing was lost; it ends by itself.
     #[error("{0}")]
     Away(String),
+    /// It still opens, and is so many percent of the way. Nothing was lost; it ends by itself.
+    #[error("the index is brought up to the journal, {0} % so far: only reads are served")]
+    Opening(u8),
 }
 
 impl StoreError {
     /// Whether it ends by itself, so that trying again makes sense.
     pub fn ends_by_itself(&self) -> bool {
         match self {
-            Self::Full(_) | Self::Away(_) => true,
+            Self::Full(_) | Self::Away(_) | Self::Opening(_) => true,
             Self::Broken(_) => false,
         }
+    }
+
+    /// Why a store that opens as `opening` says cannot do anything yet; none once it can.
+    pub(super) fn of(opening: &StoreOpening) -> Option<Self> {
+        if !opening.is_on() {
+            return None;
+        }
+        Some(match opening.failure() {
+            Some(why) => Self::Broken(why.to_owned()),
+            None => Self::Opening(opening.percent()),
+        })
     }
 }
 
@@ -148,6 +164,11 @@ pub trait Store: Send + Sync {
 
     /// Why no side effect can be begun now; none while one can.
     fn refuses(&self) -> Option<StoreError>;
+
+    /// How its opening stands, where it may go on beside calls.
+    fn opening(&self) -> Option<Arc<StoreOpening>> {
+        None
+    }
 
     /// The time, as this store keeps it.
     fn now(&self) -> Millis;

@@ -11,6 +11,7 @@ use super::content_key::ContentKeys;
 use super::hold_news::HoldNews;
 use super::journal::Journal;
 use super::memory::is_in_flight;
+use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
@@ -51,6 +52,7 @@ mod packed;
 mod park;
 mod replay;
 mod room;
+mod stopping;
 mod without_room;
 
 /// Fail points before an event is durable, and after.
@@ -94,7 +96,9 @@ impl EmbeddedStore {
         Self::with(data, journal, clock, None)
     }
 
-    /// As `open`, with closed segments of the journal kept as `keeping` says, and no longer.
+    /// As `open`, with closed segments of the journal kept as `keeping` says, and no longer. Where much of the
+    /// journal has to be read for it, that goes on when this returns ([`Store::opening`]): until it has
+    /// ended, all that is asked of the store is [`StoreError::Opening`].
     pub fn keeping(
         data: &Path,
         journal: Journal,
@@ -110,13 +114,21 @@ impl EmbeddedStore {
         clock: Clock,
         keeping: Option<SegmentRetention>,
     ) -> Result<Self, StoreError> {
+        // Who does one thing, or looks, waits.
+        let may_wait = keeping.is_none();
         let (shared, job) = open::open(data, journal, clock, keeping)?;
-        job.run(&shared)?;
+        let beside = if may_wait || !job.is_long(&shared) {
+            let work = job.work(&shared);
+            job.run(&shared, Some(work))?;
+            None
+        } else {
+            Some(job)
+        };
         let shared = Arc::new(shared);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())
-            .spawn(move || indexer::run(&behind))
+            .spawn(move || indexer::run(&behind, beside))
             .map_err(|error| StoreError::Broken(format!("cannot start the indexer: {error}")))?;
         Ok(Self {
             shared,
@@ -193,6 +205,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
+        self.shared.is_open()?;
         let (view, last) = {
             let table = self.shared.table.lock();
             (self.shared.view(&table, place)?, table.changed(place))
@@ -212,6 +225,7 @@ impl Store for EmbeddedStore {
         command: StoreCommand,
         entry: Option<Entry>,
     ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
+        self.shared.is_open()?;
         self.shared.pace.keep_up(MAX_UNINDEXED).await;
         let begins = matches!(
             command,
@@ -219,6 +233,9 @@ impl Store for EmbeddedStore {
         );
         if begins && let Some(error) = self.shared.refuses() {
             return Err(error);
+        }
+        if let StoreCommand::Steer(steer) = &command {
+            Box::pin(stopping::noted(&self.shared, steer)).await?;
         }
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
@@ -296,6 +313,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        self.shared.is_open()?;
         Ok(self
             .shared
             .table
@@ -347,6 +365,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn grants_of(&self, tool: &ToolName) -> Result<Vec<Grant>, StoreError> {
+        self.shared.is_open()?;
         let now = self.shared.time.now();
         Ok(self.shared.table.lock().grants_of(tool, now))
     }
@@ -403,6 +422,10 @@ impl Store for EmbeddedStore {
 
     fn refuses(&self) -> Option<StoreError> {
         self.shared.refuses()
+    }
+
+    fn opening(&self) -> Option<Arc<StoreOpening>> {
+        Some(self.shared.opening.clone())
     }
 
     fn now(&self) -> Millis {

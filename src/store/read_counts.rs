@@ -5,6 +5,7 @@
 
 use super::claims::{Store, StoreError, TaskSearch};
 use super::hold_news::HoldNews;
+use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, Stored};
 use super::state::command::{StoreCommand, TaskTally};
@@ -25,6 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
+mod unread;
+
 /// How often what is counted is written.
 pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Tasks whose reads are counted in memory at once; those of others are written one by one.
@@ -34,6 +37,8 @@ pub(super) const MAX_COUNTED_TASKS: usize = 4096;
 pub struct ReadCounts {
     store: Arc<dyn Store>,
     tasks: Mutex<Counts>,
+    /// How the store's opening stands, where it goes on beside the reads.
+    opening: Option<Arc<StoreOpening>>,
 }
 
 #[derive(Default)]
@@ -79,9 +84,11 @@ pub struct Reader {
 impl ReadCounts {
     /// On `store`, which is asked through this from now on.
     pub fn new(store: Arc<dyn Store>) -> Self {
+        let opening = store.opening().filter(|opening| opening.is_on());
         Self {
             store,
             tasks: Mutex::default(),
+            opening,
         }
     }
 
@@ -109,6 +116,9 @@ impl ReadCounts {
             task: Some(task),
             ..StoreKeys::default()
         };
+        if let Some(view) = self.since_start(task) {
+            return Ok(view.task.map(Arc::new));
+        }
         let view = self.store.load_view(place).await?;
         let mut counts = self.tasks.lock();
         let Some(counted) = counts.tasks.get_mut(&task) else {
@@ -128,7 +138,7 @@ impl ReadCounts {
         let one = tally(reader, ReadTally::of(read), now);
         let is_full = {
             let mut counts = self.tasks.lock();
-            let counted = counts.tasks.get_mut(&task);
+            let counted = self.counted_mut(&mut counts, task);
             counted.map(|counted| counted.count(one.clone(), now))
         };
         match is_full {
@@ -161,6 +171,9 @@ impl ReadCounts {
 
     /// Has the store count what `task` has read.
     async fn write_reads(&self, task: Digest) -> Result<(), StoreError> {
+        if self.is_opening() {
+            return Ok(());
+        }
         let reads = {
             let mut counts = self.tasks.lock();
             let counted = counts.tasks.get_mut(&task);
@@ -361,6 +374,10 @@ impl Store for ReadCounts {
 
     fn refuses(&self) -> Option<StoreError> {
         self.store.refuses()
+    }
+
+    fn opening(&self) -> Option<Arc<StoreOpening>> {
+        self.store.opening()
     }
 
     fn now(&self) -> Millis {

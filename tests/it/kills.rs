@@ -5,6 +5,7 @@ use crate::approvals::{ask, held, says, setup, shown};
 use crate::harness::journal::rows;
 use crate::harness::setup::{beside, programs};
 use crate::harness::until;
+use crate::opening::OPENING;
 use serde_json::json;
 use std::time::Duration;
 use toolgate_faults::agent::{Agents, Told, What};
@@ -105,10 +106,11 @@ macro_rules! points {
             }
         )*
 
-        /// Every point has its scenario, here or where calls are held.
+        /// Every point has its scenario, here, where calls are held, or where a store opens.
         #[test]
         fn every_point_is_tried() {
-            let points = toolgate::failpoint::POINTS.iter().filter(|point| !HELD.contains(point));
+            let elsewhere = [HELD, OPENING].concat();
+            let points = toolgate::failpoint::POINTS.iter().filter(|point| !elsewhere.contains(point));
             assert_eq!(points.copied().collect::<Vec<_>>(), [$($point),*]);
         }
     };

@@ -104,6 +104,8 @@ mod statuses;
 mod sync_order;
 // An unknown outcome ends by an operator's word.
 mod unknown_outcomes;
+// A store that is opened without its index, beside the reads.
+mod opening;
 // What could not leave before its deadline never leaves.
 mod unsent_calls;
 mod users;

@@ -167,6 +167,7 @@ fn of_sending() -> Vec<Refusal> {
         },
         Refusal::Overloaded,
         Refusal::StoreUnavailable,
+        Refusal::StoreOpening { percent: 41 },
         Refusal::InternalError,
     ]
 }

@@ -162,6 +162,17 @@ pub(super) fn store_unavailable() -> RefusalFacts {
     }
 }
 
+pub(super) fn store_opening(percent: u8) -> RefusalFacts {
+    RefusalFacts {
+        retry: Retry::AfterMs(5000),
+        ..RefusalFacts::new(
+            &STORE_UNAVAILABLE,
+            format!("toolgate has started and still reads its ledger ({percent} % so far)"),
+            "Send the same call again in five seconds, or go on with calls that only read.",
+        )
+    }
+}
+
 pub(crate) const INTERNAL_ERROR: RefusalCode = RefusalCode {
     code: "internal_error",
     meaning: "toolgate itself broke before anything was sent",

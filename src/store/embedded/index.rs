@@ -56,6 +56,7 @@ mod kin;
 mod names;
 mod rows;
 mod runs;
+mod stopped;
 mod sweep;
 mod values;
 

@@ -8,6 +8,7 @@ use super::SegmentRetention;
 use super::heal::HealRetry;
 use super::index::{Index, IndexChanges, IndexProgress};
 use super::inner::EmbeddedInner;
+use super::opening::OpeningJob;
 use super::park::block_on;
 use super::room::{MIN_FREE_BYTES, room};
 use crate::model::digest::Digest;
@@ -60,8 +61,15 @@ impl DropRetry {
 }
 
 /// Runs until [`super::pace::IndexerPace::stop`]. When the index breaks, it is made anew as soon as
-/// there is room for it; until then what has begun is settled from memory, and nothing is begun.
-pub(super) fn run(shared: &EmbeddedInner) {
+/// there is room for it; until then what has begun is settled from memory, and nothing is begun. First it
+/// ends the `opening`, where that goes on beside calls.
+pub(super) fn run(shared: &EmbeddedInner, opening: Option<OpeningJob>) {
+    if let Some(job) = opening
+        && !job.run_beside(shared)
+    {
+        shared.lookup.close();
+        return;
+    }
     let now = shared.time.now();
     let (mut done, mut tries) = (
         IndexerTimes {

@@ -2,7 +2,7 @@
 
 use super::SegmentRetention;
 use super::errors::{crowded, unwritable, unwritten};
-use super::lookup::{self, Lookup};
+use super::lookup::Lookup;
 use super::mark::IndexCloser;
 use super::pace::IndexerPace;
 use crate::model::digest::Digest;
@@ -11,6 +11,7 @@ use crate::model::ids::ActionId;
 use crate::store::claims::StoreError;
 use crate::store::hold_news::HoldFeed;
 use crate::store::journal::{Extent, Item, Journal, Ticket};
+use crate::store::opening::StoreOpening;
 use crate::store::results::Results;
 use crate::store::sent_flags::SentFlags;
 use crate::store::state::claim::Claim;
@@ -21,6 +22,7 @@ use crate::store::table::StateTable;
 use crate::store::time::RaisedTime;
 use crate::store::waiters::Waiters;
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Things in memory that the index does not have yet; a decision waits while there are more.
 pub(super) const MAX_UNINDEXED: usize = 1 << 16;
@@ -36,6 +38,7 @@ pub(super) type CommandResult = Result<(StoreEvent, Ticket), (CommandRefusal, u6
 pub(super) struct EmbeddedInner {
     pub(super) table: Mutex<StateTable>,
     pub(super) lookup: Lookup,
+    pub(super) opening: Arc<StoreOpening>,
     pub(super) journal: Journal,
     pub(super) results: Results,
     pub(super) marks: SentFlags,
@@ -74,6 +77,12 @@ impl EmbeddedInner {
         Ok(view)
     }
 
+    /// An error while it opens: until all that was in flight has come to rest, nobody else decides or
+    /// looks anything up.
+    pub(super) fn is_open(&self) -> Result<(), StoreError> {
+        StoreError::of(&self.opening).map_or(Ok(()), Err)
+    }
+
     /// Why nothing can be begun; the last room is for the outcomes of what has begun.
     pub(super) fn refuses(&self) -> Option<StoreError> {
         if !self.journal.is_writing() {
@@ -84,8 +93,8 @@ impl EmbeddedInner {
                 "the ledger has far more than `ledger.max_bytes`".to_owned(),
             ));
         }
-        if !self.lookup.is_whole() {
-            return Some(lookup::away());
+        if self.opening.is_on() || !self.lookup.is_whole() {
+            return Some(self.lookup.away());
         }
         self.pace.is_stuck(MAX_UNINDEXED).then(crowded)
     }

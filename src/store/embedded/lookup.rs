@@ -4,7 +4,9 @@
 
 use super::super::claims::StoreError;
 use super::index::Index;
+use crate::store::opening::StoreOpening;
 use parking_lot::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The index, where there is one.
@@ -14,15 +16,18 @@ pub(super) struct Lookup {
     whole: AtomicBool,
     /// It can be read.
     readable: AtomicBool,
+    /// Why there is none yet.
+    opening: Arc<StoreOpening>,
 }
 
 impl Lookup {
-    /// Of none yet.
-    pub(super) fn new() -> Self {
+    /// Of none yet, as `opening` says.
+    pub(super) fn new(opening: Arc<StoreOpening>) -> Self {
         Self {
             index: RwLock::new(None),
             whole: AtomicBool::new(false),
             readable: AtomicBool::new(false),
+            opening,
         }
     }
 
@@ -38,10 +43,11 @@ impl Lookup {
     ) -> Result<T, StoreError> {
         let index = self.index.read();
         let is_readable = self.readable.load(Ordering::Acquire);
-        let asked = index.as_ref().filter(|_| is_readable).ok_or_else(away)?;
+        let asked = index.as_ref().filter(|_| is_readable);
+        let asked = asked.ok_or_else(|| self.away())?;
         question(asked).map_err(|error| {
             self.doubt(&error);
-            away()
+            self.away()
         })
     }
 
@@ -61,10 +67,10 @@ impl Lookup {
         let changed = index
             .as_ref()
             .filter(|_| self.is_whole())
-            .ok_or_else(away)?;
+            .ok_or_else(|| self.away())?;
         change(changed).map_err(|error| {
             self.freeze(&error);
-            away()
+            self.away()
         })
     }
 
@@ -88,9 +94,10 @@ impl Lookup {
         let index = self.index.write().take();
         index.into_iter().for_each(Index::close);
     }
-}
 
-/// Why nothing is begun meanwhile, and why what only the index knows cannot be said.
-pub(super) fn away() -> StoreError {
-    StoreError::Away("the index is made anew".to_owned())
+    /// Why nothing is begun meanwhile, and why what only the index knows cannot be said.
+    pub(super) fn away(&self) -> StoreError {
+        let away = || StoreError::Away("the index is made anew".to_owned());
+        StoreError::of(&self.opening).unwrap_or_else(away)
+    }
 }

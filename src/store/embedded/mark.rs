@@ -1,7 +1,9 @@
 //! The mark beside the index: whether the next start may trust it.
 
+use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::journal::replace;
+use crate::store::stopped_tasks::StoppedTasks;
 use crate::store::time::Anchor;
 use parking_lot::Mutex;
 use std::fs::File;
@@ -24,18 +26,36 @@ pub(super) const BROKEN_MARK: &str = "broken";
 pub(super) struct IndexCloser {
     data: PathBuf,
     boot: String,
-    /// How the store's time goes with the machine's.
-    anchor: Mutex<Option<Anchor>>,
+    now: Mutex<MarkNow>,
     ended_well: AtomicBool,
+}
+
+/// What the mark says beside the boot.
+struct MarkNow {
+    how: &'static str,
+    /// How the store's time goes with the machine's.
+    anchor: Option<Anchor>,
+    /// Tasks that an operator may have stopped.
+    stopped: StoppedTasks,
+}
+
+impl MarkNow {
+    fn write(&self, data: &Path, boot: &str) -> io::Result<()> {
+        write_mark(data, self.how, boot, self.anchor, &self.stopped)
+    }
 }
 
 impl IndexCloser {
     /// For the index of `data`, under the run `boot` of the kernel.
-    pub(super) fn new(data: &Path, boot: String, anchor: Option<Anchor>) -> Self {
+    pub(super) fn new(data: &Path, boot: String) -> Self {
         Self {
             data: data.to_owned(),
             boot,
-            anchor: Mutex::new(anchor),
+            now: Mutex::new(MarkNow {
+                how: BROKEN_MARK,
+                anchor: None,
+                stopped: StoppedTasks::read(None),
+            }),
             ended_well: AtomicBool::new(false),
         }
     }
@@ -45,9 +65,24 @@ impl IndexCloser {
         self.ended_well.store(true, Ordering::Relaxed);
     }
 
-    /// From now on the store's time goes so with the machine's.
-    pub(super) fn anchored(&self, anchor: Anchor) {
-        *self.anchor.lock() = Some(anchor);
+    /// From now on the store's time goes so with the machine's, and these tasks are stopped.
+    pub(super) fn opened(&self, anchor: Anchor, stopped: StoppedTasks) {
+        let mut now = self.now.lock();
+        (now.anchor, now.stopped) = (Some(anchor), stopped);
+    }
+
+    /// An operator is about to stop `task`: a start that has no index to ask knows of it from now on. A task
+    /// that goes on again is not taken out, before the next start asks its index.
+    pub(super) fn stops(&self, task: &Digest) {
+        let mut now = self.now.lock();
+        // A start that finds no mark takes any task for stopped.
+        if now.stopped.add(task)
+            && now.write(&self.data, &self.boot).is_err()
+            && let Err(error) = std::fs::remove_file(mark_path(&self.data))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::error!(%error, "that a task is stopped cannot be noted beside the index; remove its mark before toolgate is started again");
+        }
     }
 
     /// The data directory.
@@ -72,9 +107,10 @@ impl IndexCloser {
     }
 
     /// Notes durably how the index stands.
-    fn mark(&self, how: &str) -> io::Result<()> {
-        let anchor = *self.anchor.lock();
-        write_mark(&self.data, how, &self.boot, anchor)
+    fn mark(&self, how: &'static str) -> io::Result<()> {
+        let mut now = self.now.lock();
+        now.how = how;
+        now.write(&self.data, &self.boot)
     }
 
     /// sled does not sync its files; after a power cut only synced ones can be trusted.
@@ -105,11 +141,14 @@ pub(super) fn write_mark(
     how: &str,
     boot: &str,
     anchor: Option<Anchor>,
+    stopped: &StoppedTasks,
 ) -> io::Result<()> {
     let anchor = anchor
         .map(|anchor| format!(" {} {}", anchor.at, anchor.steady))
         .unwrap_or_default();
-    replace(data, &mark_path(data), &format!("{how} {boot}{anchor}\n"))
+    // Who does not know the second line reads the first.
+    let text = format!("{how} {boot}{anchor}\n{}", stopped.line());
+    replace(data, &mark_path(data), &text)
 }
 
 /// Which run of the kernel this is; changes with every boot.
@@ -125,11 +164,14 @@ pub(super) struct IndexMark {
     /// Under which run of the kernel.
     pub(super) boot: String,
     pub(super) anchor: Option<Anchor>,
+    /// Tasks that an operator may have stopped.
+    pub(super) stopped: StoppedTasks,
 }
 
 pub(super) fn last_mark(data: &Path) -> Option<IndexMark> {
     let text = std::fs::read_to_string(mark_path(data)).ok()?;
-    let mut words = text.split_whitespace();
+    let mut lines = text.lines();
+    let mut words = lines.next()?.split_whitespace();
     let (how, boot) = (words.next()?.to_owned(), words.next()?.to_owned());
     let anchor = words.next().zip(words.next());
     let anchor = anchor.and_then(|(at, steady)| {
@@ -138,7 +180,13 @@ pub(super) fn last_mark(data: &Path) -> Option<IndexMark> {
             steady: steady.parse().ok()?,
         })
     });
-    Some(IndexMark { how, boot, anchor })
+    let stopped = StoppedTasks::read(lines.next());
+    Some(IndexMark {
+        how,
+        boot,
+        anchor,
+        stopped,
+    })
 }
 
 pub(super) fn unmarked(error: &io::Error) -> StoreError {

@@ -4,8 +4,10 @@
 use super::super::claims::StoreError;
 use super::super::hold_news::HoldFeed;
 use super::super::journal::Journal;
+use super::super::opening::StoreOpening;
 use super::super::results::Results;
 use super::super::sent_flags::SentFlags;
+use super::super::stopped_tasks::StoppedTasks;
 use super::super::time::RaisedTime;
 use super::super::waiters::Waiters;
 use super::SegmentRetention;
@@ -23,6 +25,7 @@ use super::replay::IndexReplay;
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Opens everything; with what is left to be done before anything can be looked up or decided.
 pub(super) fn open(
@@ -47,8 +50,11 @@ pub(super) fn open(
     }
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
     let before = last.as_ref().map_or(NO_BOOT_ID, |last| last.boot.as_str());
-    write_mark(data, OPENING_MARK, before, anchor).map_err(|error| unmarked(&error))?;
-    let closing = IndexCloser::new(data, boot, anchor);
+    let stopped = last.as_ref().map(|last| last.stopped.clone());
+    let stopped = stopped.unwrap_or_else(|| StoppedTasks::read(None));
+    let marked = write_mark(data, OPENING_MARK, before, anchor, &stopped);
+    marked.map_err(|error| unmarked(&error))?;
+    let closing = IndexCloser::new(data, boot);
     let (index, applied) = usable(data, journal.health().head.seq)?;
     let results = Results::open(data).map_err(|error| unkept(&error))?;
     let (marks, sent) = SentFlags::open(data)
@@ -59,10 +65,13 @@ pub(super) fn open(
         sent: sent.filter(|_| same_boot),
         clock,
         anchor,
+        stopped: stopped.clone(),
     };
+    let opening = Arc::new(StoreOpening::new(stopped));
     let shared = EmbeddedInner {
         table: Mutex::default(),
-        lookup: Lookup::new(),
+        lookup: Lookup::new(opening.clone()),
+        opening,
         journal,
         results,
         marks,

@@ -1,10 +1,12 @@
 //! Opening, its second half: the index is brought up to the journal, and calls that were in flight
-//! when the last process ended come to rest.
+//! when the last process ended come to rest. Where that takes long, reads are served meanwhile:
+//! nothing is decided, so that what the journal gets behind what is read are entries only.
 
 use super::errors::unwritten;
 use super::index::{Index, IndexProgress};
 use super::inner::EmbeddedInner;
 use super::park::block_on;
+use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::long_work::{LongWork, WorkUnit};
 use crate::store::claims::StoreError;
@@ -12,12 +14,17 @@ use crate::store::state::Millis;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
+use crate::store::stopped_tasks::StoppedTasks;
 use crate::store::table::{StateTable, Versioned};
 use crate::store::time::{Anchor, Time};
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Claims in flight that are settled at a start; there are never more than calls in flight.
 const MAX_CLAIMS_SETTLED: usize = 1 << 16;
+/// Records of the journal that are missing in an index at least, for it to be brought up beside calls: fewer are
+/// read in a second or two.
+const LONG_OPENING_RECORDS: u64 = 20_000;
 
 /// What is left to be done.
 pub(super) struct OpeningJob {
@@ -29,6 +36,8 @@ pub(super) struct OpeningJob {
     pub(super) clock: Clock,
     /// How the store's time went with the machine's, if the machine has not started again since.
     pub(super) anchor: Option<Anchor>,
+    /// Tasks that an operator may have stopped.
+    pub(super) stopped: StoppedTasks,
 }
 
 impl OpeningJob {
@@ -41,27 +50,90 @@ impl OpeningJob {
     }
 
     /// Does it; from then on everything can be looked up and decided.
-    pub(super) fn run(self, shared: &EmbeddedInner) -> Result<(), StoreError> {
+    /// `work` is told of each portion.
+    pub(super) fn run(self, shared: &EmbeddedInner, mut work: LongWork) -> Result<(), StoreError> {
         let before = self.applied.seq;
-        let missing = shared.journal.durable_seq().saturating_sub(before);
-        let mut work = LongWork::of(
-            "bringing the index up to the journal",
-            WorkUnit::Records,
-            missing,
-        );
+        let missing = self.missing(shared);
+        let is_anew = self.applied == IndexProgress::default();
         let brought = shared.bring_up(&self.index, self.applied, |replay| {
-            work.reach(replay.applied().seq.saturating_sub(before));
-        })?;
+            let read = replay.applied().seq.saturating_sub(before);
+            work.reach(read);
+            let read = read.saturating_mul(100) / missing.max(1);
+            let rows = replay.rows().map(|(came, all)| 50 * came / all.max(1));
+            shared.opening.reach(match rows {
+                Some(came) => 50 + came,
+                None if is_anew => read / 2,
+                None => read,
+            });
+        });
+        let brought = brought.map(|replay| (replay.applied(), replay.replayed()));
+        if brought.is_ok() {
+            work.reach(missing);
+        }
         drop(work);
-        let (applied, replayed) = (brought.applied(), brought.replayed());
-        drop(brought);
-        tracing::info!(replayed, "the index is up to the journal");
-        self.end(applied, shared)
+        match brought {
+            Ok((applied, replayed)) => {
+                tracing::info!(replayed, "the index is up to the journal");
+                self.end(applied, shared)
+            }
+            Err(error) => {
+                self.index.close();
+                Err(error)
+            }
+        }
     }
 
-    /// The index, which is as far as `applied` and no event of the journal is missing in it, is asked from now on.
+    /// What is told of it where a process waits for it.
+    pub(super) fn work(&self, shared: &EmbeddedInner) -> LongWork {
+        LongWork::of(
+            "bringing the index up to the journal",
+            WorkUnit::Records,
+            self.missing(shared),
+        )
+    }
+
+    /// Records of the journal that the index lacks.
+    fn missing(&self, shared: &EmbeddedInner) -> u64 {
+        shared
+            .journal
+            .durable_seq()
+            .saturating_sub(self.applied.seq)
+    }
+
+    /// Whether it takes so long that it goes on beside calls.
+    pub(super) fn is_long(&self, shared: &EmbeddedInner) -> bool {
+        self.missing(shared) > failpoint::opening_records(LONG_OPENING_RECORDS)
+    }
+
+    /// Does it beside the calls. False when it was not ended: the store cannot be opened, or nobody needs it
+    /// any more.
+    pub(super) fn run_beside(self, shared: &EmbeddedInner) -> bool {
+        let records = self.missing(shared);
+        tracing::warn!(
+            records,
+            "the index is brought up to the journal beside the calls: only reads are served until it is"
+        );
+        failpoint::held("opening");
+        let what = "bringing the index up to the journal";
+        let work = LongWork::behind(what, WorkUnit::Records, records);
+        let done = catch_unwind(AssertUnwindSafe(|| self.run(shared, work)));
+        let done = done.unwrap_or_else(|_| Err(StoreError::Broken("a panic".to_owned())));
+        match done {
+            Ok(()) => tracing::info!("the store is open: everything is served"),
+            Err(_) if shared.pace.is_stopping() => return false,
+            Err(error) => {
+                shared.opening.fail(error.to_string());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The index is as far as `applied`, with which no event of the journal is missing in it: from now on it
+    /// is asked.
     fn end(self, applied: IndexProgress, shared: &EmbeddedInner) -> Result<(), StoreError> {
         shared.time.raise(self.time(applied.seen).now());
+        let stopped = self.index.stopped(&self.stopped)?;
         *shared.table.lock() = table_of(&self.index, &applied, shared.time.now())?;
         shared.lookup.put(self.index);
         shared.settle_crashed(self.sent.as_ref())?;
@@ -69,8 +141,11 @@ impl OpeningJob {
             .marks
             .begin()
             .map_err(|error| StoreError::Broken(format!("the marks cannot be begun: {error}")))?;
-        shared.closing.anchored(shared.time.anchor());
-        shared.closing.trust()
+        failpoint::reached("opened");
+        shared.closing.opened(shared.time.anchor(), stopped);
+        shared.closing.trust()?;
+        shared.opening.end();
+        Ok(())
     }
 }
 

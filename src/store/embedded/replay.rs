@@ -110,6 +110,11 @@ impl<'a> IndexReplay<'a> {
         self.applied
     }
 
+    /// Of an index that is made anew: how many rows of all have come into it, while they do.
+    pub(super) fn rows(&self) -> Option<(u64, u64)> {
+        self.index.rows()
+    }
+
     /// How many events it took.
     pub(super) fn replayed(&self) -> u64 {
         self.replayed

@@ -296,4 +296,5 @@ fn what_cannot_be_dropped_is_left_alone_for_longer_and_longer() {
 mod healing;
 mod marks;
 mod no_room;
+mod opening;
 mod reads_ahead;

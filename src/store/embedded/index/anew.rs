@@ -4,6 +4,7 @@ use super::names::META_KEY;
 use super::runs::IndexRuns;
 use super::values::text;
 use super::{Index, IndexProgress, calmly, free};
+use crate::failpoint;
 use crate::store::claims::StoreError;
 use crate::store::journal;
 use sled::Batch;
@@ -50,6 +51,7 @@ impl Index {
         if !runs.is_merging() {
             let mark = text(&UNFINISHED)?;
             calmly(|| self.db.insert(META_KEY, mark))?;
+            failpoint::reached("opening");
         }
         let rows = runs
             .next_rows(ROWS_PER_PORTION)
@@ -71,6 +73,13 @@ impl Index {
             *gathered = None;
         }
         Ok(!is_last)
+    }
+
+    /// How many rows of all that gathered have come into the index, once they do.
+    pub(in crate::store::embedded) fn rows(&self) -> Option<(u64, u64)> {
+        let gathered = self.runs.lock();
+        let runs = gathered.as_ref().filter(|runs| runs.is_merging())?;
+        Some((runs.taken, runs.written))
     }
 }
 

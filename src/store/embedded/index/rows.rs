@@ -38,6 +38,11 @@ impl IndexRows {
         Some((name.clone(), value.clone()))
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// All of them, to be written all or none.
     pub(super) fn into_batch(self) -> Batch {
         let mut batch = Batch::default();

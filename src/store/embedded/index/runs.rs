@@ -40,6 +40,10 @@ pub(super) struct IndexRuns {
     /// Tasks, sessions, held calls and grants that there are: others are not looked for.
     seen: KeyFilter,
     merge: Option<RunMerge>,
+    /// Rows in all runs, those too in whose place newer ones come.
+    pub(super) written: u64,
+    /// Rows that came out.
+    pub(super) taken: u64,
     /// How far the rows go.
     pub(super) progress: Option<IndexProgress>,
 }
@@ -57,6 +61,8 @@ impl IndexRuns {
             runs: Vec::new(),
             seen,
             merge: None,
+            written: 0,
+            taken: 0,
             progress: None,
         }
     }
@@ -115,6 +121,7 @@ impl IndexRuns {
         {
             rows.push(row);
         }
+        self.taken += rows.len() as u64;
         Ok(rows)
     }
 
@@ -126,6 +133,7 @@ impl IndexRuns {
     fn spill(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.pending);
         self.bytes = 0;
+        self.written += rows.count();
         self.runs.push(SortedRun::write(&self.dir, rows)?);
         Ok(())
     }
