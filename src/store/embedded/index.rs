@@ -53,6 +53,7 @@ mod changes;
 mod grants;
 mod holds;
 mod kin;
+mod merge_ahead;
 mod names;
 mod rows;
 mod runs;

@@ -10,8 +10,8 @@ use crate::store::journal;
 use sled::Batch;
 use std::io;
 
-/// Rows that sled gets at once.
-const ROWS_PER_PORTION: usize = 4096;
+/// Rows that sled gets at once. A row may hold an answer of 16 KiB, and three portions are in memory.
+const ROWS_PER_PORTION: usize = 1024;
 /// How far an index is that is not whole: beyond every journal, so that nobody goes on with it.
 const UNFINISHED: IndexProgress = IndexProgress {
     seq: u64::MAX,

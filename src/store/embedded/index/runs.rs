@@ -6,6 +6,7 @@
 //! A run is a file without a name: what a crash leaves of it is nothing.
 
 use super::IndexProgress;
+use super::merge_ahead::MergeAhead;
 use super::names::{GRANT_PREFIX, HOLD_PREFIX, KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, named_by};
 use super::rows::{IndexRow, IndexRows};
 use crate::model::digest::Digest;
@@ -39,7 +40,7 @@ pub(super) struct IndexRuns {
     runs: Vec<SortedRun>,
     /// Tasks, sessions, held calls and grants that there are: others are not looked for.
     seen: KeyFilter,
-    merge: Option<RunMerge>,
+    merge: Option<MergeAhead>,
     /// Rows in all runs, those too in whose place newer ones come.
     pub(super) written: u64,
     /// Rows that came out.
@@ -106,21 +107,18 @@ impl IndexRuns {
         Ok(None)
     }
 
-    /// Up to `most` rows, in order of their names; fewer when these were the last.
+    /// The next rows, in order of their names; fewer than `most` when these were the last, which is as
+    /// many each time as the first time.
     pub(super) fn next_rows(&mut self, most: usize) -> io::Result<Vec<IndexRow>> {
-        if self.merge.is_none() {
+        let merge = if let Some(merge) = self.merge.take() {
+            merge
+        } else {
             self.spill()?;
-            self.merge = Some(RunMerge::new(std::mem::take(&mut self.runs))?);
-        }
-        let Some(merge) = &mut self.merge else {
-            return Ok(Vec::new());
+            let mut merge = RunMerge::new(std::mem::take(&mut self.runs))?;
+            let rows = std::iter::from_fn(move || merge.next_row().transpose());
+            MergeAhead::begin(rows, most)?
         };
-        let mut rows = Vec::with_capacity(most);
-        while rows.len() < most
-            && let Some(row) = merge.next_row()?
-        {
-            rows.push(row);
-        }
+        let rows = self.merge.insert(merge).next_rows()?;
         self.taken += rows.len() as u64;
         Ok(rows)
     }
