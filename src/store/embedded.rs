@@ -119,7 +119,7 @@ impl EmbeddedStore {
         let (shared, job) = open::open(data, journal, clock, keeping)?;
         let beside = if may_wait || !job.is_long(&shared) {
             let work = job.work(&shared);
-            job.run(&shared, Some(work))?;
+            job.run(&shared, work)?;
             None
         } else {
             Some(job)
