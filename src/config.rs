@@ -15,6 +15,7 @@ use crate::policy::compile::{self, CompileInput, CompileResult};
 use crate::policy::live::LoadResult;
 use crate::policy::locate::{self, YamlDocument};
 use crate::policy::pins::PinSource;
+use crate::policy::sources::{PackTerms, PolicySources};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ mod ledger;
 mod notify;
 mod operators;
 mod place;
+pub(crate) mod policy_parts;
 mod processes;
 mod secrets;
 mod server_times;
@@ -64,6 +66,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Where the approved definitions of tools are.
     pub pins: Option<PinSource>,
+    /// Whether the test packs beside the policies have to pass.
+    pub(crate) packs: PackTerms,
     /// How the record of calls is kept.
     pub ledger: Ledger,
     /// Who is told elsewhere that calls wait.
@@ -297,21 +301,14 @@ fn read(
         draft,
         diagnostics,
         fingerprint,
+        files: read,
     } = compile::compile(basis, diagnostics);
+    let packs = config.as_ref().map(|config| config.packs);
     let bytes = Sha256::new_with_prefix(fingerprint)
         .chain_update(opened)
         .chain_update(document.text());
     let InputPaths { watched, files } = inputs;
-    let (config, draft_config) = if policy.is_some() {
-        (config, None)
-    } else {
-        // With a stand-in among its settings, a server would not be run as its operator wants it.
-        (None, config.filter(|_| is_sound))
-    };
-    let draft = Draft {
-        config: draft_config,
-        policy: draft,
-    };
+    let (config, draft) = divided(config, draft, policy.is_some(), is_sound);
     let loaded = Loaded {
         config,
         reading: LoadResult {
@@ -320,10 +317,27 @@ fn read(
             fingerprint: bytes.finalize().into(),
             watched,
             files,
+            packs: packs.unwrap_or_default(),
+            sources: policy_parts::sources(directory, document.tree(), read),
         },
         unset,
     };
     (loaded, draft)
+}
+
+/// The settings to be run, if the policy `is_usable`; else what can be judged of them and of the policy.
+fn divided(
+    config: Option<Config>,
+    policy: Option<Policy>,
+    is_usable: bool,
+    is_sound: bool,
+) -> (Option<Config>, Draft) {
+    if is_usable {
+        return (config, Draft::default());
+    }
+    // With a stand-in among its settings, a server would not be run as its operator wants it.
+    let config = config.filter(|_| is_sound);
+    (None, Draft { config, policy })
 }
 
 /// What the document of the file at `path` says, and what is wrong with it.
@@ -383,6 +397,8 @@ impl InputPaths {
                 fingerprint,
                 watched,
                 files,
+                packs: PackTerms::OnDemand,
+                sources: PolicySources::default(),
             },
             unset: BTreeMap::new(),
         }

@@ -11,6 +11,7 @@ use crate::model::disabled::Disabled;
 use crate::model::ids::{ServerName, ToolName};
 use sha2::{Digest as _, Sha256};
 
+pub(crate) mod bundle;
 pub(crate) mod compile;
 mod contract_lint;
 pub(crate) mod exemptions;
@@ -27,6 +28,7 @@ mod result_lint;
 pub(crate) mod rollback_lint;
 mod rollback_values;
 pub(crate) mod shape;
+pub mod sources;
 
 /// Bytes of `_meta` that one message of an agent may have, if nothing is said (threat-model §8).
 pub const META_MAX_BYTES: usize = 64 << 10;

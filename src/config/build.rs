@@ -21,6 +21,7 @@ use crate::policy::known_tools::hooked;
 use crate::policy::layers::Assigned;
 use crate::policy::live::LoadResult;
 use crate::policy::locate::YamlDocument;
+use crate::policy::sources::{PackTerms, PolicySources};
 use crate::policy::{META_MAX_BYTES, Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -46,6 +47,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         pins: None,
+        packs: PackTerms::OnDemand,
         ledger: Ledger::default(),
         notify: Vec::new(),
         startup: BTreeMap::new(),
@@ -55,6 +57,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         draft: _,
         diagnostics,
         fingerprint,
+        files: _,
     } = compile::compile(basis, Vec::new());
     (
         config,
@@ -64,6 +67,8 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             fingerprint,
             watched: BTreeSet::new(),
             files: BTreeSet::new(),
+            packs: PackTerms::OnDemand,
+            sources: PolicySources::default(),
         },
     )
 }
@@ -308,6 +313,7 @@ fn build(
         allowed_hosts: settings.allowed_hosts,
         allowed_origins: settings.allowed_origins,
         pins,
+        packs: settings.packs,
         ledger: Ledger::default(),
         notify: Vec::new(),
         startup: BTreeMap::new(),

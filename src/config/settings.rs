@@ -8,6 +8,7 @@ use crate::model::content::ContentForm;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::policy;
+use crate::policy::sources::PackTerms;
 use crate::upstream::server_settings::{ChildSharing, EraChoice};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -73,6 +74,9 @@ pub(crate) struct ConfigSettings {
     pub meta_max_bytes: usize,
     /// Which definitions of tools an operator has approved; without it, all pass.
     pub pins: Option<pins::Settings>,
+    /// What the test packs beside the policies are for: `require`, and a policy whose packs fail comes in
+    /// force neither at a start nor by a reload; `on_demand` if absent, and `toolgate test` runs them.
+    pub packs: PackTerms,
     /// The record of what was called.
     pub ledger: LedgerSettings,
     /// Who is told elsewhere that a call waits for a person.
@@ -472,6 +476,7 @@ impl Default for ConfigSettings {
             session_header: None,
             meta_max_bytes: policy::META_MAX_BYTES,
             pins: None,
+            packs: PackTerms::default(),
             ledger: LedgerSettings::default(),
             notify: NotifySettings::default(),
         }

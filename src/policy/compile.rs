@@ -1,6 +1,7 @@
 //! Files → policy, all problems at once.
 
 use super::known_tools::hooked::HookedTool;
+use super::sources::SourceFile;
 use super::{Methods, Policy, layers, pins};
 use crate::guards::allowlist::{self, Contracts};
 use crate::guards::secrets::Bindings;
@@ -30,7 +31,7 @@ mod rollbacks;
 pub(crate) mod secret_bindings;
 mod ungoverned;
 
-pub(crate) use files::{documents, is_too_large};
+pub(crate) use files::{documents, is_too_large, policy_files};
 
 /// What the configuration says that a policy stands on.
 #[derive(Debug)]
@@ -91,6 +92,8 @@ pub(crate) struct CompileResult {
     /// SHA-256 over the bytes of all files that could be read, and over whether others may write
     /// them.
     pub fingerprint: [u8; 32],
+    /// Those that could be read, as they were read.
+    pub files: Vec<SourceFile>,
 }
 
 /// Compiles `input` and the policy files it names. `diagnostics` were found before.
@@ -151,15 +154,16 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         meta_max_bytes,
         secrets: compiler.secrets,
     };
-    result_of(judged, usable, diagnostics, content.fingerprint())
+    result_of(judged, usable, diagnostics, content)
 }
 
 fn result_of(
     judged: Policy,
     usable: bool,
     diagnostics: Vec<Diagnostic>,
-    fingerprint: [u8; 32],
+    content: PolicyContent,
 ) -> CompileResult {
+    let (fingerprint, files) = content.end();
     let (policy, draft) = if usable {
         (Some(judged), None)
     } else {
@@ -170,6 +174,7 @@ fn result_of(
         draft,
         diagnostics,
         fingerprint,
+        files,
     }
 }
 

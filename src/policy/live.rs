@@ -2,6 +2,7 @@
 //! what is not leaves it in force and says so.
 
 use super::Policy;
+use super::sources::{PackTerms, PolicySources};
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity, foremost};
@@ -9,14 +10,17 @@ use crate::model::disabled::Disabled;
 use crate::telemetry::metrics::{Metrics, ReloadLabel};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use keeping::PolicyKeeper;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+
+pub mod keeping;
 
 /// Editors and deployments write in several steps: a reading waits until nothing happens for this
 /// long …
@@ -40,6 +44,10 @@ pub struct LoadResult {
     pub watched: BTreeSet<(PathBuf, bool)>,
     /// The files that are named, as they are named: writes to others beside them do not matter.
     pub files: BTreeSet<PathBuf>,
+    /// Whether the test packs beside the policies have to pass.
+    pub packs: PackTerms,
+    /// What the policy was made of.
+    pub sources: PolicySources,
 }
 
 /// What became of a reload.
@@ -99,7 +107,10 @@ type LoadFiles = dyn Fn() -> LoadResult + Send + Sync;
 pub struct LivePolicy {
     policy: ArcSwap<Policy>,
     read: Box<LoadFiles>,
+    /// Taken before the state: one reading at a time, and nobody waits for it who only takes tools away.
+    reading: Mutex<()>,
     state: Mutex<LiveState>,
+    keeper: OnceLock<Box<dyn PolicyKeeper>>,
     changes: watch::Sender<Arc<Policy>>,
     swaps: watch::Sender<u64>,
     poke: Notify,
@@ -149,7 +160,9 @@ impl LivePolicy {
         Some(Arc::new(Self {
             policy,
             read: Box::new(read),
+            reading: Mutex::new(()),
             state,
+            keeper: OnceLock::new(),
             changes,
             swaps: watch::Sender::default(),
             poke: Notify::new(),
@@ -184,14 +197,16 @@ impl LivePolicy {
 
     /// Reads the files again, now. Reads from disk: not for an async task.
     pub fn reload(&self) -> ReloadOutcome {
-        let mut state = self.state.lock();
+        let _alone = self.reading.lock();
         let reading = (self.read)();
+        let mut state = self.state.lock();
         *self.scope.lock() = WatchScope::of(&reading);
         let LoadResult {
             policy,
             diagnostics,
             fingerprint,
             watched,
+            sources,
             ..
         } = reading;
         state.watched = watched;
@@ -224,6 +239,9 @@ impl LivePolicy {
             was_stale,
             "the policy was reloaded"
         );
+        if let Some(keeper) = self.keeper.get() {
+            keeper.comes(&sources, &policy.version);
+        }
         state.status.swapped += 1;
         failpoint::reached("reload");
         self.put(&mut state, policy);
@@ -231,12 +249,16 @@ impl LivePolicy {
     }
 
     /// Puts the policy in force without these tools, at once, also while the files cannot be used
-    /// (003-41). Waits for a reload that is under way: not for an async task.
+    /// (003-41). Writes to disk: not for an async task.
     pub fn take_away(&self, disabled: Disabled) {
         let mut state = self.state.lock();
         state.disabled.clone_from(&disabled);
         let policy = Policy::clone(&self.policy.load()).without(disabled);
+        let is_renamed = policy.version != state.status.version;
         self.put(&mut state, policy);
+        if is_renamed && let Some(keeper) = self.keeper.get() {
+            keeper.renamed(&state.status.version);
+        }
     }
 
     fn put(&self, state: &mut LiveState, policy: Policy) {

@@ -3,8 +3,10 @@
 use crate::guards::Mode;
 use crate::model::digest::Digest;
 use crate::model::hex::hex;
+use crate::policy::sources::{SourceFile, SourceKind};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use std::path::Path;
 
 /// Everything that was read for one policy.
 pub(super) struct PolicyContent {
@@ -12,6 +14,8 @@ pub(super) struct PolicyContent {
     bytes: Sha256,
     /// What they say, in canonical JSON.
     said: Vec<Vec<u8>>,
+    /// As they were read.
+    files: Vec<SourceFile>,
 }
 
 impl PolicyContent {
@@ -20,12 +24,22 @@ impl PolicyContent {
         Self {
             bytes: Sha256::new(),
             said: vec![canonical(written)],
+            files: Vec::new(),
         }
     }
 
     /// Counts for the fingerprint.
     pub(super) fn bytes(&mut self, bytes: impl AsRef<[u8]>) {
         self.bytes.update(bytes);
+    }
+
+    /// Was read, and is to be kept with the policy.
+    pub(super) fn keep(&mut self, path: &Path, kind: SourceKind, text: &str) {
+        self.files.push(SourceFile {
+            path: path.to_owned(),
+            kind,
+            text: text.to_owned(),
+        });
     }
 
     /// Counts for the version.
@@ -54,9 +68,9 @@ impl PolicyContent {
         shown(&whole.finalize())
     }
 
-    /// SHA-256 over the bytes.
-    pub(super) fn fingerprint(self) -> [u8; 32] {
-        self.bytes.finalize().into()
+    /// SHA-256 over the bytes, and the files.
+    pub(super) fn end(self) -> ([u8; 32], Vec<SourceFile>) {
+        (self.bytes.finalize().into(), self.files)
     }
 }
 

@@ -22,6 +22,11 @@ pub(crate) fn documents(paths: &[PathBuf]) -> Vec<YamlDocument> {
         .collect()
 }
 
+/// The policy files under `paths`, whether or not they can be read.
+pub(crate) fn policy_files(paths: &[PathBuf]) -> Vec<PathBuf> {
+    files(paths, &mut Vec::new())
+}
+
 /// Whether there is more in the policy directory at `path` than is looked at.
 pub(crate) fn is_too_large(path: &Path) -> bool {
     let mut search = PolicySearch::default();

@@ -12,6 +12,7 @@ use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{self, AgentId, ServerName, ToolName};
 use crate::policy::file::{self, Contract, PolicyFile};
 use crate::policy::locate::{self, YamlDocument};
+use crate::policy::sources::SourceKind;
 use crate::policy::{layers, pins, shape};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -28,6 +29,9 @@ impl Compiler {
         let mut found = pins::read(&source.file, &self.servers);
         content.bytes([1, u8::from(found.is_broken())]);
         content.bytes(Sha256::digest(&found.text));
+        if !found.text.is_empty() {
+            content.keep(&source.file, SourceKind::Pins, &found.text);
+        }
         self.diagnostics.append(&mut found.diagnostics);
         let digests = found
             .pins
@@ -54,6 +58,7 @@ impl Compiler {
             self.is_complete &= document.as_ref().is_some_and(YamlDocument::is_complete);
             if let Some(document) = document {
                 content.bytes(Sha256::digest(document.text()));
+                content.keep(&path, SourceKind::Policy, document.text());
                 content.say(document.tree());
                 self.add(document);
             }
