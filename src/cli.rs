@@ -21,6 +21,7 @@ mod man;
 mod operator;
 mod pins;
 mod printed;
+mod released;
 mod report;
 mod running;
 mod schema;
@@ -140,7 +141,9 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
     follow_long_work();
     match dispatch(cli) {
         Err(error)
-            if error.is::<configured::PlaceUnknown>() || error.is::<configured::KeyUnknown>() =>
+            if error.is::<configured::PlaceUnknown>()
+                || error.is::<configured::KeyUnknown>()
+                || error.is::<released::PacksFailed>() =>
         {
             Ok(operator::misused(&format!("{error:#}")))
         }

@@ -1,8 +1,9 @@
 //! `toolgate serve`: agents on one listener, operators on the other, until a signal.
 
-use super::configured::{self, DataArgs};
+use super::configured::DataArgs;
+use super::released::{self, Released};
 use crate::app::{App, bind, ledger};
-use crate::config::{self, Config, Loaded, ServerConfig, TransportConfig};
+use crate::config::{self, Config, ServerConfig, TransportConfig};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
@@ -11,7 +12,6 @@ use crate::telemetry;
 use anyhow::Context as _;
 use futures_util::future::select_all;
 use std::io::Write as _;
-use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve.
@@ -28,11 +28,11 @@ pub(super) struct Args {
 /// Serves until a signal.
 pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
-    let (config, policy) = prepare(args)?;
+    let (config, released) = prepare(args)?;
     runtime()?.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = Box::pin(serve(config, policy)).await;
+        let served = Box::pin(serve(config, released)).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })
@@ -85,37 +85,28 @@ pub(super) async fn told_to_end() {
     select_all(told).await;
 }
 
-fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
+fn prepare(args: &Args) -> anyhow::Result<(Config, Released)> {
     if let Some(url) = &args.upstream {
         let transport = TransportConfig::Http {
             url: url.clone(),
             headers: std::collections::BTreeMap::new(),
         };
-        let (config, policy) =
+        let (config, released) =
             without_file(ServerConfig::new(ServerName::new("upstream"), transport))?;
-        return Ok((args.place.apply(config)?, policy));
+        return Ok((args.place.apply(config)?, released));
     }
-    let (path, loaded) = configured::load(args.place.config.as_deref())?;
-    let Loaded {
-        config, reading, ..
-    } = loaded;
-    let config = config.context("the configuration cannot be used")?;
-    let read = config::reader(path, &config);
-    let policy = LivePolicy::start(reading, read).context("the policy cannot be used")?;
-    Ok((args.place.apply(config)?, policy))
+    released::load(&args.place)
 }
 
 /// One server, observed, without a file.
-pub(super) fn without_file(server: ServerConfig) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
+pub(super) fn without_file(server: ServerConfig) -> anyhow::Result<(Config, Released)> {
     let (config, reading) = config::without_file(server.clone(), Mode::Observe);
     let again = move || -> LoadResult { config::without_file(server.clone(), Mode::Observe).1 };
-    Ok((
-        config,
-        LivePolicy::start(reading, again).context("the policy cannot be used")?,
-    ))
+    let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
+    Ok((config, Released::unkept(policy)))
 }
 
-async fn serve(mut config: Config, policy: Arc<LivePolicy>) -> anyhow::Result<()> {
+async fn serve(mut config: Config, released: Released) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -125,7 +116,9 @@ async fn serve(mut config: Config, policy: Arc<LivePolicy>) -> anyhow::Result<()
     let operators = bind(config.admin.listen, "operators").await?;
     // Port 0 is a port of the system's choice; agents name the one it became.
     config.listen = agents.local_addr()?;
-    let app = App::start(&config, &policy, ledger::open(&config).await?)?;
+    let ledger = ledger::open(&config).await?;
+    let policy = released.keep(&config.data);
+    let app = App::start(&config, &policy, ledger)?;
     announce(&agents, &operators)?;
     app.follow_policy();
     telemetry::tasks::spawn("hangup", async move {

@@ -4,21 +4,20 @@
 use super::configured::{self, DataArgs};
 use super::ledger::text::plain;
 use super::operator::TOKEN_VARIABLE;
+use super::released::{self, Released};
 use super::serve::{runtime, without_file};
 use crate::app::{App, ledger};
-use crate::config::{self, Loaded, ServerConfig, TransportConfig};
+use crate::config::{self, ServerConfig, TransportConfig};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::scope::Scope;
 use crate::model::secret::Secret;
 use crate::owners::keep_private;
-use crate::policy::live::LivePolicy;
 use crate::telemetry;
 use crate::upstream::child::sandbox::Sandbox;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 mod naming;
 pub(super) mod places;
@@ -47,11 +46,10 @@ pub(super) struct Args {
 /// Serves one agent until it closes its end.
 pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
-    let (mut config, policy) = prepare(args)?;
+    let (mut config, released) = prepare(args)?;
     let runtime = runtime()?;
     // Operators have no door here, so none of them can be asked.
     config.admin.tokens.clear();
-    config = args.place.apply(config)?;
     let name = chosen(args, &config)?;
     let ledger = if args.place.data.is_none() && args.place.config.is_none() {
         let (journal, place) = places::free_place(name.as_str())?;
@@ -60,6 +58,7 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     } else {
         runtime.block_on(ledger::open(&config))?
     };
+    let policy = released.keep(&config.data);
     config.servers.retain(|known, _| *known == name);
     if let (Some(server), Some(transport)) = (config.servers.get_mut(&name), wrapped(args)) {
         server.transport = transport;
@@ -86,18 +85,9 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })
 }
 
-fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
-    if let Some(path) = &args.place.config {
-        let (path, loaded) = configured::load(Some(path))?;
-        let Loaded {
-            config, reading, ..
-        } = loaded;
-        let config = config.context("the configuration cannot be used")?;
-        let read = config::reader(path, &config);
-        return Ok((
-            config,
-            LivePolicy::start(reading, read).context("the policy cannot be used")?,
-        ));
+fn prepare(args: &Args) -> anyhow::Result<(config::Config, Released)> {
+    if args.place.config.is_some() {
+        return released::load(&args.place);
     }
     let Some(transport) = wrapped(args) else {
         bail!(
@@ -108,7 +98,8 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
         Some(name) => checked_name(name)?.to_owned(),
         None => naming::name_of(&args.command),
     };
-    without_file(ServerConfig::new(ServerName::new(&name), transport))
+    let (config, released) = without_file(ServerConfig::new(ServerName::new(&name), transport))?;
+    Ok((args.place.apply(config)?, released))
 }
 
 fn checked_name(name: &str) -> anyhow::Result<&str> {

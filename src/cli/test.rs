@@ -6,6 +6,7 @@ mod coverage;
 pub(super) mod find;
 mod machine;
 mod replay_ledger;
+pub(super) mod required;
 mod rollbacks;
 mod suite;
 mod violations;

@@ -9,6 +9,7 @@ use crate::gate::supposing::steps::{deciding, is_unpinned};
 use crate::gate::supposing::{CODES, Question, judge};
 use crate::guards::{is_own_code, pins::Unapproved};
 use crate::model::caller::Caller;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
@@ -19,6 +20,7 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Packs that test the same policies.
 pub(super) struct Suite {
@@ -76,6 +78,25 @@ pub(super) struct Suites {
     pub(super) all: Vec<Suite>,
     /// Of packs and policies.
     pub(super) diagnostics: Vec<Diagnostic>,
+    /// The time was over before all was judged.
+    pub(super) is_cut: bool,
+}
+
+/// By what packs are judged that name no policies, and for how long.
+#[derive(Default)]
+pub(super) struct SuiteTerms<'a> {
+    /// The configuration; none: that above each pack.
+    pub(super) named: Option<&'a Path>,
+    /// Its policy, if that was read already.
+    pub(super) given: Option<Arc<Policy>>,
+    /// When judging ends, done or not, in steady time.
+    pub(super) until: Option<Duration>,
+}
+
+impl SuiteTerms<'_> {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Clock.steady() > until)
+    }
 }
 
 impl SampleVerdict {
@@ -115,17 +136,29 @@ impl Suites {
 
     /// Runs the packs in `files`.
     pub(super) fn run(files: &[PathBuf], named: Option<&Path>) -> anyhow::Result<Self> {
+        let terms = SuiteTerms {
+            named,
+            ..SuiteTerms::default()
+        };
+        Self::run_on(files, &terms)
+    }
+
+    /// Runs the packs in `files` as `terms` say.
+    pub(super) fn run_on(files: &[PathBuf], terms: &SuiteTerms<'_>) -> anyhow::Result<Self> {
         let mut suites = Self::default();
         let anything = explain::schema(None)?;
         let mut grouped: BTreeMap<Vec<PathBuf>, Suite> = BTreeMap::new();
         let mut configured: BTreeMap<PathBuf, Option<Arc<Policy>>> = BTreeMap::new();
-        for file in files {
+        for file in files.iter().take_while(|_| !terms.is_over()) {
             let (pack, found) = Pack::read(file);
             suites.diagnostics.extend(found);
             let Some(pack) = pack else { continue };
             let (key, policy) = if pack.policies.is_empty() {
-                let path = find::configuration(file, named)?;
+                let path = find::configuration(file, terms.named)?;
                 let policy = configured.entry(path.clone()).or_insert_with(|| {
+                    if let Some(given) = &terms.given {
+                        return Some(Arc::clone(given));
+                    }
                     let reading = config::load_supposing(&path).reading;
                     suites.take(reading.policy, reading.diagnostics)
                 });
@@ -143,6 +176,7 @@ impl Suites {
             };
             let Some(policy) = policy else { continue };
             let judged = (0..pack.samples.len())
+                .take_while(|_| !terms.is_over())
                 .filter_map(|index| suites.judge(&pack, index, &policy, &anything))
                 .collect();
             let suite = grouped
@@ -154,6 +188,7 @@ impl Suites {
                 judged,
             });
         }
+        suites.is_cut = terms.is_over();
         suites.all = grouped.into_values().collect();
         crate::policy::compile::sort(&mut suites.diagnostics);
         Ok(suites)
