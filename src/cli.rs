@@ -21,6 +21,7 @@ mod man;
 mod operator;
 mod pins;
 mod printed;
+mod policy;
 mod released;
 mod report;
 mod running;
@@ -116,6 +117,11 @@ enum CliVerb {
     Report(report::Args),
     /// Compare, show and approve what servers say of their tools.
     Pins(pins::Args),
+    /// List, show and compare the policies that were in force; go back to one.
+    ///
+    /// The files of each policy that comes in force are kept in the data directory as a bundle, under the hash of
+    /// all of them.
+    Policy(policy::Args),
     /// Print the JSON Schema of a file that toolgate reads, for editors.
     Schema(schema::Args),
     /// Look at everything that toolgate needs; say what is missing.
@@ -170,6 +176,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Ledger(args) => ledger::run(&args),
         CliVerb::Report(args) => report::run(&args),
         CliVerb::Pins(args) => pins::run(&args),
+        CliVerb::Policy(args) => policy::run(&args),
         CliVerb::Status(args) => status::run(&args),
         CliVerb::Schema(args) => schema::run(&args),
         CliVerb::Doctor(args) => doctor::run(&args),

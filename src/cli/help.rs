@@ -32,6 +32,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "disable",
             "enable",
             "pins",
+            "policy",
         ],
     ),
     ("Record", &["ledger", "report"]),
@@ -44,7 +45,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 45] = [
+const EXAMPLES: [(&str, &[&str]); 48] = [
     (
         "serve",
         &[
@@ -162,6 +163,15 @@ const EXAMPLES: [(&str, &[&str]); 45] = [
     ("report", &["toolgate report", "toolgate report --compare"]),
     ("pins", &["toolgate pins verify"]),
     ("pins diff", &["toolgate pins diff 'bank__*'"]),
+    ("policy", &["toolgate policy list"]),
+    ("policy diff", &["toolgate policy diff 3f9c2a17"]),
+    (
+        "policy rollback",
+        &[
+            "toolgate policy rollback 3f9c2a17 --dry-run",
+            "toolgate policy rollback 3f9c2a17 --why 'the new rules refuse too much'",
+        ],
+    ),
     ("pins approve", &["toolgate pins approve bank__pay"]),
     ("adopt", &["toolgate adopt", "toolgate adopt .mcp.json"]),
     ("status", &["toolgate status", "toolgate status --watch"]),

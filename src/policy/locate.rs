@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 mod node;
+mod roots;
 mod salvage;
 mod scalar;
 
