@@ -7,9 +7,11 @@
 use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
 use super::printed::{LastingOutput, print};
+use super::policy::named::KeptPolicies;
 use compare::{Comparison, ReportThreshold};
 use versions::Versions;
 
+mod bundled;
 mod compare;
 mod measure;
 mod spread;
@@ -21,8 +23,8 @@ mod words;
 pub(super) struct Args {
     #[command(flatten)]
     place: DataArgs,
-    /// Compare two versions of the policy, or beginnings of their names [default: the last version
-    /// with the one before]. 1: the new one is worse
+    /// Compare two versions of the policy, or beginnings of their names, or of the hashes of their bundles as
+    /// `toolgate policy list` has them [default: the last version with the one before]. 1: the new one is worse
     #[arg(long, value_names = ["OLD", "NEW"], num_args = 0..=2)]
     compare: Option<Vec<String>>,
     /// Worse is what went wrong by so many percent more, and by more than chance; latencies also
@@ -52,7 +54,8 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         words::list(&versions, args.json, out)?;
         return Ok(unmet);
     };
-    let (old, new) = versions.pair(named)?;
+    let kept = KeptPolicies::read(&args.place.place()?.data)?;
+    let (old, new) = versions.pair(&bundled::versions(&versions, &kept, named)?)?;
     let comparison = Comparison::of(
         old,
         new,
