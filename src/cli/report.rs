@@ -6,8 +6,8 @@
 
 use super::configured::DataArgs;
 use super::ledger::call_filter::CallFilter;
-use super::printed::{LastingOutput, print};
 use super::policy::named::KeptPolicies;
+use super::printed::{LastingOutput, print};
 use compare::{Comparison, ReportThreshold};
 use versions::Versions;
 

@@ -177,6 +177,8 @@ mod file_ownership;
 mod policy_versions;
 // A changed policy is in force whole or not at all.
 mod reload;
+// How a policy comes in force, and how one goes back.
+mod releases;
 // How toolgate starts, refuses to start, and ends.
 mod start;
 
