@@ -5,28 +5,27 @@
 pub(crate) mod editing;
 pub(crate) mod extending;
 pub(crate) mod waiting;
+mod word_request;
 pub(super) mod words;
 
-use super::grants::GRANT_BODY_BYTES_MAX;
 use super::grants::minting::{AlwaysWord, always};
 use super::grants::ungranted;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
 use crate::model::ids::ActionId;
-use crate::policy::shape::AsWritten;
 use crate::store::approvals::{
     DecisionError, DecisionOutcome, DecisionView, OpenHold, open_holds, show,
 };
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use word_request::{WordForm, WordRequest};
 use words::{Said, as_shown, say};
 
 /// Bytes of held calls that are listed at once: agents choose how long their arguments are, and
@@ -85,6 +84,10 @@ enum ApprovalChoice {
     AllowAlways,
     /// It may not.
     Deny,
+}
+
+impl WordForm for DecisionBody {
+    const FORM: &'static str = "send {\"decision\": \"allow-once\" | \"allow-always\" | \"deny\", \"why\": \"…\"}; who decides is who the token names";
 }
 
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
@@ -166,15 +169,13 @@ async fn one(
     }
 }
 
-async fn take(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    const FORM: &str = "send {\"decision\": \"allow-once\" | \"allow-always\" | \"deny\", \"why\": \"…\"}; who decides is who the token names";
-    let (id, body) = said_of(&id, &headers, body, FORM).await?;
+async fn take(word: WordRequest<DecisionBody>) -> Result<Response, Response> {
+    let WordRequest {
+        door,
+        known,
+        id,
+        body,
+    } = word;
     let DecisionBody {
         decision,
         why,
@@ -232,19 +233,6 @@ async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, R
         grant: Some(minted.grant.id.to_string()),
     };
     Ok(json_answer(StatusCode::OK, &reply))
-}
-
-/// The approval with this id, and what an operator says of it in the body; `form` says what to send.
-async fn said_of<T: AsWritten>(
-    id: &str,
-    headers: &HeaderMap,
-    body: Body,
-    form: &str,
-) -> Result<(ActionId, T), Response> {
-    let body = json_body(headers, body, GRANT_BODY_BYTES_MAX).await?;
-    let id = id.parse().map_err(|_| no_id())?;
-    let said = parse_body(body.as_ref()).ok_or_else(|| unfit(form))?;
-    Ok((id, said))
 }
 
 fn no_id() -> Response {

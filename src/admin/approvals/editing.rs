@@ -1,22 +1,20 @@
 //! An operator changes arguments of a held call before it is allowed: those that its contract names, and
 //! judged as if the agent had sent them.
 
+use super::word_request::{WordForm, WordRequest};
 use super::words::right_of;
-use super::{said_of, seen, uncounted};
+use super::{seen, uncounted};
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer};
 use crate::model::ids::ActionId;
 use crate::store::approvals::editing::{EditRequest, edit};
 use crate::store::approvals::{DecisionError, OpenHold, show};
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The body of a change of arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,15 +41,17 @@ pub(in crate::admin) struct Editing {
     pub surface: &'static str,
 }
 
-pub(super) async fn take(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    const FORM: &str = "send {\"changes\": {\"/amount\": 900}, \"why\": \"…\", \"shown\": \"sha256:…\"}; who changes it is who the token names";
-    let (id, body) = said_of(&id, &headers, body, FORM).await?;
+impl WordForm for EditBody {
+    const FORM: &'static str = "send {\"changes\": {\"/amount\": 900}, \"why\": \"…\", \"shown\": \"sha256:…\"}; who changes it is who the token names";
+}
+
+pub(super) async fn take(word: WordRequest<EditBody>) -> Result<Response, Response> {
+    let WordRequest {
+        door,
+        known,
+        id,
+        body,
+    } = word;
     let EditBody {
         changes,
         why,

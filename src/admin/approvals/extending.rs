@@ -1,18 +1,16 @@
 //! An operator gives a held call more time: as long again as it had, once.
 
+use super::uncounted;
+use super::word_request::{WordForm, WordRequest};
 use super::words::as_shown;
-use super::{said_of, uncounted};
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer};
 use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, extend};
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The body of a request for more time.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -35,15 +33,17 @@ pub(crate) struct ExtensionReply {
     pub who: String,
 }
 
-pub(super) async fn take(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    const FORM: &str = "send {\"why\": \"…\", \"shown\": \"sha256:…\"}, or {}; who gives it more time is who the token names";
-    let (id, asked) = said_of(&id, &headers, body, FORM).await?;
+impl WordForm for ExtensionBody {
+    const FORM: &'static str = "send {\"why\": \"…\", \"shown\": \"sha256:…\"}, or {}; who gives it more time is who the token names";
+}
+
+pub(super) async fn take(word: WordRequest<ExtensionBody>) -> Result<Response, Response> {
+    let WordRequest {
+        door,
+        known,
+        id,
+        body: asked,
+    } = word;
     let given = extends(&door, &known, id, asked).await;
     let reply = ExtensionReply {
         id: id.to_string(),
