@@ -6,11 +6,12 @@ use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
 use crate::mcp::json::Text;
 use crate::mcp::readable::readable_words;
-use crate::model::digest::Digest;
 use crate::model::disabled::Disabled;
-use crate::model::ids::{ServerName, ToolName};
+use crate::model::ids::ServerName;
+use bound::BoundConfiguration;
 use sha2::{Digest as _, Sha256};
 
+pub mod bound;
 pub(crate) mod bundle;
 pub(crate) mod compile;
 mod contract_lint;
@@ -40,8 +41,8 @@ pub struct Policy {
     pub version: String,
     /// The same over what all files say alone.
     pub written: String,
-    /// SHA-256 over what the configuration says.
-    pub configured: Digest,
+    /// What the configuration says of what calls go to.
+    pub configured: BoundConfiguration,
     /// Whether calls are refused, or only would be.
     pub mode: Mode,
     /// Who calls?
@@ -83,18 +84,6 @@ impl Policy {
             allowlist: self.allowlist.without(disabled),
             ..self
         }
-    }
-
-    /// What a person's word on a call of `tool` is bound to: the configuration and the tool's
-    /// contract, as they are written. What is said of other tools does not count (guarantees §7).
-    pub fn bound_to(&self, tool: &ToolName) -> Digest {
-        let contract = self.allowlist.contract_of(tool);
-        let contract = contract.and_then(|rules| rules.written);
-        let contract = contract
-            .as_ref()
-            .map_or(&[][..], |digest| digest.as_bytes());
-        let mode = [u8::from(self.mode == Mode::Observe)];
-        Digest::of_parts("bound", &[&mode, self.configured.as_bytes(), contract])
     }
 
     /// What a server said of itself, as agents may read it: without `instructions` that no operator

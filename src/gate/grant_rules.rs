@@ -8,13 +8,14 @@ use crate::guards::approval::{GrantJudge, GrantRules, GrantedCall, Rule};
 use crate::mcp::json::Text;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
-use crate::model::ids::{ServerName, TenantId, ToolName, parts};
+use crate::model::digest::Digest;
+use crate::model::ids::{ServerName, ToolName, parts};
 use crate::model::pointer::steps;
 use crate::policy::Policy;
 use crate::schema::Schema;
 use crate::schema::contradictions::{ExpectedValue, contradiction, required};
 use crate::store::state::Millis;
-use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant};
+use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant, GrantScope};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -86,13 +87,16 @@ impl GrantJudge for GrantRulebook<'_> {
             self_approval: rule.self_approval,
             any: rule.grant_any.clone(),
             schema_hash,
-            bound_to: self.policy.bound_to(tool).to_string(),
         })
+    }
+
+    fn bound_to(&self, tool: &ToolName, agent: &str, tenant: Option<&str>) -> String {
+        self.policy.bound_to(tool, agent, tenant).to_string()
     }
 
     fn dead(&self, grant: &Grant) -> Option<GrantDeath> {
         let scope = &grant.scope;
-        let bound = self.policy.bound_to(&scope.tool);
+        let bound = self.bound_now(scope);
         let now = (self.tools)(&scope.tool);
         let definition = if let ToolNow::Here { digest, .. } = &now {
             digest
@@ -128,7 +132,7 @@ impl GrantJudge for GrantRulebook<'_> {
             definition: &definition,
             arguments: &call.arguments,
             beside: None,
-            policy: self.policy.bound_to(own),
+            policy: self.bound_now(&grant.scope),
         };
         let mut found: Vec<GrantMiss> = misses(grant, subject).collect();
         // Which variant it is says what a grant may leave open.
@@ -144,7 +148,7 @@ impl GrantJudge for GrantRulebook<'_> {
         let scope = &grant.scope;
         let mut found: Vec<GrantMiss> = self.forbidden(&scope.tool).into_iter().collect();
         found.extend(self.uncalled(grant));
-        let bound = self.policy.bound_to(&scope.tool);
+        let bound = self.bound_now(scope);
         match (self.tools)(&scope.tool) {
             ToolNow::Here { digest, schema } => {
                 let deaths = dead_by(grant, bound, &digest);
@@ -171,13 +175,10 @@ impl GrantJudge for GrantRulebook<'_> {
 }
 
 impl GrantRulebook<'_> {
-    fn callers(&self, agent: &str, tenant: Option<&str>) -> impl Iterator<Item = &Caller> {
-        let callers = self.policy.identity.callers().iter();
-        let is_meant = move |caller: &&Caller| {
-            let known = caller.tenant.as_ref().map(TenantId::as_str);
-            caller.agent.as_str() == agent && known == tenant
-        };
-        callers.map(|caller| &**caller).filter(is_meant)
+    /// What a grant with this scope would be bound to now.
+    fn bound_now(&self, scope: &GrantScope) -> Digest {
+        let (agent, tenant) = (&scope.agent, scope.tenant.as_deref());
+        self.policy.bound_to(&scope.tool, agent, tenant)
     }
 
     /// Why no call of `tool` is one that a grant can cover.
@@ -199,13 +200,15 @@ impl GrantRulebook<'_> {
     /// Why no agent makes calls that `grant` is for.
     fn uncalled(&self, grant: &Grant) -> Option<GrantMiss> {
         let scope = &grant.scope;
-        let mut callers = self
-            .callers(&scope.agent, scope.tenant.as_deref())
-            .peekable();
+        let entries = self
+            .policy
+            .identity
+            .entries_of(&scope.agent, scope.tenant.as_deref());
+        let mut callers = entries.peekable();
         if callers.peek().is_none() {
             return Some(GrantMiss::Uncalled);
         }
-        let may = |caller: &Caller| {
+        let may = |caller: &Arc<Caller>| {
             let admitted = self.policy.allowlist.admit(caller, &scope.tool);
             admitted.is_ok_and(|admitted| {
                 let rules = admitted.rules();

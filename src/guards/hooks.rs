@@ -215,6 +215,12 @@ fn address(text: &str, unencrypted: bool, problems: &mut Problems) -> Option<Url
     Some(url)
 }
 
+/// Whether hooks that name these tools, as written, hear of calls of `tool`.
+pub(crate) fn is_heard(tools: &[String], tool: &ToolName) -> bool {
+    let mut patterns = tools.iter().map(|text| HookPattern::of(text));
+    patterns.any(|pattern| pattern.matches(tool.as_str()))
+}
+
 impl HookPattern {
     fn of(text: &str) -> Self {
         match text.strip_suffix('*') {

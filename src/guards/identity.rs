@@ -18,6 +18,7 @@ use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 pub(crate) mod behind;
+mod class;
 mod family;
 mod front_ends;
 mod schemas;

@@ -1,5 +1,6 @@
 //! Files → policy, all problems at once.
 
+use super::bound::BoundConfiguration;
 use super::known_tools::hooked::HookedTool;
 use super::sources::SourceFile;
 use super::{Methods, Policy, layers, pins};
@@ -141,7 +142,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let judged = Policy {
         written: version.clone(),
         version,
-        configured: content.configured(),
+        configured: BoundConfiguration::of(&written),
         mode,
         identity,
         allowlist: allowlist::Rule::new(mode, layers, contracts).without_servers(disabled),

@@ -87,7 +87,9 @@ pub async fn held(setup: &Setup, mut asks: Vec<HoldRequest>) -> Vec<String> {
     let files = setup.directory().join("toolgate.yaml");
     let policy = toolgate::config::load(&files).reading.policy.unwrap();
     for HoldRequest { question, .. } in &mut asks {
-        question.bound_to = Some(policy.bound_to(&question.tool).to_string());
+        let tenant = question.tenant.as_deref();
+        let bound = policy.bound_to(&question.tool, &question.agent, tenant);
+        question.bound_to = Some(bound.to_string());
     }
     recorded(setup, asks).await
 }

@@ -10,6 +10,7 @@ mod news;
 mod pages;
 mod restarts;
 mod tasks;
+mod unrelated;
 mod void;
 
 use crate::harness::agent::Agent;

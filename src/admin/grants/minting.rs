@@ -114,6 +114,10 @@ async fn added(
         return Err(GrantError::NotYours(rules.roles.join(", ")));
     }
     let kept = body.grant.kept(None, &rules.any);
+    let bound_to = door
+        .switches
+        .grants
+        .bound_to(&tool, &body.agent, body.tenant.as_deref());
     let granting = Granting {
         scope: GrantScope {
             agent: body.agent,
@@ -121,7 +125,7 @@ async fn added(
             user: body.user,
             tool,
             schema_hash: rules.schema_hash.clone(),
-            bound_to: rules.bound_to.clone(),
+            bound_to,
             beside: None,
         },
         kept: kept.map_err(GrantError::Unfit)?,
@@ -235,6 +239,8 @@ fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Grant
         .rules(&question.tool, &question.arguments);
     let rules = rules.map_err(|why| refused(&why))?;
     let kept = word.terms.kept(Some(&question.arguments), &rules.any);
+    let (agent, tenant) = (&question.agent, question.tenant.as_deref());
+    let bound_to = door.switches.grants.bound_to(&question.tool, agent, tenant);
     Ok(Granting {
         scope: GrantScope {
             agent: question.agent.clone(),
@@ -242,7 +248,7 @@ fn granting(door: &OperatorsDoor, hold: &Hold, word: AlwaysWord) -> Result<Grant
             user: question.user.clone(),
             tool: question.tool.clone(),
             schema_hash: rules.schema_hash.clone(),
-            bound_to: rules.bound_to.clone(),
+            bound_to,
             beside: question.beside.as_ref().map(digest_of_beside),
         },
         kept: kept.map_err(GrantError::Unfit)?,

@@ -19,6 +19,10 @@ impl GrantJudge for FixedRules {
         Err(GrantMiss::Unasked)
     }
 
+    fn bound_to(&self, _: &ToolName, _: &str, _: Option<&str>) -> String {
+        String::new()
+    }
+
     fn dead(&self, _: &Grant) -> Option<GrantDeath> {
         None
     }

@@ -14,7 +14,7 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
 use crate::gate::steps::opened_page;
-use crate::gate::steps::still_so::is_still_so;
+use crate::gate::steps::still_so::{bound_to, is_still_so};
 use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
@@ -352,7 +352,7 @@ fn hold_key(policy: &Policy, subject: &Subject<'_>, over: Option<&str>) -> Diges
         arguments: &call.judged.arguments,
         round: call.round(),
         beside: call.beside().as_ref(),
-        policy: policy.bound_to(&tool.name),
+        policy: bound_to(policy, subject),
         over,
     })
 }

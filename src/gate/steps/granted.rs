@@ -6,7 +6,7 @@ use crate::gate::case::Subject;
 use crate::gate::effects::{Effects, unavailable};
 use crate::gate::grant_rules::{GrantRulebook, ToolNow};
 use crate::gate::record::findings::ApprovalFound;
-use crate::gate::steps::still_so::is_still_so;
+use crate::gate::steps::still_so::{bound_to, is_still_so};
 use crate::guards::approval::grant_miss::{GrantDeath, GrantMiss};
 use crate::guards::approval::grants::GrantSubject;
 use crate::guards::approval::{Approved, GrantJudge, GrantRules, GrantedCall, Rule};
@@ -28,7 +28,7 @@ impl Effects {
     ) -> Result<Option<(Approved, ApprovalFound)>, Refusal> {
         let Subject { call, tool, .. } = subject;
         // What is bound to another policy than the one in force is bound to nothing.
-        let bound = policy.bound_to(&tool.name);
+        let bound = bound_to(policy, subject);
         let is_in_force = || is_still_so(gate, policy, subject).is_ok();
         // Nobody can grant an answer to a question that the server has not asked yet.
         if !rule.on_miss || call.round().is_some() || !is_in_force() {
@@ -96,6 +96,10 @@ impl Gate {
 impl GrantJudge for Gate {
     fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss> {
         self.by_rules(|rules| rules.rules(tool, arguments))
+    }
+
+    fn bound_to(&self, tool: &ToolName, agent: &str, tenant: Option<&str>) -> String {
+        self.by_rules(|rules| rules.bound_to(tool, agent, tenant))
     }
 
     fn dead(&self, grant: &Grant) -> Option<GrantDeath> {

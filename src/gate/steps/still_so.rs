@@ -5,12 +5,14 @@ use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::offered::is_offered;
 use crate::gate::record::findings::ApprovalFound;
+use crate::model::digest::Digest;
+use crate::model::ids::TenantId;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::state::hold::HoldQuestion;
 
 const CONTRACT_CHANGED: &str =
-    "what the policy says of the tool has changed since a person was asked";
+    "what the policy says of the tool or its agent has changed since a person was asked";
 const TOOL_TAKEN: &str = "the caller may not call the tool any more since a person was asked";
 const LIMITS_CHANGED: &str =
     "the limits that count for the call have changed since a person was asked";
@@ -18,9 +20,16 @@ const TOOL_AWAY: &str = "an operator has taken the tool away";
 const TOOL_WITHHELD: &str =
     "the tool is withheld since a person was asked: nobody has approved its definition any more";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
-/// What a record of before says is bound to a session and a whole policy, as no call is any more.
+/// What a record of before says is bound to what no call is bound to any more.
 const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
                                 decision any more";
+
+/// What a word on the call is bound to of `policy`.
+pub(in crate::gate) fn bound_to(policy: &Policy, subject: &Subject<'_>) -> Digest {
+    let caller = &subject.call.origin.caller;
+    let tenant = caller.tenant.as_ref().map(TenantId::as_str);
+    policy.bound_to(&subject.tool.name, caller.agent.as_str(), tenant)
+}
 
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
 pub(in crate::gate) fn is_still_so(
@@ -30,7 +39,7 @@ pub(in crate::gate) fn is_still_so(
 ) -> Result<(), &'static str> {
     let Subject { call, tool, rules } = subject;
     let (origin, now) = (&call.origin, gate.policy.current());
-    if now.bound_to(&tool.name) != policy.bound_to(&tool.name) {
+    if bound_to(&now, subject) != bound_to(policy, subject) {
         return Err(CONTRACT_CHANGED);
     }
     if now.allowlist.admit(&origin.caller, &tool.name).is_err() {
@@ -76,12 +85,19 @@ impl Gate {
     /// Why an operator's word on what is held with `question` would count for nothing, if it would.
     pub(crate) fn void(&self, question: &HoldQuestion) -> Option<&'static str> {
         let policy = self.policy.current();
-        let bound = policy.bound_to(&question.tool);
+        let (agent, tenant) = (&question.agent, question.tenant.as_deref());
+        let bound = policy.bound_to(&question.tool, agent, tenant);
         let Some(asked) = &question.bound_to else {
             return Some(TOOLGATE_CHANGED);
         };
         if *asked != bound.to_string() {
-            return Some(CONTRACT_CHANGED);
+            // Where the files say what they said, it is toolgate that reads them otherwise.
+            let is_same = question.policy == policy.written;
+            return Some(if is_same {
+                TOOLGATE_CHANGED
+            } else {
+                CONTRACT_CHANGED
+            });
         }
         if policy.allowlist.is_disabled(&question.tool) {
             return Some(TOOL_AWAY);

@@ -17,8 +17,6 @@ pub(crate) struct GrantRules {
     pub any: Vec<String>,
     /// SHA-256 of the tool's definition, in hex.
     pub schema_hash: String,
-    /// What of the policy it is bound to, in hex.
-    pub bound_to: String,
 }
 
 /// A call of which an operator asks what covers it.
@@ -41,6 +39,8 @@ pub(crate) trait GrantJudge: Send + Sync {
     /// What a grant for calls of `tool` like one with these arguments is minted by, or why there can be
     /// none.
     fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss>;
+    /// What a grant for calls of `tool` by the agent of this tenant is bound to, in hex.
+    fn bound_to(&self, tool: &ToolName, agent: &str, tenant: Option<&str>) -> String;
     /// Why `grant` covers nothing any more, whatever is left of it.
     fn dead(&self, grant: &Grant) -> Option<GrantDeath>;
     /// Why `grant` does not cover the call at `now`, beside what has ended of it; nothing where it does.

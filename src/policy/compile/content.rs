@@ -47,11 +47,6 @@ impl PolicyContent {
         self.said.push(canonical(tree));
     }
 
-    /// SHA-256 over what the configuration says.
-    pub(super) fn configured(&self) -> Digest {
-        Digest::of(self.said.first().map_or(&[][..], |said| said))
-    }
-
     /// The order of files, their comments and their layout don't count.
     pub(super) fn version(&self, mode: Mode) -> String {
         let mut parts: Vec<[u8; 32]> = self

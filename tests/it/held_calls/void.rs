@@ -17,11 +17,18 @@ async fn at_once<T>(told: impl Future<Output = T>) -> T {
 
 /// Writes another policy and waits until it is in force.
 pub async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
+    rewrites(stage, "policy.yaml", edit).await;
+}
+
+/// The same with another of the files.
+pub async fn rewrites(stage: &HoldingGate, file: &str, edit: impl Fn(&str) -> String) {
     let version = async || stage.gate.readiness().await["policy"]["version"].clone();
     let before = version().await;
-    let path = stage.gate.path("policy.yaml");
+    let path = stage.gate.path(file);
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, edit(&text)).unwrap();
+    let edited = edit(&text);
+    assert_ne!(edited, text, "nothing was edited");
+    std::fs::write(&path, edited).unwrap();
     stage.gate.hang_up();
     until("the new policy", || async {
         (version().await != before).then_some(())
@@ -30,7 +37,7 @@ pub async fn reloads(stage: &HoldingGate, edit: impl Fn(&str) -> String) {
 }
 
 /// What `approvals show` says of the call, as a program reads it.
-async fn shown(stage: &HoldingGate, id: &str) -> Value {
+pub async fn shown(stage: &HoldingGate, id: &str) -> Value {
     let (status, shown) = stage.says(ANN, &["show", id, "--json"]).await;
     assert_eq!(status, 0, "{shown}");
     serde_json::from_str(&shown).unwrap()

@@ -106,7 +106,7 @@ impl GrantStand {
             agent: "bot".to_owned(),
             tenant: Some("t_1".to_owned()),
             user: None,
-            bound_to: self.policy.bound_to(&name).to_string(),
+            bound_to: self.policy.bound_to(&name, "bot", Some("t_1")).to_string(),
             schema_hash: schema_hash(&definition(tool)),
             tool: name,
             beside: None,

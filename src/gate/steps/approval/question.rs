@@ -6,6 +6,7 @@ use crate::gate::case::Subject;
 use crate::gate::catalogue::own_tools::is_own;
 use crate::gate::effects::bill::Bill;
 use crate::gate::record;
+use crate::gate::steps::still_so::bound_to;
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -72,7 +73,7 @@ pub(super) fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         session: record::session(judged),
         task: record::said(judged.said.task.as_ref()),
         policy: policy.written.clone(),
-        bound_to: Some(policy.bound_to(&tool.name).to_string()),
+        bound_to: Some(bound_to(policy, subject).to_string()),
         over: None,
         original: judged.rewritten.as_ref().map(|was| was.original.clone()),
         changed_by: judged
