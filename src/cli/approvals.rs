@@ -7,6 +7,7 @@ mod grant_args;
 mod grants;
 pub(super) mod keys;
 mod screen;
+mod taken;
 mod waiting;
 mod watching;
 
@@ -247,7 +248,7 @@ fn preset_reason(args: &Args, id: ActionId, number: u8) -> anyhow::Result<Result
 fn decide(args: &Args, id: ActionId, reply: ReplyArgs, body: &Value) -> anyhow::Result<u8> {
     let request = DoorRequest::post(path(id), Text::of(body));
     let decided = parsed::<DecisionReply>(ask(args, request)?)?;
-    reply.show(decided, |decided| Ok(taken(&decided)))
+    reply.show(decided, |decided| Ok(taken::words(&decided)))
 }
 
 fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
@@ -436,27 +437,6 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 31] {
 /// What is shown of a call and is not part of what is decided: the same call may bring another.
 fn not_bound(shown: Option<&String>) -> Option<String> {
     shown.map(|text| format!("{text} (not bound)"))
-}
-
-fn taken(taken: &DecisionReply) -> String {
-    let (state, who) = (plain(&taken.came.state), plain(&taken.who));
-    if let Some(grant) = &taken.grant {
-        let grant = plain(grant);
-        return format!(
-            "allowed by {who}: the agent's call runs once, exactly as it is shown; calls like it are covered by the \
-             grant {grant}\n"
-        );
-    }
-    match (taken.came.changed, state.as_str()) {
-        (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),
-        (true, "allowed") => {
-            format!("allowed by {who}: the agent's call runs once, exactly as it is shown\n")
-        }
-        (true, "pending") => format!("allowed by {who}: more operators have to allow it\n"),
-        (true, _) => {
-            format!("{state} by {who}: the call is refused, and for a while the same call again\n")
-        }
-    }
 }
 
 #[cfg(test)]

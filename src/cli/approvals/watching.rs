@@ -3,7 +3,7 @@
 use super::keys::{KeyTerminal, typed};
 use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
 use super::waiting::UNDECIDED_EXIT_CODE;
-use super::{Args, extending, path};
+use super::{Args, extending, path, taken};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
@@ -306,7 +306,7 @@ impl Watching<'_> {
         let body = json!({ "decision": decision, "why": why, "shown": hold.shown });
         let request = DoorRequest::post(format!("/api/approvals/{}", hold.id), Text::of(&body));
         self.said = match self.ask(request).await? {
-            Ok(told) => super::taken(&told.parse::<DecisionReply>()?),
+            Ok(told) => taken::words(&told.parse::<DecisionReply>()?),
             Err(why) => format!("nothing was done: {why}"),
         };
         Ok(())
