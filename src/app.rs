@@ -281,7 +281,7 @@ impl App {
             is_known: Arc::new(is_known),
             grants: gate.clone(),
             edits: gate.clone(),
-            void: Arc::new(move |question| gate.void(question)),
+            void: Arc::new(move |hold| gate.void(hold)),
             policies: self.door.policy.swaps(),
         }
     }

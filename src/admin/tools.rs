@@ -43,7 +43,7 @@ pub(crate) struct Switches {
     pub grants: Arc<dyn GrantJudge>,
     /// Whether a held call could be made with other arguments.
     pub edits: Arc<dyn EditJudge>,
-    /// Why an operator's word on what is held with that question would count for nothing.
+    /// Why an operator's word on that held call would count for nothing.
     pub void: Arc<VoidJudge>,
     /// Changes with each policy that comes in force: what is held may be void then.
     pub policies: watch::Receiver<u64>,

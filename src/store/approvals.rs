@@ -13,7 +13,7 @@ use super::operator::{reason, time};
 use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldQuestion, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
+    Hold, HoldPhase, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::canonical;
@@ -32,8 +32,8 @@ mod past;
 
 pub(crate) use past::{past_holds, past_like};
 
-/// Says why nobody's word on what is held with that question counts any more, where that is so.
-pub(crate) type VoidJudge = dyn Fn(&HoldQuestion) -> Option<&'static str> + Send + Sync;
+/// Says why nobody's word on that held call counts any more, where that is so.
+pub(crate) type VoidJudge = dyn Fn(&Hold) -> Option<&'static str> + Send + Sync;
 /// The state of such a hold.
 const VOID: &str = "void";
 /// Held calls that are listed at once, at most.
@@ -186,6 +186,9 @@ pub(crate) struct DecisionOutcome {
     pub changed: bool,
     /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
     pub state: String,
+    /// Why the call was void before it was denied, and would not have run whatever was said, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub void: Option<String>,
     /// How long the call had waited, if this decided.
     #[serde(skip)]
     pub waited: Option<Duration>,
@@ -219,7 +222,7 @@ impl OpenHold {
 
     fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
         let can_run = matches!(state(hold, now), "pending" | "allowed");
-        let void = can_run.then(|| void(&hold.question)).flatten();
+        let void = can_run.then(|| void(hold)).flatten();
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == HoldPhase::Allowed;
         let decisions = hold.decisions.iter().map(DecisionView::of);
@@ -377,8 +380,9 @@ pub(crate) async fn decide(
     if is_open && allow && shown.is_none() && !hold.edits.is_empty() {
         return Err(DecisionError::Unshown);
     }
+    let was_void = is_open.then(|| too_late(void, &hold, &who)).flatten();
     // Denied it may be whatever the policy says: then it waits no longer.
-    if let Some(why) = void(&hold.question).filter(|_| is_open && allow) {
+    if let Some(why) = was_void.filter(|_| allow) {
         return Err(DecisionError::Void(why));
     }
     let decide = Decide {
@@ -400,6 +404,7 @@ pub(crate) async fn decide(
             Ok(DecisionOutcome {
                 changed: true,
                 state,
+                void: was_void.map(str::to_owned),
                 waited: is_over.then_some(waited),
             })
         }
@@ -419,28 +424,51 @@ pub(crate) async fn decide(
     }
 }
 
+/// Why the call that waits is void, if it is; told in the log, since it will not run whatever `who` says.
+fn too_late(void: &VoidJudge, hold: &Hold, who: &str) -> Option<&'static str> {
+    let why = void(hold)?;
+    let (id, tool) = (hold.id, &hold.question.tool);
+    tracing::info!(%id, %tool, who, why, "an operator's word on a held call comes too late: it is void");
+    Some(why)
+}
+
 /// How the held call `id` stands, of which an operator has said nothing new.
 async fn unchanged(store: &dyn Store, id: ActionId) -> Result<DecisionOutcome, DecisionError> {
     let (_, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
     Ok(DecisionOutcome {
         changed: false,
         state: state(&hold, store.now()).to_owned(),
+        void: None,
         waited: None,
     })
 }
 
-/// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC. A reason is
-/// no must.
+/// An operator who gives a held call more time.
+#[derive(Debug, Clone)]
+pub(crate) struct ExtensionRequest {
+    /// The operator.
+    pub who: String,
+    /// The roles by which the operator sees it.
+    pub roles: Vec<String>,
+    /// The operator's reason, which is no must.
+    pub why: Option<String>,
+}
+
+/// Gives the held call `id` as much time again as it had, durably; until when, RFC 3339 in UTC.
 pub(crate) async fn extend(
     store: &dyn Store,
+    void: &VoidJudge,
     id: ActionId,
-    who: String,
-    roles: Vec<String>,
-    why: Option<&str>,
+    asked: ExtensionRequest,
 ) -> Result<String, DecisionError> {
-    let why = why.map(|why| reason(why, MAX_DECISION_REASON_BYTES));
+    let ExtensionRequest { who, roles, why } = asked;
+    let why = why.map(|why| reason(&why, MAX_DECISION_REASON_BYTES));
     let why = why.transpose().map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
+    // Time is of no use to what cannot run.
+    if let Some(why) = void(&hold).filter(|_| hold.is_waiting(store.now())) {
+        return Err(DecisionError::Void(why));
+    }
     let extend = ExtendHold {
         key,
         id,

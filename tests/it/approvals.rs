@@ -12,7 +12,7 @@ mod waits;
 mod waits_once;
 
 use crate::harness::gate::{Gate, run};
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Setup, contract, undo};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -117,11 +117,18 @@ async fn recorded(setup: &Setup, asks: Vec<HoldRequest>) -> Vec<String> {
     ids
 }
 
-/// A toolgate with three operators, of whom two may decide.
+/// A toolgate with three operators, of whom two may decide, whose bank is not there.
 pub fn setup() -> Setup {
+    let look = contract("bank__look", "read", "");
+    let pay = contract("bank__pay", "pay", ", approval: { approvers: [lead] }");
+    let undo = undo("bank__pay");
+    let policy = format!("contracts:\n  bank__look: {look}\n  bank__pay: {pay}\n{undo}\n");
     Setup::new()
         .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
-        .contracts(&[("bank__look", "read")])
+        .policy(&policy)
+        .callers(
+            "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_001, roles: [teller] }",
+        )
         .operators(OPERATORS)
 }
 

@@ -9,6 +9,7 @@ mod listed;
 mod news;
 mod pages;
 mod restarts;
+mod shut;
 mod tasks;
 mod unrelated;
 mod void;

@@ -11,6 +11,8 @@ use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use toolgate::model::ids::ToolName;
+use toolgate::store::state::command::HoldRequest;
 
 const PAY: &str = "oracle__pay";
 
@@ -137,6 +139,15 @@ struct RolesGate {
     held: Vec<String>,
 }
 
+/// A held call of the agent, of a definition that its own session lists.
+fn asked() -> HoldRequest {
+    let mut asked = ask(1, json!({ "to": CANARY }));
+    let question = &mut asked.question;
+    (question.tool, question.tenant) = (ToolName::new(PAY), None);
+    question.own_definition = true;
+    asked
+}
+
 impl RolesGate {
     async fn new(rules: &Rules) -> Self {
         let server = Script::new().tool("pay", Behaviour::HangsUp).start().await;
@@ -145,10 +156,7 @@ impl RolesGate {
             .contracts(&[(PAY, "write")]);
         let setup = setup.callers(CALLERS).operators(&tokens(rules));
         setup.write();
-        let asks = EVERYBODY
-            .iter()
-            .flat_map(|_| [(); 2])
-            .map(|()| ask(1, json!({ "to": CANARY })));
+        let asks = EVERYBODY.iter().flat_map(|_| [(); 2]).map(|()| asked());
         let held = held(&setup, asks.collect()).await;
         let gate = setup.start().await;
         let mut unknown = BTreeMap::new();
@@ -251,7 +259,7 @@ async fn a_verb_takes_its_role() {
                     rules.yaml
                 );
                 if asked == "holds" {
-                    let some = told.contains("bank__pay");
+                    let some = told.contains(PAY);
                     assert_eq!(some, rules.sees(operator.1), "{name}: {told}");
                 }
                 let is_overview = ["readyz", "status"].contains(&asked);

@@ -6,7 +6,7 @@ use super::words::as_shown;
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer};
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionError, extend};
+use crate::store::approvals::{DecisionError, ExtensionRequest, extend};
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -61,7 +61,11 @@ pub(in crate::admin) async fn extends(
     asked: ExtensionBody,
 ) -> Result<String, DecisionError> {
     as_shown(door, known, id, asked.shown.as_deref()).await?;
-    let store = &*door.switches.store;
-    let roles = known.seeing(store.now());
-    extend(store, id, known.name.clone(), roles, asked.why.as_deref()).await
+    let (store, void) = (&*door.switches.store, &*door.switches.void);
+    let asked = ExtensionRequest {
+        who: known.name.clone(),
+        roles: known.seeing(store.now()),
+        why: asked.why,
+    };
+    extend(store, void, id, asked).await
 }

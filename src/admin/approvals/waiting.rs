@@ -10,6 +10,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub(crate) struct ApprovalDecision {
     /// As the held call has it: `pending`, `allowed`, `denied`, `cancelled`, `used`, `lapsed`, `expired` or
     /// `void`.
     pub state: String,
+    /// Why nobody's word counts any more, where it is `void`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub void: Option<String>,
     /// From then on nobody can decide, RFC 3339 in UTC.
     pub approve_by: String,
     /// The operators whose word it was.
@@ -58,6 +62,7 @@ impl ApprovalDecision {
             who: said.iter().map(|said| said.who.clone()).collect(),
             why: said.pop().map(|said| said.why),
             id: hold.id,
+            void: hold.void,
             state: hold.state,
             approve_by: hold.approve_by,
         }
@@ -80,12 +85,17 @@ pub(super) async fn decision(
         let seen = hold.and_then(|hold| seen(&door, hold, &known));
         seen.ok_or_else(|| uncounted(&DecisionError::Gone(id)))
     };
+    let mut policies = door.switches.policies.clone();
+    policies.mark_unchanged();
     let mut hold = look().await?;
-    if hold.state == "pending" && !wait.is_zero() {
+    let mut over = pin!(tokio::time::sleep(wait));
+    while hold.state == "pending" && !wait.is_zero() && !over.is_elapsed() {
         // A program that is gone drops this future: nothing waits for it.
-        let waited = tokio::time::timeout(wait, decided(store, id)).await;
-        if let Ok(Err(error)) = waited {
-            return Err(uncounted(&error.into()));
+        tokio::select! {
+            waited = decided(store, id) => waited.map_err(|error| uncounted(&error.into()))?,
+            // Another policy may have made it void.
+            Ok(()) = policies.changed() => {}
+            () = &mut over => {}
         }
         hold = look().await?;
     }

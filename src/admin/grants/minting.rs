@@ -169,7 +169,7 @@ pub(in crate::admin) async fn always(
     if !known.roles.iter().any(|role| hold.roles.contains(role)) {
         return Err(GrantError::NotYours(hold.roles.join(", ")));
     }
-    if let Some(why) = (door.switches.void)(&hold.question) {
+    if let Some(why) = (door.switches.void)(&hold) {
         return Err(GrantError::Refused(format!("it is void: {why}")));
     }
     let granting = granting(

@@ -131,12 +131,14 @@ pub(super) fn exit_code(told: &ApprovalDecision) -> u8 {
 pub(super) fn words(told: &ApprovalDecision) -> String {
     let (who, state) = (plain(&told.who.join(" and ")), plain(&told.state));
     let why = told.why.as_deref().map(plain).unwrap_or_default();
+    let void = told.void.as_deref();
+    let void = void.map_or_else(String::new, |why| format!(": {}", plain(why)));
     match told.decision.as_deref() {
         Some("deny") => format!("denied by {who}: {why}\n"),
         Some(_) if matches!(told.state.as_str(), "allowed" | "used") => {
             format!("allowed by {who}: {why}; it is {state}\n")
         }
-        Some(_) => format!("allowed by {who}: {why}; but it has not run, and is {state}\n"),
+        Some(_) => format!("allowed by {who}: {why}; but it has not run, and is {state}{void}\n"),
         None if told.state == "pending" => {
             format!(
                 "nobody has decided yet; it can be decided until {}\n",
@@ -146,7 +148,7 @@ pub(super) fn words(told: &ApprovalDecision) -> String {
         None if told.state == CANCELLED => {
             "its agent has cancelled it: nobody decides any more, and it does not run\n".to_owned()
         }
-        None => format!("nobody has decided: it is {state}\n"),
+        None => format!("nobody has decided: it is {state}{void}\n"),
     }
 }
 
@@ -159,6 +161,7 @@ mod tests {
             id: "0198".to_owned(),
             decision: decision.map(str::to_owned),
             state: state.to_owned(),
+            void: (state == "void").then(|| "the tool has changed".to_owned()),
             approve_by: "2026-11-21T10:00:00Z".to_owned(),
             who: decision.map(|_| "ann".to_owned()).into_iter().collect(),
             why: decision.map(|_| "it is due".to_owned()),
@@ -175,6 +178,13 @@ mod tests {
             (Some("deny"), "denied", 1, "denied by ann"),
             (None, "pending", 3, "nobody has decided yet"),
             (None, "expired", 3, "nobody has decided: it is expired"),
+            (None, "void", 3, "it is void: the tool has changed"),
+            (
+                Some("allow-once"),
+                "void",
+                3,
+                "is void: the tool has changed",
+            ),
             (None, "cancelled", 4, "its agent has cancelled it"),
         ] {
             let told = told(decision, state);

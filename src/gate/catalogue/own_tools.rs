@@ -90,6 +90,7 @@ fn merged(all: &Tools, own: &OwnCatalogs, servers: &Servers) -> Tools {
         by_name: all.by_name.clone(),
         parted: all.parted.clone(),
         tried: all.tried.clone(),
+        answered: all.answered.clone(),
     };
     for OwnCatalog {
         server: name,

@@ -8,7 +8,7 @@ use crate::mcp::message::Message;
 use crate::mcp::readable::TextChanges;
 use crate::mcp::tools::{Definition, hints_idempotent};
 use crate::model::call::ToolCall;
-use crate::model::ids::{ServerName, ToolName};
+use crate::model::ids::{ServerName, ToolName, parts};
 use crate::schema::{Quarantine, Schema};
 use crate::upstream::server::UpstreamServer;
 use crate::upstream::servers::Servers;
@@ -112,6 +112,8 @@ pub struct Tools {
     pub(in crate::gate) parted: HashSet<ToolName>,
     /// The servers that were tried at least once, whatever came of it.
     pub(in crate::gate) tried: HashSet<ServerName>,
+    /// Those of them whose tools are known, though they may be down now.
+    pub(in crate::gate) answered: HashSet<ServerName>,
 }
 
 impl Tools {
@@ -130,6 +132,14 @@ impl Tools {
         ToolName: Borrow<N>,
     {
         self.by_name.get(name)
+    }
+
+    /// Whether the tool's server has said what it has, and this is not among it. A server that has not answered yet
+    /// may have it.
+    pub(in crate::gate) fn lacks(&self, name: &ToolName) -> bool {
+        let server = parts(name.as_str()).map(|(server, _)| ServerName::new(server));
+        let is_known = server.is_some_and(|server| self.answered.contains(&server));
+        is_known && self.find(name).is_none()
     }
 
     /// All that [`Tools::find`] finds, in no order.

@@ -181,8 +181,13 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
         if matches!(*server.state().borrow(), ServerState::Starting) {
             continue;
         }
-        tools.tried.insert(server.settings.name.clone());
-        let Some(up) = server.up() else {
+        let name = &server.settings.name;
+        tools.tried.insert(name.clone());
+        let up = server.up();
+        if up.is_some() || old.answered.contains(name) {
+            tools.answered.insert(name.clone());
+        }
+        let Some(up) = up else {
             let known = old
                 .by_name
                 .iter()

@@ -14,7 +14,7 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
 use crate::gate::steps::opened_page;
-use crate::gate::steps::still_so::{bound_to, is_still_so};
+use crate::gate::steps::still_so::{bound_to, is_said_by_operators, is_still_so};
 use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
@@ -121,7 +121,12 @@ impl ApprovalAsking<'_> {
         changes.mark_unchanged();
         let is_bound = || {
             let so = is_still_so(gate, self.policy, self.subject);
-            so.map_err(|why| Refusal::ApprovalTimeout { id, why })
+            let said = |()| {
+                hold.as_ref()
+                    .map_or(Ok(()), |hold| is_said_by_operators(&gate.approvers, hold))
+            };
+            so.and_then(said)
+                .map_err(|why| Refusal::ApprovalTimeout { id, why })
         };
         match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {

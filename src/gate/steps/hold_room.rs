@@ -37,7 +37,7 @@ impl Gate {
         let waits = |(_, hold): &(_, Hold)| hold.is_waiting(now);
         let void: Vec<Hold> = holds
             .into_iter()
-            .filter(|held| waits(held) && self.void(&held.1.question).is_some())
+            .filter(|held| waits(held) && self.void(&held.1).is_some())
             .map(|(_, hold)| hold)
             .collect();
         let count = |fits: &dyn Fn(&Hold) -> bool| void.iter().filter(|hold| fits(hold)).count();

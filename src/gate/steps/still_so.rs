@@ -4,12 +4,15 @@
 use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::offered::is_offered;
+use crate::gate::catalogue::tool::Tool;
 use crate::gate::record::findings::ApprovalFound;
+use crate::model::approvers::Approvers;
+use crate::model::caller::Caller;
 use crate::model::digest::Digest;
-use crate::model::ids::TenantId;
+use crate::model::ids::{TenantId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::store::state::hold::HoldQuestion;
+use crate::store::state::hold::Hold;
 
 const CONTRACT_CHANGED: &str =
     "what the policy says of the tool or its agent has changed since a person was asked";
@@ -19,6 +22,8 @@ const LIMITS_CHANGED: &str =
 const TOOL_AWAY: &str = "an operator has taken the tool away";
 const TOOL_WITHHELD: &str =
     "the tool is withheld since a person was asked: nobody has approved its definition any more";
+const OPERATOR_GONE: &str =
+    "an operator who has allowed it is none any more who may decide about it";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
 /// What a record of before says is bound to what no call is bound to any more.
 const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
@@ -29,6 +34,28 @@ pub(in crate::gate) fn bound_to(policy: &Policy, subject: &Subject<'_>) -> Diges
     let caller = &subject.call.origin.caller;
     let tenant = caller.tenant.as_ref().map(TenantId::as_str);
     policy.bound_to(&subject.tool.name, caller.agent.as_str(), tenant)
+}
+
+/// Why `tool` is shut by `now` to all of `callers`, of whom each could bring the call, if it is.
+fn why_shut<'a>(
+    now: &Policy,
+    tool: &ToolName,
+    mut callers: impl Iterator<Item = &'a Caller>,
+) -> Option<&'static str> {
+    if now.allowlist.is_disabled(tool) {
+        return Some(TOOL_AWAY);
+    }
+    let is_open = callers.any(|caller| now.allowlist.admit(caller, tool).is_ok());
+    (!is_open).then_some(TOOL_TAKEN)
+}
+
+/// Why a tool that is listed now is not the one of the definition `asked`, as it may be called, if it is not.
+fn why_another(now: &Policy, listed: Option<&Tool>, asked: &str) -> Option<&'static str> {
+    match listed.filter(|listed| listed.hash == asked) {
+        Some(same) if is_offered(now, same) => None,
+        Some(_) => Some(TOOL_WITHHELD),
+        None => Some(TOOL_CHANGED),
+    }
 }
 
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
@@ -42,8 +69,8 @@ pub(in crate::gate) fn is_still_so(
     if bound_to(&now, subject) != bound_to(policy, subject) {
         return Err(CONTRACT_CHANGED);
     }
-    if now.allowlist.admit(&origin.caller, &tool.name).is_err() {
-        return Err(TOOL_TAKEN);
+    if let Some(why) = why_shut(&now, &tool.name, std::iter::once(&*origin.caller)) {
+        return Err(why);
     }
     // The call has its place in the budget as it was when it came.
     let asks = |policy: &Policy| {
@@ -56,11 +83,7 @@ pub(in crate::gate) fn is_still_so(
         return Err(LIMITS_CHANGED);
     }
     let listed = gate.tool_of(Some(&origin.links), &tool.name);
-    match listed.filter(|listed| listed.hash == tool.hash) {
-        Some(same) if is_offered(&now, &same) => Ok(()),
-        Some(_) => Err(TOOL_WITHHELD),
-        None => Err(TOOL_CHANGED),
-    }
+    why_another(&now, listed.as_deref(), &tool.hash).map_or(Ok(()), Err)
 }
 
 /// The same of a call that is about to begin by what was `found`; one of which nobody was asked is judged by
@@ -82,9 +105,10 @@ pub(in crate::gate) fn may_begin(
 }
 
 impl Gate {
-    /// Why an operator's word on what is held with `question` would count for nothing, if it would.
-    pub(crate) fn void(&self, question: &HoldQuestion) -> Option<&'static str> {
-        let policy = self.policy.current();
+    /// Why nobody's word on `hold` counts any more, if it does not: judged by what its agent is judged by when the call
+    /// comes again. It may come by any entry of the agent, so that one to which the tool is open is enough.
+    pub(crate) fn void(&self, hold: &Hold) -> Option<&'static str> {
+        let (question, policy) = (&hold.question, self.policy.current());
         let (agent, tenant) = (&question.agent, question.tenant.as_deref());
         let bound = policy.bound_to(&question.tool, agent, tenant);
         let Some(asked) = &question.bound_to else {
@@ -99,18 +123,36 @@ impl Gate {
                 CONTRACT_CHANGED
             });
         }
-        if policy.allowlist.is_disabled(&question.tool) {
-            return Some(TOOL_AWAY);
+        let entries = policy.identity.entries_of(agent, tenant);
+        if let Some(why) = why_shut(&policy, &question.tool, entries.map(|entry| &**entry)) {
+            return Some(why);
+        }
+        if let Err(why) = is_said_by_operators(&self.approvers, hold) {
+            return Some(why);
         }
         // What the agent's own sessions list now is looked at when its call comes again.
         if question.own_definition {
             return None;
         }
-        let tool = self.tool_of(None, &question.tool);
-        let tool = tool?;
-        if tool.hash != question.schema_hash {
-            return Some(TOOL_CHANGED);
+        let listed = self.tool_of(None, &question.tool);
+        if listed.is_none() && !self.tools.current().lacks(&question.tool) {
+            return None;
         }
-        (!is_offered(&policy, &tool)).then_some(TOOL_WITHHELD)
+        why_another(&policy, listed.as_deref(), &question.schema_hash)
     }
+}
+
+/// Whether those who have allowed `hold` are operators still who may, by their own right or in the place of one who
+/// was away: who was taken away says nothing that counts.
+pub(in crate::gate) fn is_said_by_operators(
+    approvers: &Approvers,
+    hold: &Hold,
+) -> Result<(), &'static str> {
+    let mut allowed = hold.decisions.iter().filter(|said| said.allow);
+    let is_good = allowed.all(|said| {
+        let whose = said.on_behalf.as_ref().unwrap_or(&said.who);
+        let is_there = approvers.0.iter().any(|one| one.name == said.who);
+        is_there && approvers.reach(&hold.roles, |name| name == whose) > 0
+    });
+    if is_good { Ok(()) } else { Err(OPERATOR_GONE) }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn edit(
         return Err(not_theirs(&hold, &asked.who));
     }
     as_shown(&OpenHold::of(&hold, store.now(), void), Some(&asked.shown))?;
-    if let Some(why) = void(&hold.question) {
+    if let Some(why) = void(&hold) {
         return Err(DecisionError::Void(why));
     }
     let arguments = changed(&hold, &asked.changes).map_err(DecisionError::Uneditable)?;

@@ -235,6 +235,7 @@ async fn operators_are_told_what_their_words_did() {
         Ok(DecisionOutcome {
             changed,
             state: state.to_owned(),
+            void: None,
             waited,
         })
     };
@@ -255,5 +256,33 @@ async fn operators_are_told_what_their_words_did() {
     assert_eq!(
         held.decide(said("cyd", true)).await,
         Err(DecisionError::Gone(held.id))
+    );
+}
+
+/// guarantees §7: a call that can never run is nobody's to allow or to prolong; who denies it is told that it was void.
+#[tokio::test]
+async fn what_is_void_is_said_whatever_the_word() {
+    let held = Box::pin(HeldForTwo::new()).await;
+    let why = "the tool has changed";
+    let void: &VoidJudge = &|_| Some("the tool has changed");
+    let allowed = decide(&held.store, void, held.id, said("ann", true)).await;
+    assert_eq!(allowed, Err(DecisionError::Void(why)));
+    let more_time = ExtensionRequest {
+        who: "ann".to_owned(),
+        roles: vec!["approver".to_owned()],
+        why: None,
+    };
+    let extended = extend(&held.store, void, held.id, more_time).await;
+    assert_eq!(extended, Err(DecisionError::Void(why)));
+    let shown = show(&held.store, void, held.id).await.unwrap().unwrap();
+    assert_eq!(
+        (shown.state.as_str(), shown.void.as_deref()),
+        ("void", Some(why))
+    );
+    let denied = decide(&held.store, void, held.id, said("bob", false)).await;
+    let denied = denied.unwrap();
+    assert_eq!(
+        (denied.state.as_str(), denied.void.as_deref()),
+        ("denied", Some(why))
     );
 }

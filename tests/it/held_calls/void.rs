@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What `told` is well before the call would end by itself, which takes it 55 seconds.
-async fn at_once<T>(told: impl Future<Output = T>) -> T {
+pub async fn at_once<T>(told: impl Future<Output = T>) -> T {
     let told = tokio::time::timeout(Duration::from_secs(20), told).await;
     told.expect("told at once")
 }
