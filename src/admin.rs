@@ -12,6 +12,7 @@ mod desk;
 pub(crate) mod grants;
 pub(crate) mod health;
 mod identity;
+pub(crate) mod looks;
 pub(crate) mod open_counts;
 pub(crate) mod openapi;
 pub(crate) mod operators;

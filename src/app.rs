@@ -150,6 +150,7 @@ impl App {
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
+            looks: Arc::default(),
         });
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
         let relay = connect(&gate, &servers, &servers_running, &stop);
@@ -281,6 +282,7 @@ impl App {
             is_known: Arc::new(is_known),
             grants: gate.clone(),
             edits: gate.clone(),
+            looks: gate.looks.clone(),
             void: Arc::new(move |hold| gate.void(hold)),
             policies: self.door.policy.swaps(),
         }

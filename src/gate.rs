@@ -26,6 +26,7 @@ use crate::model::refusal::Refusal;
 use crate::policy::live::LivePolicy;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::content_key::ContentKeys;
+use crate::store::hold_looks::HoldLooks;
 use crate::store::journal::{Item, Journal, JournalError};
 use crate::telemetry::metrics::Metrics;
 use case::Subject;
@@ -80,6 +81,8 @@ pub struct Gate {
     pub slots: Slots,
     /// Held calls that are their agents' tasks.
     pub own_tasks: OwnTasks,
+    /// When operators have looked at held calls.
+    pub(crate) looks: Arc<HoldLooks>,
 }
 
 impl Gate {

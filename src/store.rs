@@ -21,6 +21,7 @@ pub(crate) mod disabling;
 pub(crate) mod disk_space;
 pub mod embedded;
 pub(crate) mod grants;
+pub(crate) mod hold_looks;
 pub mod hold_news;
 pub mod journal;
 pub mod memory;

@@ -10,6 +10,7 @@ pub(super) mod words;
 
 use super::grants::minting::{AlwaysWord, always};
 use super::grants::ungranted;
+use super::looks::is_refresh;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::guards::approval::grant_terms::GrantTerms;
@@ -19,7 +20,7 @@ use crate::store::approvals::{
 };
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -125,13 +126,21 @@ pub(crate) fn word_of(hold: &OpenHold, said: &DecisionView) -> &'static str {
     }
 }
 
-async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
+async fn list(
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
+    uri: Uri,
+) -> Response {
     match open_holds(&*door.switches.store, &*door.switches.void).await {
         Ok(open) => {
             let seen = open
                 .into_iter()
                 .filter_map(|hold| seen(&door, hold, &known));
-            json_answer(StatusCode::OK, &fitting(seen.collect()))
+            let listed = fitting(seen.collect());
+            if !is_refresh(&uri) {
+                door.note_looks(&known, &listed.approvals);
+            }
+            json_answer(StatusCode::OK, &listed)
         }
         Err(error) => uncounted(&error.into()),
     }
@@ -155,6 +164,7 @@ async fn one(
     Path(id): Path<String>,
     known: OperatorIdentity,
     State(door): State<Arc<OperatorsDoor>>,
+    uri: Uri,
 ) -> Response {
     let Ok(id) = id.parse::<ActionId>() else {
         return no_id();
@@ -162,7 +172,12 @@ async fn one(
     let found = show(&*door.switches.store, &*door.switches.void, id).await;
     let seen = found.map(|found| found.and_then(|hold| seen(&door, hold, &known)));
     match seen {
-        Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
+        Ok(Some(hold)) => {
+            if !is_refresh(&uri) {
+                door.note_looks(&known, [&hold]);
+            }
+            json_answer(StatusCode::OK, &hold)
+        }
         // Who may not see it is not told that it is there.
         Ok(None) => uncounted(&DecisionError::Gone(id)),
         Err(error) => uncounted(&error.into()),

@@ -119,6 +119,7 @@ fn approvals(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         "Held calls, the oldest first",
         schemas.subschema_for::<ApprovalList>(),
     );
+    let refresh = json!({ "type": "integer", "const": 1 });
     let events = ApiOperation {
         method: "get",
         path: "/api/approvals/events",
@@ -157,9 +158,9 @@ fn approvals(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ExtensionReply>(),
     );
     vec![
-        list,
+        list.asking("refresh", refresh.clone()),
         events,
-        one,
+        one.asking("refresh", refresh),
         decide,
         edit,
         extend,

@@ -112,6 +112,7 @@ fn switches(data: &std::path::Path) -> Switches {
         is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
         grants: Arc::new(grants::FixedRules),
         edits: Arc::new(grants::FixedRules),
+        looks: Arc::default(),
         void: Arc::new(|_| None),
         policies: tokio::sync::watch::channel(0).1,
     }

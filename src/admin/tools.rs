@@ -11,6 +11,7 @@ use crate::store::approvals::VoidJudge;
 use crate::store::approvals::editing::EditJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
+use crate::store::hold_looks::HoldLooks;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
@@ -45,6 +46,8 @@ pub(crate) struct Switches {
     pub edits: Arc<dyn EditJudge>,
     /// Why an operator's word on that held call would count for nothing.
     pub void: Arc<VoidJudge>,
+    /// When operators have looked at held calls.
+    pub looks: Arc<HoldLooks>,
     /// Changes with each policy that comes in force: what is held may be void then.
     pub policies: watch::Receiver<u64>,
 }

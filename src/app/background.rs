@@ -1,6 +1,6 @@
 //! What goes on beside the calls: notes, counts, sweeps.
 
-use super::unattended::UnattendedHolds;
+use super::unattended::{HoldsSeen, UnattendedHolds};
 use crate::admin::open_counts;
 use crate::downstream::Door;
 use crate::gate::Gate;
@@ -83,8 +83,14 @@ pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
     loop {
         let store = &gate.effects.store;
         let holds = open_counts::count(&**store, &gate.metrics).await;
-        gate.metrics
-            .set_oldest_wait(unattended.look(&holds, store.now()));
+        let waiting = {
+            let seen = HoldsSeen {
+                looks: &gate.looks,
+                is_void: &|hold| gate.void(hold).is_some(),
+            };
+            unattended.look(&holds, &seen, store.now())
+        };
+        gate.metrics.set_waits(waiting.oldest, waiting.unattended);
         // Either way the calls are counted.
         let _ = tokio::time::timeout(UNKNOWN_COUNT_INTERVAL, recount.notified()).await;
     }

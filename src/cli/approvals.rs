@@ -19,6 +19,7 @@ use super::table::{Column, Table};
 use super::terminal::ids::TypedId;
 use super::terminal::{Terminal, Tone};
 use crate::admin::approvals::{ApprovalList, DecisionReply, word_of};
+use crate::admin::looks::{REFRESHED, REFRESHED_LIST};
 use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
 use crate::model::ids::ActionId;
@@ -126,7 +127,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let verb = args.verb.as_ref().unwrap_or(&without);
     match verb {
         ApprovalsVerb::List(list) => {
-            let open = ask(args, DoorRequest::get("/api/approvals"))?;
+            // What a program reads, nobody has looked at.
+            let path = if list.json {
+                REFRESHED_LIST
+            } else {
+                "/api/approvals"
+            };
+            let open = ask(args, DoorRequest::get(path))?;
             operator::show(open, |told| {
                 let ApprovalList { approvals, more } = told.parse()?;
                 if more > 0 {
@@ -139,7 +146,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         }
         ApprovalsVerb::Show(show) => {
             let told = match meant(args, &show.id)? {
-                Ok(id) => ask(args, DoorRequest::get(path(id)))?,
+                Ok(id) => {
+                    let asked = if show.json { REFRESHED } else { "" };
+                    ask(args, DoorRequest::get(path(id) + asked))?
+                }
                 Err(why) => Err(why),
             };
             operator::show(told, |told| {

@@ -5,16 +5,16 @@
 //! * the mode, and the tool's contract as it is written;
 //! * the entry of its server: which program or address is asked, with what environment and headers;
 //! * where the secrets come from that may go to the tool;
-//! * the hooks that are asked before its calls: one that waits for a person was asked already, and not those of now;
-//! * what the configuration makes of the agent (`guards/identity/class.rs`).
+//! * the hooks that are asked before its calls: those of now did not see a call that waits since before;
+//! * what the configuration makes of the agent (`src/guards/identity/class.rs`).
 //!
-//! Looked at anew, and so not bound, is what says no more than yes or no to each call, for its caller: layers, what is
-//! disabled, pins, budgets (`gate/steps/still_so.rs`), and which operators may decide.
+//! Not bound, since it is looked at anew (`src/gate/steps/still_so.rs`) and says no more than yes or no: layers, what
+//! is disabled, pins, budgets, and which operators may decide.
 //!
-//! Neither, since nothing of it says what is sent, to whom or for whom: where toolgate listens and keeps its data,
-//! `ledger`, `notify`, `policies` (what they say counts, not where they stand), hosts and origins, `methods`, which are
-//! those besides tool calls, `session_header` and `meta_max_bytes`, hooks that only hear what came of a call, tokens, which say how somebody
-//! proves to be who they are, how fast agents may call, and a server's times and sizes.
+//! Not bound either, since nothing of it says what is sent, to whom, or for whom: where toolgate listens and keeps its
+//! data, `ledger`, `notify`, hosts and origins; `policies` (what the files say counts, not where they are); `methods`,
+//! which are those besides tool calls; `session_header` and `meta_max_bytes`; hooks that only hear what came of a
+//! call; tokens, by which agents and operators prove who they are; rates; a server's times and sizes.
 
 use super::Policy;
 use crate::guards::Mode;
@@ -135,8 +135,8 @@ fn bound_hook(hook: &Value) -> (Vec<String>, Digest) {
 }
 
 impl Policy {
-    /// What a person's word on a call of `tool` is bound to, that the agent of this tenant makes. Records of earlier versions are
-    /// bound to other digests, and so to nothing.
+    /// What a person's word is bound to, on a call of `tool` that the agent of this tenant makes. Records of earlier
+    /// versions are bound to other digests, and so to nothing.
     pub fn bound_to(&self, tool: &ToolName, agent: &str, tenant: Option<&str>) -> Digest {
         let mode = [u8::from(self.mode == Mode::Observe)];
         let contract = self.allowlist.contract_of(tool);

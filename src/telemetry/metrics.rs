@@ -334,9 +334,9 @@ impl Metrics {
         self.effects.set_held_calls(count);
     }
 
-    /// The oldest of them has waited for so long.
-    pub fn set_oldest_wait(&self, oldest: Duration) {
-        self.approvals.set_oldest_wait(oldest);
+    /// The oldest of them has waited for so long, and nobody attends to so many.
+    pub fn set_waits(&self, oldest: Duration, unattended: usize) {
+        self.approvals.set_waits(oldest, unattended);
     }
 
     /// A receiver that the configuration names was to be told of something: `delivered`, `failed`, `dropped`

@@ -74,6 +74,7 @@ async fn ask(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri) 
     let Some(first) = cards.first() else {
         return go_on("/approvals");
     };
+    door.note_looks(&sign_in.operator, cards.iter().map(|card| &card.hold));
     let (tool, effect) = (VisibleText::of(&first.hold.tool), first.effect);
     let all = |card: &ApprovalCard| {
         let mut all = BroughtPart::arguments(&card.hold);

@@ -15,6 +15,7 @@ use crate::admin::approvals::extending::{ExtensionBody, extends};
 use crate::admin::approvals::words::{Said, say};
 use crate::admin::approvals::{seen, status_of};
 use crate::admin::grants::minting::can_be_granted;
+use crate::admin::looks::is_refresh;
 use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, OpenHold, past_like, show};
 use askama::Template;
@@ -54,6 +55,8 @@ struct CardAnswer {
     note: Option<PageNote>,
     /// Whether the form to allow it stands open.
     is_confirming: bool,
+    /// Whether a page asks that stands open, and not a person.
+    is_refresh: bool,
 }
 
 /// Something that is known of a call, in a word or two.
@@ -78,6 +81,7 @@ async fn one(
         status: StatusCode::OK,
         note: None,
         is_confirming,
+        is_refresh: is_refresh(&uri),
     };
     card(&door, &sign_in, &id, answer).await
 }
@@ -95,6 +99,7 @@ async fn said(
         status,
         note: Some(note),
         is_confirming: false,
+        is_refresh: false,
     };
     card(&door, &sign_in, &id, answer).await
 }
@@ -162,6 +167,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
         status,
         note,
         is_confirming,
+        is_refresh,
     } = answer;
     let known = &sign_in.operator;
     let (store, void) = (&*door.switches.store, &*door.switches.void);
@@ -191,6 +197,9 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
             );
         }
     };
+    if !is_refresh {
+        door.note_looks(known, [&hold]);
+    }
     let past = past_like(store, void, &hold, MAX_LIKE_SEARCHED)
         .await
         .unwrap_or_default();

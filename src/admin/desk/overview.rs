@@ -10,6 +10,7 @@ use super::sign_in::SignIn;
 use super::visible::VisibleText;
 use crate::admin::OperatorsDoor;
 use crate::admin::approvals::{seen, uncounted};
+use crate::admin::looks::is_refresh;
 use crate::store::approvals::{OpenHold, open_holds, past_holds};
 use askama::Template;
 use axum::Router;
@@ -84,6 +85,9 @@ async fn list(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri)
     });
     let more = theirs.len().saturating_sub(MAX_ROWS);
     theirs.truncate(MAX_ROWS);
+    if !is_refresh(&uri) {
+        door.note_looks(known, &theirs);
+    }
     let rows = theirs.into_iter().map(|hold| {
         let card = ApprovalCard::of(hold, known, &door);
         HeldCallRow {

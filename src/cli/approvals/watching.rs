@@ -5,6 +5,7 @@ use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
 use super::waiting::UNDECIDED_EXIT_CODE;
 use super::{Args, extending, path, taken};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
+use crate::admin::looks::REFRESHED_LIST;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor, print};
@@ -29,6 +30,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Clears the screen, and goes to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 const BELL: &str = "\x07";
+/// What waits, for a person who asks.
+const LIST: &str = "/api/approvals";
 
 /// What is watched, and how it is shown.
 #[derive(Debug, clap::Args)]
@@ -114,7 +117,12 @@ impl Watching<'_> {
             self.prompt = ScreenPrompt::Keys;
         }
         // The first look says at once why nothing can be watched.
-        self.look().await?.map_err(anyhow::Error::msg)?;
+        let first = if self.is_typed() {
+            LIST
+        } else {
+            REFRESHED_LIST
+        };
+        self.look(first).await?.map_err(anyhow::Error::msg)?;
         let mut events = self.listen();
         let _open = nobody;
         loop {
@@ -139,12 +147,14 @@ impl Watching<'_> {
                 }
                 () = tokio::time::sleep(wait) => None,
             };
+            // Who presses a key is there, and reads what is shown then.
+            let list = if key.is_some() { LIST } else { REFRESHED_LIST };
             match (key, &terminal) {
                 (Some(b'q' | 3 | 4), _) => return Ok(self.left()),
                 (Some(key), Some(terminal)) => self.press(key, terminal, &mut keys).await?,
                 (_, _) => self.prompt = self.calm(),
             }
-            if let Err(why) = self.look().await? {
+            if let Err(why) = self.look(list).await? {
                 self.said = why;
             }
         }
@@ -164,9 +174,9 @@ impl Watching<'_> {
         self.door.listen("/api/approvals/events")
     }
 
-    /// Looks at what waits, and shows it. The inner error: why the door refuses.
-    async fn look(&mut self) -> anyhow::Result<Result<(), String>> {
-        let told = match self.ask(DoorRequest::get("/api/approvals")).await {
+    /// Looks at what waits, at this path, and shows it. The inner error: why the door refuses.
+    async fn look(&mut self, list: &str) -> anyhow::Result<Result<(), String>> {
+        let told = match self.ask(DoorRequest::get(list)).await {
             Ok(Ok(told)) => told,
             Ok(Err(why)) => return Ok(Err(why)),
             // A toolgate that starts anew is waited for, once it was seen.

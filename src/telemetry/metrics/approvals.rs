@@ -10,6 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct ApprovalMetrics {
     oldest_wait: Gauge,
+    unattended: Gauge,
     notices: Family<NoticeLabels, Counter>,
 }
 
@@ -21,15 +22,22 @@ impl ApprovalMetrics {
             self.oldest_wait.clone(),
         );
         registry.register(
+            "toolgate_approvals_unattended",
+            "Held calls on which no operator has said a word for half of their time, and at which none looks",
+            self.unattended.clone(),
+        );
+        registry.register(
             "toolgate_notifications",
             "What receivers of `notify` were to be told, each try counted",
             self.notices.clone(),
         );
     }
 
-    pub(super) fn set_oldest_wait(&self, oldest: Duration) {
+    pub(super) fn set_waits(&self, oldest: Duration, unattended: usize) {
         self.oldest_wait
             .set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+        self.unattended
+            .set(i64::try_from(unattended).unwrap_or(i64::MAX));
     }
 
     pub(super) fn noticed(&self, receiver: &str, outcome: &'static str) {

@@ -93,6 +93,7 @@ fn names_are_the_promised_ones() {
             "toolgate_approval_oldest_wait_seconds",
             "toolgate_approval_seconds",
             "toolgate_approvals_pending",
+            "toolgate_approvals_unattended",
             "toolgate_before_hooks_total",
             "toolgate_budget_remaining",
             "toolgate_build_info",

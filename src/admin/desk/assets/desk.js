@@ -50,7 +50,9 @@
   const refresh = (why) => {
     const turn = ++asking;
     const request = new XMLHttpRequest();
-    request.open("GET", location.pathname + location.search);
+    const where = new URL(location.href);
+    where.searchParams.set("refresh", "1"); // no look of a person, who need not be there
+    request.open("GET", where.pathname + where.search);
     request.setRequestHeader("Accept", "text/html");
     request.responseType = "document";
     request.onload = () => {

@@ -307,6 +307,7 @@ impl SimulatedWorld {
             observed_contents: ContentForm::default(),
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
+            looks: Arc::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();
