@@ -1,6 +1,7 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
+mod desktop;
 mod editing;
 mod extending;
 mod grant_args;

@@ -3,6 +3,7 @@
 
 mod bound_call;
 mod deciders;
+mod desktop;
 mod edited;
 mod grants;
 mod listed;

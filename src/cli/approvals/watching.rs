@@ -1,11 +1,13 @@
 //! `toolgate approvals watch`: the calls that wait, as they come, with a key for each word.
 
+use super::desktop::DesktopNotes;
 use super::keys::{KeyTerminal, typed};
 use super::screen::{SURE_TIMEOUT, ScreenPrompt, SureQuestion, screen};
 use super::waiting::UNDECIDED_EXIT_CODE;
 use super::{Args, extending, path, taken};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::admin::looks::REFRESHED_LIST;
+use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor, print};
@@ -46,6 +48,9 @@ pub(super) struct ApprovalWatchArgs {
     /// One JSON object per line for each call that comes (`requested`) or changes, and no keys
     #[arg(long)]
     json: bool,
+    /// Show each call that comes on the desktop, too, by `notify-send`; none of its arguments
+    #[arg(long)]
+    notify_send: bool,
 }
 
 /// Watches until it is left; the exit code.
@@ -65,6 +70,7 @@ pub(super) fn run(args: &Args, watch: &ApprovalWatchArgs) -> anyhow::Result<u8> 
         chosen: None,
         said: String::new(),
         prompt: ScreenPrompt::Unattended,
+        desktop: None,
     };
     let (is_typed, left) = (watching.is_typed(), watching.left());
     runtime()?.block_on(async {
@@ -89,6 +95,8 @@ struct Watching<'a> {
     chosen: Option<String>,
     said: String,
     prompt: ScreenPrompt,
+    /// Where calls are shown that come after the first look.
+    desktop: Option<DesktopNotes>,
 }
 
 impl Watching<'_> {
@@ -123,6 +131,14 @@ impl Watching<'_> {
             REFRESHED_LIST
         };
         self.look(first).await?.map_err(anyhow::Error::msg)?;
+        if self.watch.notify_send {
+            self.desktop = DesktopNotes::open();
+            if self.desktop.is_none() {
+                configured::say(
+                    "toolgate: no `notify-send` in PATH: nothing is shown on the desktop",
+                );
+            }
+        }
         let mut events = self.listen();
         let _open = nobody;
         loop {
@@ -193,6 +209,13 @@ impl Watching<'_> {
         };
         let holds: Vec<OpenHold> = approvals.into_iter().filter(fits).collect();
         let is_new = holds.iter().any(|hold| !self.known.contains_key(&hold.id));
+        if let Some(desktop) = &self.desktop {
+            desktop.tell(
+                holds
+                    .iter()
+                    .filter(|hold| !self.known.contains_key(&hold.id)),
+            );
+        }
         self.choose(&holds);
         if self.watch.json {
             self.tell(&holds)?;
