@@ -31,6 +31,7 @@ mod reader;
 mod recovery;
 mod seal;
 mod segment;
+mod source;
 mod summary;
 mod verify;
 mod waiting;

@@ -23,11 +23,10 @@
 
 use super::chain::{Hash, Head};
 use super::seal::{BatchSeal, KeyId, SealingKey};
+use super::source::{FrameSource, ReadFault};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// Bytes before the payload.
 pub(super) const BATCH_HEADER_BYTES: usize = 76;
@@ -236,26 +235,20 @@ pub(super) enum BatchScan {
     Bad(&'static str),
 }
 
-/// Reads up to `out.len()` bytes; gives how many there were.
-pub(super) fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut got = 0;
-    while got < out.len() {
-        match file.read_at(&mut out[got..], at + got as u64) {
-            Ok(0) => break,
-            Ok(count) => got += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Looks for the batch after `head` at byte `at` of what `from` has.
+pub(super) fn read(from: &mut impl FrameSource, at: u64, head: &Head) -> io::Result<BatchScan> {
+    match scan(from, at, head) {
+        Ok(found) => Ok(found),
+        Err(ReadFault::Damaged(what)) => Ok(BatchScan::Bad(what)),
+        Err(ReadFault::Disk(error)) => Err(error),
     }
-    Ok(got)
 }
 
-/// Looks for the batch after `head` at byte `at` of `file`.
-pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<BatchScan> {
+fn scan(from: &mut impl FrameSource, at: u64, head: &Head) -> Result<BatchScan, ReadFault> {
     // One byte more: the first record's kind, which is never 0, shows that the header was written
     // to its end.
     let mut begin = [0; BATCH_HEADER_BYTES + 1];
-    let got = read_up_to(file, &mut begin, at)?;
+    let got = from.read_up_to(&mut begin, at)?;
     if begin[..got].iter().all(|byte| *byte == 0) {
         return Ok(BatchScan::Nothing);
     }
@@ -269,8 +262,7 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<BatchScan> {
     let end = BATCH_HEADER_BYTES + length;
     let mut frame = vec![0; end + if header.sealed { TRAILER_BYTES } else { 0 } + 1];
     frame[..BATCH_HEADER_BYTES].copy_from_slice(&raw);
-    read_up_to(
-        file,
+    from.read_up_to(
         &mut frame[BATCH_HEADER_BYTES..],
         at + BATCH_HEADER_BYTES as u64,
     )?;

@@ -7,7 +7,7 @@ use super::error::{JournalDamage, JournalError};
 use super::frame::{self, BatchScan};
 use super::seal::{KeyId, SealFault, SealWatch, SealingKeys};
 use super::summary::Summary;
-use super::{files, segment};
+use super::{files, segment, source};
 use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
     begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
     let failed = |source| JournalError::io("read", &path, source);
-    let file = files::open(&path, true).map_err(failed)?;
+    let mut file = files::open(&path, true).map_err(failed)?;
     let header = segment::read_header(&file)
         .map_err(failed)?
         .map_err(|what| damaged(*first, 0, *first, what))?;
@@ -63,7 +63,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
         epoch: header.epoch,
     };
     let last = loop {
-        match frame::read(&file, end.offset, &end.head).map_err(failed)? {
+        match frame::read(&mut file, end.offset, &end.head).map_err(failed)? {
             BatchScan::Whole(batch) => {
                 watch.batch(&batch).map_err(|wrong| {
                     unsealed(wrong, place, *first, end.offset, batch.header.first)
@@ -209,7 +209,7 @@ fn rest(file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
     // A segment is bounded, and only what a crash left behind its end is read here.
     let length = file.metadata()?.len().saturating_sub(offset);
     let mut rest = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    let got = frame::read_up_to(file, &mut rest, offset)?;
+    let got = source::read_up_to(file, &mut rest, offset)?;
     rest.truncate(got);
     let used = rest
         .iter()

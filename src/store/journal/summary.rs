@@ -27,7 +27,7 @@ use super::error::{JournalDamage, JournalError};
 use super::frame::{self, Batch, BatchScan, EVENT_RECORD, Frame, SUMMARY_SEAL_RECORD, array};
 use super::item::{MAX_EVENT_BYTES, RecordGroup};
 use super::seal::{BatchSeal, SealVerdict, SealingKey, SealingKeys};
-use super::{data_dir, files};
+use super::{data_dir, files, source};
 use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -157,7 +157,7 @@ impl Summary {
         let failed = |source| JournalError::io("read", &path, source);
         let file = files::open(&path, false).map_err(failed)?;
         let mut raw = [0; SUMMARY_HEADER_BYTES];
-        let got = frame::read_up_to(&file, &mut raw, 0).map_err(failed)?;
+        let got = source::read_up_to(&file, &mut raw, 0).map_err(failed)?;
         let damaged = |what: &str| {
             let segment = name(*last);
             JournalError::Damaged(JournalDamage {
@@ -200,7 +200,7 @@ impl Summary {
 
     /// The next batch of what it carries; none after the last.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, JournalError> {
-        let found = frame::read(&self.file, self.offset, &self.head);
+        let found = frame::read(&mut self.file, self.offset, &self.head);
         let batch = match found.map_err(|source| JournalError::io("read", &self.path, source))? {
             BatchScan::Whole(batch) => batch,
             BatchScan::Bad(what) => return Err(self.wrong(what)),

@@ -5,7 +5,7 @@ use super::chain::{Head, short};
 use super::error::{JournalDamage, JournalError};
 use super::frame::{self, Batch, BatchScan};
 use super::summary::{self, Summary};
-use super::{archive, data_dir, files, segment};
+use super::{archive, data_dir, files, segment, source};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -177,7 +177,7 @@ impl JournalWalk {
         let Some(at) = &mut self.at else {
             return self.enter();
         };
-        let found = frame::read(&at.file, at.offset, &self.head);
+        let found = frame::read(&mut at.file, at.offset, &self.head);
         match found.map_err(|source| JournalError::io("read", &at.path, source))? {
             BatchScan::Whole(batch) => {
                 at.offset += batch.size;
@@ -295,7 +295,7 @@ impl JournalWalk {
         let mut buffer = vec![0; 64 << 10];
         let mut offset = at.offset;
         loop {
-            let got = frame::read_up_to(&at.file, &mut buffer, offset)
+            let got = source::read_up_to(&at.file, &mut buffer, offset)
                 .map_err(|source| JournalError::io("read", &at.path, source))?;
             if got == 0 {
                 return Ok(true);
