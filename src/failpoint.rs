@@ -24,6 +24,8 @@ pub const POINTS: &[&str] = &[
     "fill",
     "opening",
     "opened",
+    "compress",
+    "compressed",
 ];
 
 #[cfg(feature = "failpoints")]

@@ -17,6 +17,9 @@ mod ahead;
 mod archive;
 mod chain;
 mod compaction;
+mod compress;
+mod compressed;
+mod compressor;
 mod data_dir;
 mod error;
 mod extent;
@@ -31,6 +34,7 @@ mod reader;
 mod recovery;
 mod seal;
 mod segment;
+mod segment_file;
 mod source;
 mod summary;
 mod verify;
@@ -49,6 +53,7 @@ pub use health::{JournalHealth, JournalState, SYNC_BOUNDS_MICROS};
 pub use item::{Item, MAX_EVENT_BYTES, MAX_GROUP_BYTES};
 pub use reader::{JournalReader, JournalRecord};
 pub use seal::{KeyId, MIN_KEY_BYTES, SealedStretch, SealingKey, SealingKeyTooShort, SealingKeys};
+pub use segment_file::written_bytes;
 pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, check_telling, verify};
 pub use waiting::Ticket;
 pub use walk::segment_starts;
@@ -85,6 +90,9 @@ pub struct JournalOptions {
     pub look_every: Duration,
     /// Bytes of all segments.
     pub sizes: Sizes,
+    /// Whether closed segments are compressed, by a thread of its own. Only a toolgate that knows of it reads them
+    /// then.
+    pub compress: bool,
 }
 
 impl Default for JournalOptions {
@@ -100,6 +108,7 @@ impl Default for JournalOptions {
             sync_bytes: 1 << 20,
             look_every: Duration::from_secs(1),
             sizes: Sizes::UNLIMITED,
+            compress: false,
         }
     }
 }

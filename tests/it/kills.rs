@@ -54,9 +54,10 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
         .and_then(|kills| kills.parse().ok())
         .unwrap_or(KILLS);
     let dice = Dice::new(seed);
-    // A segment is soon full, so that the next one is begun, and filled with zeros, under load, but
-    // not before a call was answered.
-    let environment: &[(&str, &str)] = if matches!(point, "rotate" | "fill") {
+    // A segment is soon full, so that the next one is begun, and filled with zeros, and the full one
+    // compressed, under load, but not before a call was answered.
+    let of_segments = matches!(point, "rotate" | "fill" | "compress" | "compressed");
+    let environment: &[(&str, &str)] = if of_segments {
         &[("TOOLGATE_SEGMENT_BYTES", "16384")]
     } else {
         &[]
@@ -72,7 +73,7 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
     let load = Load::start(&agents, 4, 60, &dice.fork(2));
     for kill in 0..kills {
         stand.kill().await.unwrap();
-        let nth = if matches!(point, "reload" | "rotate" | "fill") {
+        let nth = if of_segments || point == "reload" {
             1
         } else {
             kill % 5 + 1
@@ -133,6 +134,8 @@ points! {
     reload: "reload",
     rotate: "rotate",
     fill: "fill",
+    compress: "compress",
+    compressed: "compressed",
 }
 
 /// A child of toolgate's gets half of a line, or all of it, and is ended with toolgate.

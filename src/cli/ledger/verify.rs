@@ -8,7 +8,7 @@ use crate::config::{Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;
 use crate::model::counted::counted;
 use crate::store::journal::{
-    HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check_telling,
+    HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check_telling, written_bytes,
 };
 use anyhow::{Context as _, bail};
 use serde_json::json;
@@ -58,7 +58,11 @@ impl VerifyArgs {
                 None => place.kept()?.archive.clone(),
             },
         };
-        let progress = WorkProgress::of("verifying", size(place.data), ProgressUnit::Bytes);
+        let progress = WorkProgress::of(
+            "verifying",
+            written_bytes(place.data).ok(),
+            ProgressUnit::Bytes,
+        );
         let report = check_telling(place.data, &against, &|bytes| progress.reach(bytes))?;
         drop(progress);
         if self.json {
@@ -166,13 +170,6 @@ fn configured_keys(kept: &Ledger) -> anyhow::Result<SealingKeys> {
         });
     }
     runtime()?.block_on(ledger::keys(kept))
-}
-
-/// Bytes of the journal in `data`.
-fn size(data: &Path) -> Option<u64> {
-    let files = std::fs::read_dir(data.join("journal")).ok()?;
-    let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
-    Some(sizes.sum())
 }
 
 fn read_words(report: &VerifyReport) -> String {

@@ -1,11 +1,10 @@
 //! The archive: where segments go that the journal does not need any more, whole, with nothing
-//! changed in them.
+//! changed in them, in the form that they have.
 
 use super::error::JournalError;
-use super::{data_dir, files, segment};
+use super::{data_dir, files, segment, segment_file};
 use crate::owners::private::fresh;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// The first records of all segments in the archive `dir`, in order; none where there is no
@@ -31,7 +30,7 @@ pub(super) fn can_keep(dir: &Path) -> Result<(), JournalError> {
 }
 
 /// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is
-/// there already stays as it is, and has to be the same.
+/// there already stays as it is, and has to be the same, compressed or not.
 pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), JournalError> {
     data_dir::make_dir(to).map_err(|source| JournalError::io("make the archive", to, source))?;
     for first in firsts {
@@ -48,40 +47,27 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
     let mut from = files::open(source, false)?;
     match files::open(target, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        there => return same(&from, &there?),
+        there => {
+            there?;
+            return same(source, target);
+        }
     }
     let new = target.with_extension("new");
     let mut file = fresh(&new)?;
     io::copy(&mut from, &mut file)?;
     file.sync_all()?;
-    same(&files::open(source, false)?, &files::open(&new, false)?)?;
+    // The one that is there now: it may have been compressed meanwhile.
+    same(source, &new)?;
     std::fs::rename(&new, target)
 }
 
 /// An error where the two differ: one of them is evidence, and neither is written over.
-fn same(one: &File, other: &File) -> io::Result<()> {
-    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
-    let (mut mine, mut theirs) = (vec![0; 64 << 10], vec![0; 64 << 10]);
-    loop {
-        let (got, there) = (fill(&mut one, &mut mine)?, fill(&mut other, &mut theirs)?);
-        if mine[..got] != theirs[..there] {
-            return Err(io::Error::other(
-                "another segment of that name is there; nothing is dropped",
-            ));
-        }
-        if got == 0 {
-            return Ok(());
-        }
+fn same(one: &Path, other: &Path) -> io::Result<()> {
+    if segment_file::are_same(one, other)? {
+        Ok(())
+    } else {
+        Err(io::Error::other(
+            "another segment of that name is there; nothing is dropped",
+        ))
     }
-}
-
-fn fill(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < out.len() {
-        match from.read(&mut out[got..])? {
-            0 => break,
-            count => got += count,
-        }
-    }
-    Ok(got)
 }

@@ -34,7 +34,7 @@ pub struct DroppedSegments {
     pub last: u64,
     /// Segments that are gone.
     pub segments: u64,
-    /// Bytes of them.
+    /// Bytes of them, as they were written.
     pub bytes: u64,
     /// Records that are gone before their age, because there were more bytes than may be.
     pub early: u64,

@@ -151,7 +151,7 @@ impl From<WriteFailure> for io::Error {
 pub struct JournalDamage {
     /// The segment's file name.
     pub segment: String,
-    /// Where in it, in bytes.
+    /// Where in it, in bytes; of a compressed one, in what was written.
     pub offset: u64,
     /// The first record in doubt.
     pub seq: u64,

@@ -44,17 +44,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
     let path = place.dir.join(segment::name(*first));
     let failed = |source| JournalError::io("read", &path, source);
     let mut file = files::open(&path, true).map_err(failed)?;
-    let header = segment::read_header(&file)
-        .map_err(failed)?
-        .map_err(|what| damaged(*first, 0, *first, what))?;
-    if header.first != *first {
-        return Err(damaged(
-            *first,
-            0,
-            *first,
-            "the segment's name and header differ",
-        ));
-    }
+    let header = tail_header(&file, *first).map_err(failed)??;
     let mut watch = SealWatch::new(keys);
     watch.segment(&header);
     let mut end = TailEnd {
@@ -87,6 +77,23 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
         tail: Some(tail),
         key: watch.last,
     })
+}
+
+/// The header of the newest segment, which begins with record `first`.
+fn tail_header(
+    file: &File,
+    first: u64,
+) -> io::Result<Result<segment::SegmentHeader, JournalError>> {
+    let wrong = |what| Ok(Err(damaged(first, 0, first, what)));
+    match segment::read_header(file)? {
+        Err(what) => wrong(what),
+        // Only what another segment follows is compressed.
+        Ok((_, segment::SegmentForm::Compressed)) => {
+            wrong("the segments after this one are missing; put them back, from a backup")
+        }
+        Ok((header, _)) if header.first != first => wrong("the segment's name and header differ"),
+        Ok((header, segment::SegmentForm::Plain)) => Ok(Ok(header)),
+    }
 }
 
 /// A journal without a segment: a new one, unless a summary says what is missing.
@@ -146,7 +153,7 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), JournalError> {
         let header = files::open(&path, false)
             .and_then(|file| segment::read_header(&file))
             .map_err(failed)?;
-        let header = header.map_err(|what| damaged(*listed, 0, *listed, what))?;
+        let (header, _) = header.map_err(|what| damaged(*listed, 0, *listed, what))?;
         if header.number != number || first.is_some_and(|first| header.first != first) {
             let what = format!(
                 "segments before record {} are missing; put them back, from a backup or the archive",

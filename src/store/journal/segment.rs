@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  0  magic    8    "TGJOURNL"
-//!  8  version  u32  1
+//!  8  version  u32  1; 2 where it was compressed since (`compressed`)
 //! 12  hashing  u32  1: SHA-256 without a key; 2: batches may be sealed
 //! 16  number   u64  segments counted from 1
 //! 24  first    u64  number of its first record
@@ -32,8 +32,18 @@ use std::path::Path;
 pub(super) const SEGMENT_HEADER_BYTES: u64 = 96;
 const SEGMENT_MAGIC: [u8; 8] = *b"TGJOURNL";
 const FORMAT_VERSION: u32 = 1;
+const COMPRESSED_VERSION: u32 = 2;
 const SHA256_FLAG: u32 = 1;
 const SEALED_FLAG: u32 = 2;
+
+/// How a segment stands on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SegmentForm {
+    /// As it was written.
+    Plain,
+    /// Compressed since.
+    Compressed,
+}
 
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +81,15 @@ impl SegmentHeader {
         }
     }
 
-    fn encode(&self) -> [u8; 96] {
+    /// The header as it stands at the beginning of a file of that form.
+    pub(super) fn encode(&self, form: SegmentForm) -> [u8; 96] {
+        let version = match form {
+            SegmentForm::Plain => FORMAT_VERSION,
+            SegmentForm::Compressed => COMPRESSED_VERSION,
+        };
         let mut out = [0; 96];
         out[..8].copy_from_slice(&SEGMENT_MAGIC);
-        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         out[12..16].copy_from_slice(
             &(if self.sealed {
                 SEALED_FLAG
@@ -93,35 +108,40 @@ impl SegmentHeader {
         out
     }
 
-    fn decode(bytes: &[u8; 96]) -> Result<Self, &'static str> {
+    fn decode(bytes: &[u8; 96]) -> Result<(Self, SegmentForm), &'static str> {
         if array(bytes, 0) != SEGMENT_MAGIC {
             return Err("this is not a segment of a toolgate journal");
         }
         if u32::from_le_bytes(array(bytes, 92)) != crc32c::crc32c(&bytes[..92]) {
             return Err("the segment's header does not match its checksum");
         }
+        let newer = "a newer toolgate wrote this segment; read it with that one";
+        let form = match u32::from_le_bytes(array(bytes, 8)) {
+            FORMAT_VERSION => SegmentForm::Plain,
+            COMPRESSED_VERSION => SegmentForm::Compressed,
+            _ => return Err(newer),
+        };
         let hashing = u32::from_le_bytes(array(bytes, 12));
-        if u32::from_le_bytes(array(bytes, 8)) != FORMAT_VERSION
-            || !matches!(hashing, SHA256_FLAG | SEALED_FLAG)
-        {
-            return Err("a newer toolgate wrote this segment; read it with that one");
+        if !matches!(hashing, SHA256_FLAG | SEALED_FLAG) {
+            return Err(newer);
         }
-        Ok(Self {
+        let header = Self {
             number: u64::from_le_bytes(array(bytes, 16)),
             first: u64::from_le_bytes(array(bytes, 24)),
             epoch: u64::from_le_bytes(array(bytes, 32)),
             chain: array(bytes, 40),
             sealed: hashing == SEALED_FLAG,
             key: KeyId::read(array(bytes, 72)),
-        })
+        };
+        Ok((header, form))
     }
 
     /// The head after this header, before the segment's first batch: the chain runs through headers
-    /// too.
+    /// too, as they were written.
     pub(super) fn head(&self) -> Head {
         Head {
             seq: self.first.saturating_sub(1),
-            hash: hash(&self.encode()),
+            hash: hash(&self.encode(SegmentForm::Plain)),
         }
     }
 }
@@ -144,8 +164,10 @@ pub(super) fn every(dir: &Path) -> io::Result<Vec<u64>> {
     numbered(dir, name, ".journal")
 }
 
-/// Reads the header of `file`.
-pub(super) fn read_header(file: &File) -> io::Result<Result<SegmentHeader, &'static str>> {
+/// Reads the header of `file`, and the form that the rest of it has.
+pub(super) fn read_header(
+    file: &File,
+) -> io::Result<Result<(SegmentHeader, SegmentForm), &'static str>> {
     let mut raw = [0; 96];
     match file.read_exact_at(&mut raw, 0) {
         Ok(()) => Ok(SegmentHeader::decode(&raw)),
@@ -160,7 +182,7 @@ pub(super) fn read_header(file: &File) -> io::Result<Result<SegmentHeader, &'sta
 pub(super) fn prepare(dir: &Path, header: &SegmentHeader) -> Result<File, WriteFailure> {
     let new = dir.join(name(header.first)).with_extension("new");
     let mut file = fresh(&new)?;
-    file.write_all(&header.encode())?;
+    file.write_all(&header.encode(SegmentForm::Plain))?;
     file.sync_all().map_err(WriteFailure::Failed)?;
     Ok(file)
 }

@@ -9,7 +9,7 @@
 //!  24  first     u64  number of the first record it stands for
 //!  32  last      u64  and of the last one
 //!  40  state     u64  the record after which what it carries is so
-//!  48  dropped   u64  bytes of the segments it stands for
+//!  48  dropped   u64  bytes of the segments it stands for, as they were written
 //!  56  before    32   the chain before the first of them
 //!  88  after     32   hash over the last frame of the last of them
 //! 120  archived  u64  the first record from which on everything it stands for is in the archive; 0: not all of it is

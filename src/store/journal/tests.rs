@@ -12,6 +12,7 @@ mod ahead;
 mod archived;
 mod commits;
 mod compaction;
+mod compressing;
 mod damage;
 pub(in crate::store) mod faults;
 mod forger;

@@ -34,7 +34,7 @@ pub struct VerifyReport {
     pub batches: u64,
     /// The segments these stand in.
     pub segments: u64,
-    /// Bytes read.
+    /// Bytes read, as they were written: compressed segments are shorter on the disk.
     pub bytes: u64,
     /// The last record that was dropped, with all before it, and that a sealed summary stands for;
     /// 0 when none was.

@@ -4,9 +4,10 @@
 use super::chain::{Head, short};
 use super::error::{JournalDamage, JournalError};
 use super::frame::{self, Batch, BatchScan};
+use super::segment_file::SegmentFile;
+use super::source::{FrameSource as _, ReadFault};
 use super::summary::{self, Summary};
-use super::{archive, data_dir, files, segment, source};
-use std::fs::File;
+use super::{archive, data_dir, segment};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(super) struct JournalWalk {
 }
 
 struct SegmentCursor {
-    file: File,
+    file: SegmentFile,
     path: PathBuf,
     number: u64,
     first: u64,
@@ -142,8 +143,8 @@ impl JournalWalk {
         let length = self
             .at
             .as_ref()
-            .and_then(|at| at.file.metadata().ok())
-            .map_or(0, |about| about.len());
+            .and_then(|at| at.file.length().ok())
+            .unwrap_or(0);
         length.saturating_sub(self.position().1)
     }
 
@@ -197,12 +198,8 @@ impl JournalWalk {
         };
         let next = self.segments()?.into_iter().find(|first| *first > at.first);
         match next {
-            None if unfinished || self.only_zeros()? => {
-                Ok(WalkLook::Step(WalkStep::End { unfinished }))
-            }
-            None => Ok(WalkLook::Wrong(
-                self.wrong("there is something after the last batch that is none"),
-            )),
+            None if unfinished => Ok(WalkLook::Step(WalkStep::End { unfinished })),
+            None => self.end_of_all(),
             Some(next) if next != self.head.seq + 1 => {
                 let what = format!(
                     "the next segment begins with record {next}; what is before it is missing"
@@ -228,17 +225,13 @@ impl JournalWalk {
             }))
         };
         let (path, opened) = self.open_next();
-        let file = match opened {
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+        let (header, file) = match opened {
+            Ok(opened) => opened,
+            Err(ReadFault::Damaged(what)) => return wrong(what.to_owned()),
+            Err(ReadFault::Disk(source)) if source.kind() == std::io::ErrorKind::NotFound => {
                 return wrong("the segment is missing".to_owned());
             }
-            opened => opened.map_err(|source| JournalError::io("read", &path, source))?,
-        };
-        let header = match segment::read_header(&file)
-            .map_err(|source| JournalError::io("read", &path, source))?
-        {
-            Ok(header) => header,
-            Err(what) => return wrong(what.to_owned()),
+            Err(ReadFault::Disk(source)) => return Err(JournalError::io("read", &path, source)),
         };
         if header.first != self.head.seq + 1 {
             return wrong(format!(
@@ -276,32 +269,46 @@ impl JournalWalk {
     }
 
     /// The segment that begins after the head: where it was written, else in the archive.
-    fn open_next(&self) -> (PathBuf, std::io::Result<File>) {
+    fn open_next(
+        &self,
+    ) -> (
+        PathBuf,
+        Result<(segment::SegmentHeader, SegmentFile), ReadFault>,
+    ) {
         let name = segment::name(self.head.seq + 1);
         let path = self.dir.join(&name);
-        match (files::open(&path, false), &self.archive) {
-            (Err(source), Some(archive)) if source.kind() == std::io::ErrorKind::NotFound => {
+        match (SegmentFile::open(&path), &self.archive) {
+            (Err(ReadFault::Disk(source)), Some(archive))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
                 let path = archive.join(name);
-                let opened = files::open(&path, false);
+                let opened = SegmentFile::open(&path);
                 (path, opened)
             }
             (opened, _) => (path, opened),
         }
     }
 
-    /// Whether nothing but reserved space is left of the segment.
-    fn only_zeros(&self) -> Result<bool, JournalError> {
-        let Some(at) = &self.at else { return Ok(true) };
+    /// No segment follows, and no batch was begun: the end, if nothing but reserved space is left of the last one.
+    fn end_of_all(&mut self) -> Result<WalkLook, JournalError> {
+        let end = WalkStep::End { unfinished: false };
+        let Some(at) = &mut self.at else {
+            return Ok(WalkLook::Step(end));
+        };
         let mut buffer = vec![0; 64 << 10];
         let mut offset = at.offset;
         loop {
-            let got = source::read_up_to(&at.file, &mut buffer, offset)
-                .map_err(|source| JournalError::io("read", &at.path, source))?;
-            if got == 0 {
-                return Ok(true);
-            }
+            let got = match at.file.read_up_to(&mut buffer, offset) {
+                Ok(0) => return Ok(WalkLook::Step(end)),
+                Ok(got) => got,
+                Err(ReadFault::Damaged(what)) => return Ok(WalkLook::Wrong(self.wrong(what))),
+                Err(ReadFault::Disk(source)) => {
+                    return Err(JournalError::io("read", &at.path, source));
+                }
+            };
             if buffer[..got].iter().any(|byte| *byte != 0) {
-                return Ok(false);
+                let what = "there is something after the last batch that is none";
+                return Ok(WalkLook::Wrong(self.wrong(what)));
             }
             offset += got as u64;
         }

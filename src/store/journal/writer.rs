@@ -4,6 +4,7 @@
 use super::JournalOptions;
 use super::ahead::SpaceAhead;
 use super::chain::{Hash, Head};
+use super::compressor::Compressor;
 use super::data_dir::DataDir;
 use super::error::{JournalError, WriteFailure};
 use super::frame::{Frame, REKEYED_RECORD};
@@ -21,6 +22,8 @@ use std::time::Duration;
 
 /// The writer.
 pub(super) struct Writer {
+    /// Stands first, so that it has ended before the lock is given up; none where nothing is compressed.
+    compressor: Option<Compressor>,
     place: DataDir,
     options: JournalOptions,
     wrap: Wrap,
@@ -87,6 +90,7 @@ impl Writer {
             head,
         } = tail;
         let mut writer = Self {
+            compressor: None,
             medium: wrap(file),
             place,
             ahead: SpaceAhead::new(options.reserve_bytes, offset),
@@ -342,7 +346,19 @@ impl Writer {
         (self.number, self.offset) = (header.number, segment::SEGMENT_HEADER_BYTES);
         self.ahead.begin(self.offset, reserved);
         self.head = header.head();
+        if let Some(compressor) = &self.compressor {
+            compressor.segment_closed();
+        }
         Ok(())
+    }
+
+    /// Has closed segments compressed from now on, where that is wanted.
+    fn begin_compressing(&mut self, queue: &Arc<WriteQueue>) {
+        if self.options.compress {
+            self.compressor = Compressor::start(&self.place.dir, queue)
+                .inspect_err(|error| tracing::warn!(%error, "closed segments are not compressed"))
+                .ok();
+        }
     }
 
     /// Gives back what is reserved, durably: after a closed segment's last batch nothing may stand.
@@ -378,6 +394,7 @@ fn first(place: &DataDir, epoch: u64, keys: &SealingKeys) -> Result<Tail, WriteF
 /// Writes what `queue` holds until it is closed or writing fails.
 pub(super) fn run(mut writer: Writer, queue: &Arc<WriteQueue>) {
     let alarm = Alarm(Arc::clone(queue));
+    writer.begin_compressing(queue);
     let mut work = WriteJob {
         frames: Vec::new(),
         wanted: 0,
