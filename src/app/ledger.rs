@@ -34,6 +34,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<OpenLedger> {
     let keys = keys(&config.ledger).await?;
     let options = JournalOptions {
         sizes: config.ledger.sizes(),
+        compress: config.ledger.compress,
         ..JournalOptions::default()
     };
     Ok(OpenLedger {

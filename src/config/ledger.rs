@@ -48,6 +48,8 @@ pub struct Ledger {
     pub max_bytes: Option<u64>,
     /// Where they go then; none: they are dropped.
     pub archive: Option<PathBuf>,
+    /// Whether they are compressed.
+    pub compress: bool,
     /// What it is sealed with.
     pub seal: SealConfig,
     /// What the contents are encrypted with that it keeps.
@@ -98,6 +100,7 @@ impl Default for Ledger {
             keep: SEGMENT_RETENTION,
             max_bytes: None,
             archive: None,
+            compress: true,
             seal: SealConfig::default(),
             content: ContentConfig::default(),
             heads: None,
@@ -140,6 +143,7 @@ pub(super) fn compile(
         keep,
         max_bytes,
         archive,
+        compress,
         seal,
         content,
         heads,
@@ -159,6 +163,7 @@ pub(super) fn compile(
                 outside(&text, roots, judge_directory, problems)
             })
         }),
+        compress: compress.unwrap_or(true),
         seal: seal
             .map(|seal| problems.under("seal", |problems| sealing(seal, roots.directory, problems)))
             .unwrap_or_default(),

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Keys of `ledger` that matter only to who writes the record.
-const WRITERS_KEYS: [&str; 3] = ["keep", "max_bytes", "heads"];
+const WRITERS_KEYS: [&str; 4] = ["keep", "max_bytes", "compress", "heads"];
 
 /// Without any configuration: where one that names nothing has them.
 impl Default for DataPlace {

@@ -338,6 +338,9 @@ pub(crate) struct LedgerSettings {
     pub max_bytes: Option<u64>,
     /// The directory they go to then. Without it they are dropped.
     pub archive: Option<String>,
+    /// Whether closed segments are compressed in the background: `true` if absent. A toolgate
+    /// older than this setting cannot read them then.
+    pub compress: Option<bool>,
     /// What the ledger is sealed with, so that nobody without the key can write it anew.
     pub seal: Option<SealSettings>,
     /// What it keeps of calls that are only observed, and what that, and what `audit` of contracts

@@ -1,5 +1,6 @@
 //! One entry for every judged call, whatever became of it, and nothing of the call's values in it.
 
+mod compressed;
 mod contents;
 mod grounds;
 mod kept_answers;

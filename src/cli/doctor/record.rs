@@ -118,6 +118,7 @@ fn kept(config: &Config, found: &mut DoctorFindings) {
         keep,
         max_bytes,
         archive,
+        compress,
         seal,
         content,
         heads,
@@ -160,6 +161,9 @@ fn kept(config: &Config, found: &mut DoctorFindings) {
                 "closed segments of the ledger are dropped after {kept}; see `ledger.archive`"
             ));
         }
+    }
+    if !compress {
+        found.note("closed segments of the ledger are not compressed: they take about nine times the room; see `ledger.compress`");
     }
     let lean = config.ledger.sizes().lean >> 20;
     found.fine(&format!(

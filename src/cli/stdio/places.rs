@@ -34,9 +34,11 @@ pub(super) fn free_place(server: &str) -> anyhow::Result<(Journal, PathBuf)> {
     let places = state.join(PLACES);
     std::fs::create_dir_all(&places)
         .with_context(|| format!("{} cannot be made", places.display()))?;
-    // As large as any that has a configuration.
+    // As any that has a configuration without a word on its ledger.
+    let usual = Ledger::default();
     let options = JournalOptions {
-        sizes: Ledger::default().sizes(),
+        sizes: usual.sizes(),
+        compress: usual.compress,
         ..JournalOptions::default()
     };
     for number in 1..=MAX_PLACES {

@@ -97,7 +97,8 @@ async fn verified(setup: &Setup) {
 /// are summed up, each still counts, and what belongs to a promise has its entry.
 #[tokio::test]
 async fn g7_reads_push_nothing_out_of_a_ledger_that_is_nearly_full() {
-    let (_oracle, setup) = prepared(&format!("ledger: {{ max_bytes: {MOST} }}")).await;
+    let (_oracle, setup) =
+        prepared(&format!("ledger: {{ max_bytes: {MOST}, compress: false }}")).await;
     let gate = setup.start().await;
     let agent = gate.agent().token(GOOD);
     let first = agent.modern("tools/call", keyed("kept")).await;
@@ -136,7 +137,8 @@ async fn g7_reads_push_nothing_out_of_a_ledger_that_is_nearly_full() {
 /// verifies, keeps what it promised before, and operators are told of what is gone.
 #[tokio::test]
 async fn g7_a_ledger_that_is_full_drops_its_oldest_and_keeps_its_promises() {
-    let (oracle, setup) = prepared(&format!("ledger: {{ max_bytes: {MOST} }}")).await;
+    let (oracle, setup) =
+        prepared(&format!("ledger: {{ max_bytes: {MOST}, compress: false }}")).await;
     let gate = setup.start().await;
     let agent = gate.agent().token(GOOD);
     let first = agent.modern("tools/call", keyed("kept")).await;
@@ -191,7 +193,7 @@ async fn g7_a_ledger_that_is_full_drops_its_oldest_and_keeps_its_promises() {
 #[tokio::test]
 async fn g7_doctor_drops_nothing() {
     // Twice as much first, so that nothing goes yet, in segments that may.
-    let larger = format!("ledger: {{ max_bytes: {} }}", 2 * MOST);
+    let larger = format!("ledger: {{ max_bytes: {}, compress: false }}", 2 * MOST);
     let (_oracle, setup) = prepared(&larger).await;
     let gate = setup.start().await;
     let agent = gate.agent().token(GOOD);
@@ -201,7 +203,10 @@ async fn g7_doctor_drops_nothing() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let setup = setup
-        .instead(&larger, &format!("ledger: {{ max_bytes: {MOST} }}"))
+        .instead(
+            &larger,
+            &format!("ledger: {{ max_bytes: {MOST}, compress: false }}"),
+        )
         .server_with(
             "silent",
             &format!("url: \"http://{address}/mcp\", start_timeout: 5s"),
