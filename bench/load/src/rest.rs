@@ -1,19 +1,38 @@
-//! What calls leave behind in a process that has ended: bytes on the disk for each.
+//! What calls leave behind in a process that has ended: bytes on the disk for each, as they are once the segment of the
+//! journal in which they stand is closed and compressed.
 
 use crate::caller::{self, Until};
 use crate::measure::{Measuring, number};
 use crate::run::{RestRow, Run};
 use crate::scenes::{DURABLE, LISTS, SCENES, Scene};
 use crate::stand::Stand;
-use crate::toolgate::{Launch, Toolgate};
+use crate::toolgate::{Launch, Toolgate, wait};
 use anyhow::Context as _;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Agents at once, and calls of each: of the process that makes few and of the one that makes many.
+/// Agents at once, and calls of each: of the process that makes few and of the one that makes many, which fill a
+/// segment of 64 MiB and more.
 const CALLERS: usize = 64;
 const FEW: usize = 20;
-const MANY: usize = 320;
+const MANY: usize = 1600;
+/// Bytes of a segment's header, and after the table of a compressed one.
+const HEADER_BYTES: u64 = 96;
+const FOOTER_BYTES: u64 = 24;
+
+/// Bytes that a process has left.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    /// Of all files but the segments of the journal.
+    others: u64,
+    /// Of closed segments.
+    closed: u64,
+    /// Of these as they were written.
+    written: u64,
+    /// Of the newest segment, which is as it was written.
+    newest: u64,
+}
 
 impl Measuring<'_> {
     /// Bytes that a read and a call with a side effect leave. A process gives back what it has
@@ -31,13 +50,13 @@ impl Measuring<'_> {
             run.rest.push(RestRow {
                 scene: scene.name.to_owned(),
                 calls,
-                bytes: number(many.saturating_sub(few)) / number(u64::try_from(calls)?),
+                bytes: settled(many, few) / number(u64::try_from(calls)?),
             });
         }
         Ok(())
     }
 
-    fn left_by(&self, stand: &Stand, scene: &'static Scene, calls: usize) -> anyhow::Result<u64> {
+    fn left_by(&self, stand: &Stand, scene: &'static Scene, calls: usize) -> anyhow::Result<Left> {
         let directory = stand
             .directory
             .join(format!("rest-{calls}-{}", scene.tool.unwrap_or_default()));
@@ -53,9 +72,61 @@ impl Measuring<'_> {
         let way = stand.way("rest", process.agents.clone(), Vec::new());
         let loaded = caller::load(&way, scene, CALLERS, Until::Calls(calls));
         self.runtime.block_on(loaded).context(scene.name)?;
+        let data = directory.join("data");
+        wait("the compression of closed segments", || {
+            left(&data).is_ok_and(|(_, compressed)| compressed)
+        })?;
         process.end()?;
-        size(&directory.join("data"))
+        Ok(left(&data)?.0)
     }
+}
+
+/// Bytes that one process has left more than the other, with the newest segment as long as it will be once it is
+/// compressed like those before it.
+fn settled(many: Left, few: Left) -> f64 {
+    let ratio = if many.written > 0 {
+        number(many.closed) / number(many.written)
+    } else {
+        1.0
+    };
+    let bytes = |left: Left| number(left.others + left.closed) + number(left.newest) * ratio;
+    (bytes(many) - bytes(few)).max(0.0)
+}
+
+/// What is left in the data directory, and whether all closed segments are compressed.
+fn left(data: &Path) -> anyhow::Result<(Left, bool)> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(data.join("journal"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == "journal") {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    let newest = segments.pop().context("there is no segment")?;
+    let (mut left, mut compressed) = (Left::default(), true);
+    left.newest = fs::metadata(newest)?.len();
+    for path in segments {
+        let (bytes, written) = sizes(&path)?;
+        left.closed += bytes;
+        left.written += written.unwrap_or(bytes);
+        compressed &= written.is_some();
+    }
+    left.others = size(data)?.saturating_sub(left.newest + left.closed);
+    Ok((left, compressed))
+}
+
+/// Bytes of the segment at `path`, and as it was written, where it is compressed.
+fn sizes(path: &Path) -> anyhow::Result<(u64, Option<u64>)> {
+    let file = fs::File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let (mut version, mut content) = ([0; 4], [0; 8]);
+    file.read_exact_at(&mut version, 8)?;
+    if u32::from_le_bytes(version) != 2 {
+        return Ok((bytes, None));
+    }
+    file.read_exact_at(&mut content, bytes.saturating_sub(FOOTER_BYTES))?;
+    Ok((bytes, Some(HEADER_BYTES + u64::from_le_bytes(content))))
 }
 
 /// Bytes of the files below `path`.
@@ -73,7 +144,7 @@ fn size(path: &Path) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::{Left, left, settled, size};
 
     #[test]
     fn sizes_are_of_all_files_below() {
@@ -84,5 +155,44 @@ mod tests {
         assert_eq!(size(&directory).unwrap(), 123);
         std::fs::remove_dir_all(&directory).unwrap();
         assert!(size(&directory).is_err());
+    }
+
+    #[test]
+    fn the_newest_segment_counts_as_it_will_be() {
+        let directory = std::env::temp_dir().join(format!("left-{}", std::process::id()));
+        let journal = directory.join("journal");
+        std::fs::create_dir_all(&journal).unwrap();
+        let mut segment = vec![0; 96 + 100];
+        segment[8] = 1;
+        std::fs::write(journal.join("2.journal"), &segment).unwrap();
+        std::fs::write(journal.join("1.journal"), &segment).unwrap();
+        std::fs::write(directory.join("epoch"), "1\n").unwrap();
+        assert!(
+            !left(&directory).unwrap().1,
+            "the first is as it was written"
+        );
+        segment[8] = 2;
+        let (content, rest) = (896_u64.to_le_bytes(), [0; 16]);
+        segment.splice(172.., content.into_iter().chain(rest));
+        std::fs::write(journal.join("1.journal"), &segment).unwrap();
+        let (many, compressed) = left(&directory).unwrap();
+        let expected = Left {
+            others: 2,
+            closed: 196,
+            written: 992,
+            newest: 196,
+        };
+        assert_eq!((many, compressed), (expected, true));
+        let few = Left {
+            others: 2,
+            newest: 96,
+            ..Left::default()
+        };
+        let bytes = settled(many, few);
+        assert!(
+            (bytes - (196.0 + 100.0 * 196.0 / 992.0)).abs() < 1e-6,
+            "{bytes}"
+        );
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
