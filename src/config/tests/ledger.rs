@@ -36,6 +36,24 @@ fn the_ledger_is_kept_as_long_as_the_configuration_says() {
     }
 }
 
+/// Issue 18: closed segments are compressed unless an operator says that they are not.
+#[test]
+fn closed_segments_are_compressed_unless_it_is_said() {
+    for (written, compressed) in [
+        ("{}", true),
+        ("{ keep: 7d }", true),
+        ("{ compress: true }", true),
+        ("{ compress: false }", false),
+    ] {
+        let (loaded, shown) = load_text(&format!("mode: observe\nledger: {written}\n"));
+        let compress = loaded.config.map(|config| config.ledger.compress);
+        assert_eq!(compress, Some(compressed), "{written}: {shown}");
+    }
+    let (loaded, shown) = load_text("mode: observe\nledger: { compress: 7 }\n");
+    assert!(loaded.config.is_none(), "{shown}");
+    assert!(Ledger::default().compress, "without a configuration, too");
+}
+
 /// A size is what is given, and none is none: nothing is dropped because of what nobody wrote.
 /// Where a ledger's archive and heads go, nobody else should write.
 #[test]

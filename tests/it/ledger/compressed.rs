@@ -101,7 +101,7 @@ async fn closed_segments_are_compressed_and_read_as_before() {
             .find(|line| line.contains("\"kind\":\"entry\""));
         let first: Value = serde_json::from_str(first.unwrap()).unwrap();
         let id = first["action_id"].as_str().unwrap();
-        assert!(says(&setup, &["show", id]).await.contains(id));
+        assert!(says(&setup, &["show", id]).await.contains("oracle__read"));
         let listed = says(&setup, &["list", "--json", "--limit", "0"]).await;
         assert!(listed.contains(id), "running: {running}");
         let verified = says(&setup, &["verify", "--expect-head", &head]).await;
