@@ -26,7 +26,7 @@ use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
 use crate::gate::effects::cancelled_holds::CancelledHolds;
 use crate::gate::effects::client_limits::ClientLimits;
-use crate::gate::effects::kin::{HeldKeys, KinStand};
+use crate::gate::effects::kin::{HeldKeys, KinStand, kinship};
 use crate::gate::effects::observed::ObservedCalls;
 use crate::gate::effects::progress::Progress;
 use crate::gate::effects::repeated_asks::RepeatedAsks;
@@ -37,7 +37,7 @@ use crate::gate::steps::late::MAX_LATE_COSTS;
 use crate::guards::approval::Approved;
 use crate::guards::budget::{BudgetDemand, UsedBudget, shown};
 use crate::guards::confirms::Confirmed;
-use crate::guards::idempotency::{CallPlace, Keyed, Regime};
+use crate::guards::idempotency::{CallPlace, Keyed};
 use crate::guards::task::{Belonging, account_of, stopped_by};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -50,7 +50,6 @@ use crate::store::claims::{Store, StoreError};
 use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
 use crate::store::state::budget::Exceeded;
-use crate::store::state::claim::Kinship;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::EditedCall;
@@ -388,17 +387,6 @@ impl Effects {
             Ok(_) => Err(Refusal::InternalError),
             Err(refused) => not_begun(refused, bill, left).map(|()| None),
         }
-    }
-}
-
-/// Which other calls a call equals.
-fn kinship(call: &Call, keyed: &Keyed, past: Option<ActionId>) -> Kinship {
-    let trace = call.judged.said.trace.as_ref();
-    let is_told_apart = matches!(keyed.regime(), Regime::Reissue { .. });
-    Kinship {
-        kin: keyed.kin(),
-        trace: trace.filter(|_| is_told_apart).cloned(),
-        past,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod grant;
 mod granting;
 pub mod hold;
 mod holding;
+pub mod kinship;
 pub mod settlement;
 pub mod tally;
 

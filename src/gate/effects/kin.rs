@@ -2,6 +2,7 @@
 //! §3). Once it is known to have been carried out, those that were held are told so, and nothing of
 //! its answer: another session's is nobody's to read. One that never was held runs.
 
+use crate::gate::call::Call;
 use crate::gate::effects::{Effects, unavailable};
 use crate::guards::idempotency::{Keyed, Regime};
 use crate::model::digest::Digest;
@@ -9,6 +10,7 @@ use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::times::millis;
 use crate::store::state::claim::{Age, Claim, ClaimPhase};
+use crate::store::state::kinship::Kinship;
 use crate::store::state::{Millis, StoreKeys};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -52,6 +54,17 @@ pub(in crate::gate) enum KinStand {
         /// When that was known.
         at: Millis,
     },
+}
+
+/// Which other calls a call equals.
+pub(super) fn kinship(call: &Call, keyed: &Keyed, past: Option<ActionId>) -> Kinship {
+    let trace = call.judged.said.trace.as_ref();
+    let is_told_apart = matches!(keyed.regime(), Regime::Reissue { .. });
+    Kinship {
+        kin: keyed.kin(),
+        trace: trace.filter(|_| is_told_apart).cloned(),
+        past,
+    }
 }
 
 impl HeldKeys {

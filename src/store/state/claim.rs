@@ -2,6 +2,7 @@
 
 use super::Millis;
 use super::grant::GrantUse;
+use super::kinship::Kinship;
 use super::settlement::Evidence;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
@@ -72,28 +73,6 @@ pub struct Claim {
     /// It was unknown whether it had run: calls that equal it were held.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub was_unknown: bool,
-}
-
-/// What tells a call from calls that equal it. All of it is missing in what releases before wrote.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kinship {
-    /// SHA-256 over caller, tool and all arguments, whatever its key is made of; none where that is
-    /// its key.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub kin: Option<Digest>,
-    /// The trace id that came with it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub trace: Option<String>,
-    /// The call that has ended under this key and is not this one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub past: Option<ActionId>,
-}
-
-impl Kinship {
-    /// Whether nothing of it is known.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// How far a claim got.

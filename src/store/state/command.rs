@@ -4,9 +4,10 @@
 use super::StoreKeys;
 use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
-use super::claim::{ClaimPhase, Kinship};
+use super::claim::ClaimPhase;
 use super::grant::{Grant, GrantUse};
 use super::hold::{EditedCall, HoldQuestion};
+use super::kinship::Kinship;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
 use crate::model::absence::DecidingRight;

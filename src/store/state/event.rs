@@ -6,10 +6,11 @@ mod people;
 
 use super::account::AccountShare;
 use super::budget::{Rate, SeenCall, TaskUsage};
-use super::claim::{Claim, ClaimPhase, Kinship};
+use super::claim::{Claim, ClaimPhase};
 use super::fence::SessionFence;
 use super::grant::{Grant, GrantRevoked, GrantUse};
 use super::hold::Hold;
+use super::kinship::Kinship;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
 use super::{Millis, StoreKeys};

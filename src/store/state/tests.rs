@@ -9,7 +9,7 @@ use super::*;
 use crate::model::absence::DecidingRight;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::state::claim::Kinship;
+use crate::store::state::kinship::Kinship;
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::LazyLock;

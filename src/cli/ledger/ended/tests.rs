@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::ids::ToolName;
 use crate::store::journal::{Item, Journal, JournalOptions, Retention};
-use crate::store::state::claim::Kinship;
+use crate::store::state::kinship::Kinship;
 use std::time::Duration;
 
 /// A call that was not sent, whose key is held.

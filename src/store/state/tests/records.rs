@@ -3,9 +3,9 @@
 use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
 use super::super::tally::{EndedRead, ReadTally};
 use super::*;
-use crate::store::state::claim::Kinship;
 use crate::store::state::event::Carried;
 use crate::store::state::grant::GrantUse;
+use crate::store::state::kinship::Kinship;
 use proptest::prelude::*;
 
 fn phase() -> impl Strategy<Value = ClaimPhase> {
