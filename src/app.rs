@@ -11,7 +11,8 @@ use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions}
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
-    effects::slots::Slots, own_tasks::OwnTasks, record::hook_events::Hooks, vault::Vault,
+    effects::slots::Slots, own_tasks::OwnTasks, reconciling::Reconciler,
+    reconciling::schedule::LookSchedule, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
@@ -151,6 +152,7 @@ impl App {
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
             looks: Arc::default(),
+            outcome_looks: LookSchedule::new(config.reconcile),
         });
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
         let relay = connect(&gate, &servers, &servers_running, &stop);
@@ -194,6 +196,7 @@ impl App {
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
+        tasks::spawn("reconcile", self.reconciler().run());
         let reads = background::count_reads(self.door.gate.clone());
         let reads = tasks::spawn("read counts", reads);
         until.await;
@@ -258,6 +261,11 @@ impl App {
         );
     }
 
+    /// What finds out about calls with an unknown outcome.
+    fn reconciler(&self) -> Reconciler {
+        Reconciler::new(self.door.gate.clone(), self.door.links.clone())
+    }
+
     /// How operators take tools away. A tool whose server was never up may exist.
     fn switches(&self) -> Switches {
         let door = self.door.clone();
@@ -284,6 +292,7 @@ impl App {
             edits: gate.clone(),
             looks: gate.looks.clone(),
             void: Arc::new(move |hold| gate.void(hold)),
+            asker: Arc::new(self.reconciler()),
             policies: self.door.policy.swaps(),
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::gate::reconciling::schedule::ReconcileTerms;
 use crate::model::absence::Absence;
 use crate::model::approvers::{Approver, Approvers};
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -30,6 +31,7 @@ mod operators;
 mod place;
 pub(crate) mod policy_parts;
 mod processes;
+mod reconcile;
 mod secrets;
 mod server_times;
 mod servers;
@@ -72,6 +74,8 @@ pub struct Config {
     pub ledger: Ledger,
     /// Who is told elsewhere that calls wait.
     pub(crate) notify: Vec<NoticeReceiver>,
+    /// How calls with an unknown outcome are looked at; none: only when their agents come again.
+    pub(crate) reconcile: Option<ReconcileTerms>,
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
@@ -183,6 +187,7 @@ const RESTART_KEYS: &[&str] = &[
     "allowed_origins",
     "ledger",
     "notify",
+    "reconcile",
 ];
 
 /// The keys under which stands what policies name, or which they are.

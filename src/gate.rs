@@ -13,6 +13,7 @@ mod observing;
 pub mod own_tasks;
 pub mod pipeline;
 pub(crate) mod prepare;
+pub(crate) mod reconciling;
 pub mod record;
 pub(crate) mod steps;
 pub(crate) mod supposing;
@@ -35,6 +36,7 @@ use catalogue::unlisted;
 use effects::Effects;
 use effects::slots::{Slot, Slots};
 use own_tasks::OwnTasks;
+use reconciling::schedule::LookSchedule;
 use record::hook_events::Hooks;
 use std::sync::Arc;
 
@@ -83,6 +85,8 @@ pub struct Gate {
     pub own_tasks: OwnTasks,
     /// When operators have looked at held calls.
     pub(crate) looks: Arc<HoldLooks>,
+    /// Looks at calls with an unknown outcome that no agent has come again for.
+    pub(crate) outcome_looks: LookSchedule,
 }
 
 impl Gate {

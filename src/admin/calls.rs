@@ -1,6 +1,8 @@
 //! Calls that have not come to an end, and what operators say of them. For operators with the role
 //! for it only: who says that a call did not run makes the same call run again.
 
+pub(super) mod asking;
+
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
@@ -72,6 +74,7 @@ enum ResolveVerdict {
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/calls", get(list))
+        .route("/api/calls/{action}/probe", post(asking::probe))
         .route("/api/calls/{action}/resolve", post(settle))
 }
 

@@ -7,6 +7,7 @@ use super::approvals::editing::EditBody;
 use super::approvals::extending::{ExtensionBody, ExtensionReply};
 use super::approvals::waiting::{ApprovalDecision, DECISION_WAIT_SECONDS_MAX};
 use super::approvals::{ApprovalList, DecisionBody, DecisionReply};
+use super::calls::asking::ProbeRequest;
 use super::calls::{OpenCallList, ResolveReply, ResolveRequest};
 use super::overview::StatusReport;
 use super::quarantine::QuarantineList;
@@ -14,6 +15,7 @@ use super::tasks::{SteerReply, TaskList, TaskSteerRequest};
 use super::tools::{DisabledList, SwitchReply, SwitchRequest};
 use crate::store::approvals::OpenHold;
 use crate::store::operator::OPEN_STATES;
+use crate::store::operator::asking::AskedOutcome;
 use crate::store::tasks::TaskView;
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -181,7 +183,13 @@ fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ResolveReply>(),
     );
     let state = json!({ "enum": OPEN_STATES });
-    vec![list.asking("state", state), resolve]
+    let probe = ApiOperation::post(
+        "/api/calls/{action}/probe",
+        "Asks the tool server now what became of a call whose outcome is unknown, by the probe of its contract",
+        schemas.subschema_for::<ProbeRequest>(),
+        schemas.subschema_for::<AskedOutcome>(),
+    );
+    vec![list.asking("state", state), probe, resolve]
 }
 
 fn tasks(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {

@@ -12,6 +12,7 @@ use crate::store::approvals::editing::EditJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::store::hold_looks::HoldLooks;
+use crate::store::operator::asking::OutcomeAsker;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
@@ -44,6 +45,8 @@ pub(crate) struct Switches {
     pub grants: Arc<dyn GrantJudge>,
     /// Whether a held call could be made with other arguments.
     pub edits: Arc<dyn EditJudge>,
+    /// Asks tool servers what became of calls.
+    pub asker: Arc<dyn OutcomeAsker>,
     /// Why an operator's word on that held call would count for nothing.
     pub void: Arc<VoidJudge>,
     /// When operators have looked at held calls.

@@ -2,6 +2,8 @@
 //! them. Through the operators' door of a running toolgate; on the data directory itself when none
 //! runs (the lock tells).
 
+mod asking;
+
 use super::configured::{self, DataArgs};
 use super::ledger::ended::{ENDED_STATES, EndedCalls, EndedList};
 use super::ledger::text::plain;
@@ -16,6 +18,7 @@ use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::counted::counted;
 use crate::model::ids::ActionId;
 use crate::store::journal::JournalReader;
+use crate::store::operator::asking::AskedOutcome;
 use crate::store::operator::{
     OPEN_STATES, OpenCall, OperatorFinding, Resolution, Unresolved, open_calls, resolve,
 };
@@ -42,6 +45,9 @@ enum CallsVerb {
     /// List the calls that have not come to an end, held ones among them, the oldest first; with
     /// --all also those that have
     List(CallsListArgs),
+    /// Have the tool server asked now what became of a call whose outcome is unknown, by the probe of its
+    /// contract; needs a running toolgate
+    Ask(asking::CallAskArgs),
     /// Say what became of a call whose outcome is unknown, or that waits for an answer which will
     /// not come
     Resolve(ResolveArgs),
@@ -100,6 +106,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 table(Terminal::stdout(), list, &calls)
             })
         }
+        CallsVerb::Ask(ask) => ask.reply.show(asked(args, &ask.action_id)?, |asked| {
+            Ok(asking::told(&asked))
+        }),
         CallsVerb::Resolve(resolve) => resolve.reply.show(settle(args, resolve)?, |settled| {
             let ResolveReply { state, who, .. } = settled;
             let next = match state.as_str() {
@@ -187,6 +196,21 @@ fn all_open(
             Ok(Ok(OpenCallList { calls }))
         })
         .await
+    })
+}
+
+/// What the tool server says of the call, which only a running toolgate can ask.
+fn asked(args: &Args, id: &TypedId) -> anyhow::Result<Result<AskedOutcome, String>> {
+    let place = place_of(args)?;
+    let action = match meant(args, &place, id)? {
+        Ok(action) => action,
+        Err(why) => return Ok(Err(why)),
+    };
+    let request = DoorRequest::post(format!("/api/calls/{action}/probe"), Text::of(&json!({})));
+    args.door.ask_anyone(&place, request, async |_| {
+        let why = "no toolgate runs: only a running one asks tool servers; start it, or say what became of the call \
+                   with `toolgate calls resolve`";
+        Ok(Err(why.to_owned()))
     })
 }
 

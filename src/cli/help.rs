@@ -88,6 +88,7 @@ const EXAMPLES: [(&str, &[&str]); 48] = [
     ),
     ("calls", &["toolgate calls list"]),
     ("calls list", &["toolgate calls list --state unknown"]),
+    ("calls ask", &["toolgate calls ask 9f3c2a17"]),
     (
         "calls resolve",
         &["toolgate calls resolve 9f3c2a17 --applied --why 'the bank shows it'"],

@@ -6,7 +6,7 @@ use super::settings::{self, AdminSettings, ConfigSettings};
 use super::supposed;
 use super::{
     Admin, Config, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, doors, ledger, notify, operators,
-    secrets, servers,
+    reconcile, secrets, servers,
 };
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
@@ -50,6 +50,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         packs: PackTerms::OnDemand,
         ledger: Ledger::default(),
         notify: Vec::new(),
+        reconcile: None,
         startup: BTreeMap::new(),
     };
     let CompileResult {
@@ -197,6 +198,7 @@ pub(super) fn judge(
         let notify = std::mem::take(&mut settings.notify);
         let named_people = notify::people::named(&notify);
         let mut notify = problems.under("notify", |problems| notify::compile(notify, problems));
+        let reconcile = reconcile::compile(settings.reconcile.take(), &mut problems);
         let mut judged = build(settings, named, directory, &mut problems);
         if let Some(config) = &judged.config {
             notify::place(&mut notify, &config.admin);
@@ -209,6 +211,7 @@ pub(super) fn judge(
         judged.config = judged.config.map(|config| Config {
             ledger,
             notify,
+            reconcile,
             startup,
             ..config
         });
@@ -316,6 +319,7 @@ fn build(
         packs: settings.packs,
         ledger: Ledger::default(),
         notify: Vec::new(),
+        reconcile: None,
         startup: BTreeMap::new(),
     });
     CheckedConfig {

@@ -1,5 +1,6 @@
 //! `toolgate.yaml` as written (design §2).
 
+use super::reconcile::ReconcileSettings;
 use super::written_notify::NotifySettings;
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
@@ -81,6 +82,9 @@ pub(crate) struct ConfigSettings {
     pub ledger: LedgerSettings,
     /// Who is told elsewhere that a call waits for a person.
     pub notify: NotifySettings,
+    /// Looks at calls with an unknown outcome by a timer; `{}` takes the defaults. Without it, each is
+    /// looked at when its agent comes again.
+    pub reconcile: Option<ReconcileSettings>,
 }
 
 /// The operators' door.
@@ -482,6 +486,7 @@ impl Default for ConfigSettings {
             packs: PackTerms::default(),
             ledger: LedgerSettings::default(),
             notify: NotifySettings::default(),
+            reconcile: None,
         }
     }
 }

@@ -7,7 +7,9 @@ pub(in crate::gate) mod bill;
 pub(in crate::gate) mod caller_rows;
 pub(in crate::gate) mod cancelled_holds;
 pub(in crate::gate) mod client_limits;
+pub(in crate::gate) mod inquiries;
 pub(in crate::gate) mod kin;
+pub(in crate::gate) mod listened;
 pub(in crate::gate) mod looks;
 pub(in crate::gate) mod observed;
 pub(in crate::gate) mod progress;
@@ -26,6 +28,7 @@ use crate::gate::effects::bill::{Bill, Reserved, UsedBefore, read, reservation};
 use crate::gate::effects::caller_rows::CallerRows;
 use crate::gate::effects::cancelled_holds::CancelledHolds;
 use crate::gate::effects::client_limits::ClientLimits;
+use crate::gate::effects::inquiries::OpenInquiries;
 use crate::gate::effects::kin::{HeldKeys, KinStand, kinship};
 use crate::gate::effects::observed::ObservedCalls;
 use crate::gate::effects::progress::Progress;
@@ -50,6 +53,7 @@ use crate::store::claims::{Store, StoreError};
 use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
 use crate::store::state::budget::Exceeded;
+use crate::store::state::claim::inquiry::Inquiry;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::EditedCall;
@@ -95,6 +99,8 @@ pub struct Effects {
     pub(in crate::gate) repeats: RepeatedAsks,
     /// How many held calls agents have cancelled.
     pub(in crate::gate) cancelled: CancelledHolds,
+    /// What is under way to find out about calls of unknown outcome.
+    pub(in crate::gate) inquiries: OpenInquiries,
 }
 
 /// What step 12 writes, as the steps before have found it.
@@ -106,6 +112,8 @@ pub(in crate::gate) struct Beginning<'a> {
     pub(in crate::gate) lease: Lease,
     /// The ended call of this key that it is not.
     pub(in crate::gate) past: Option<ActionId>,
+    /// How it can be found out what becomes of it.
+    pub(in crate::gate) inquiry: Option<Box<Inquiry>>,
     pub(in crate::gate) entry: Entry,
     /// What the budget leaves, as agents read it.
     pub(in crate::gate) left: &'a mut Option<Box<Value>>,
@@ -120,6 +128,7 @@ impl Effects {
         let unkept = Arc::new(Semaphore::new(UNKEPT));
         let late_costs = Arc::new(Semaphore::new(MAX_LATE_COSTS));
         let held = HeldKeys::new(store.now());
+        let inquiries = OpenInquiries::new(store.now());
         let reads = Arc::new(ReadCounts::new(store));
         Self {
             store: reads.clone(),
@@ -136,6 +145,7 @@ impl Effects {
             client_limits: ClientLimits::default(),
             repeats: RepeatedAsks::default(),
             cancelled: CancelledHolds::default(),
+            inquiries,
         }
     }
 
@@ -336,6 +346,7 @@ impl Effects {
             bill,
             lease,
             past,
+            inquiry,
             entry,
             left,
         } = begin;
@@ -369,6 +380,7 @@ impl Effects {
                 ..entry
             },
             kinship: kinship(call, keyed, past),
+            inquiry,
         };
         let begins = StoreCommand::Begin(Box::new(intent));
         let decided = self.store.run(begins, None).await;

@@ -21,7 +21,7 @@ use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
-use crate::gate::steps::{edited, hops, judging, probing, still_so};
+use crate::gate::steps::{edited, hops, inquiry, judging, still_so, unknown};
 use crate::guards::Welcome;
 use crate::guards::confirms::Confirmed;
 use crate::guards::idempotency::Regime;
@@ -252,7 +252,7 @@ impl<'p> World for Live<'p> {
                 Stand::Again(answer) => return Err(Stop::Answered(Box::new(answer))),
                 Stand::Unknown(action) => {
                     let timer = &mut self.timer;
-                    let resolved = probing::resolve(self.gate, &case.subject, keyed, action, timer);
+                    let resolved = unknown::resolve(self.gate, &case.subject, keyed, action, timer);
                     Box::pin(resolved).await?;
                 }
                 Stand::Open { is_paid } => {
@@ -388,6 +388,7 @@ impl<'p> World for Live<'p> {
             bill: &case.bill,
             lease,
             past: self.found.key.past(),
+            inquiry: inquiry::of(self.gate, &case.subject, keyed),
             entry,
             left: &mut self.found.remaining,
         };

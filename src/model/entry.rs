@@ -99,11 +99,12 @@ pub struct Entry {
     /// `server__prompt` or the server; without queries and credentials, and not in whole if it
     /// is long.
     pub tool: String,
-    /// The method of a message through a side door, `probe` for a look at the tool server; none for
-    /// a call.
+    /// The method of a message through a side door, `probe` for a look at the tool server, `resend` for
+    /// a call that is sent again under its server's own key; none for a call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub method: Option<String>,
-    /// The action id of the call that a look at the tool server was about (guarantees §4).
+    /// The action id of the call that a look at the tool server, or another sending, was about
+    /// (guarantees §4).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub probe_of: Option<String>,
     /// SHA-256 of the tool's definition; none when there is no such tool.

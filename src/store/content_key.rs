@@ -1,6 +1,8 @@
 //! The key that encrypts what the ledger keeps of calls, and the answers that are kept for the same
 //! call again (`ledger.content.key`, policy §4.13). Losing it loses these, never the ledger.
 
+mod questions;
+
 use super::state::claim::{SealedAnswer, Stored};
 use crate::model::content::ContentHead;
 use crate::model::digest::Digest;

@@ -1,6 +1,8 @@
 //! What an operator sees and says of calls that have not come to an end by themselves: the last way
 //! to end an unknown outcome (guarantees §4). Who and why stand in the journal for good.
 
+pub(crate) mod asking;
+
 use super::claims::{Store, StoreError};
 use super::state::Millis;
 use super::state::claim::{Claim, ClaimPhase};

@@ -378,6 +378,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
             .then(|| intent.price.tool.clone()),
         entry: intent.entry.clone(),
         kinship: intent.kinship.clone(),
+        inquiry: intent.inquiry.clone(),
     })
 }
 

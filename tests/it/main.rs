@@ -96,6 +96,8 @@ mod kills;
 mod reissues;
 // A panic of toolgate's ends one call.
 mod panics;
+// Unknown outcomes that looks and servers' own keys end.
+mod reconciling;
 // What becomes of a call with a side effect, event by event.
 mod settle;
 // A status code is no proof of what ran.

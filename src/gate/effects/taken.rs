@@ -217,6 +217,12 @@ impl HeldClaim {
             answer: awaited,
         } = self;
         let (key, action) = (claimed.key, claimed.action);
+        // From before its outcome is unknown: until then nothing else asks about it.
+        let late = late.map(|mut late| {
+            let listened = &effects.inquiries.listened;
+            late.exchange = listened.until_end(action, late.exchange);
+            late
+        });
         let round = EndedRound {
             key,
             action,

@@ -6,7 +6,8 @@ use crate::mcp::json::Text;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::session_locks::Lease;
-use serde_json::json;
+use crate::store::state::claim::Claim;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only
@@ -58,12 +59,28 @@ impl<'a> Stamp<'a> {
             ..
         } = claimed;
         let fence = json!({ "session": session.to_string(), "token": fence, "action": action });
+        Self::made(&fence, *action, rule, keyed)
+    }
+
+    /// The stamp of the call of `claim`, which may have run and is sent again under `token`.
+    pub(in crate::gate) fn of_claim(
+        claim: &Claim,
+        token: u64,
+        rule: &'a idempotency::Rule,
+        keyed: &Keyed,
+    ) -> Self {
+        let (session, action) = (claim.session.to_string(), claim.action);
+        let fence = json!({ "session": session, "token": token, "action": action });
+        Self::made(&fence, action, rule, keyed)
+    }
+
+    fn made(fence: &Value, action: ActionId, rule: &'a idempotency::Rule, keyed: &Keyed) -> Self {
         let upstream = rule.upstream();
-        let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(*action)));
+        let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(action)));
         Self {
-            fence: Text::of(&fence),
+            fence: Text::of(fence),
             key,
-            action: *action,
+            action,
             window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted),
         }
     }

@@ -1,6 +1,8 @@
 //! Steps 14 to 16, 15 up to the store: sends a call, again only with proof that it did not run, and
 //! says what is proven when it ends.
 
+pub(in crate::gate) mod resend;
+
 use crate::gate::call::Call;
 use crate::gate::case::{SealedCall, Subject};
 use crate::gate::effects::Effects;

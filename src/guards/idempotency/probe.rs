@@ -2,12 +2,13 @@
 
 use super::derive::judge;
 use crate::model::diagnostic::Problems;
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::number;
-use crate::model::times::between;
+use crate::model::times::{between, millis};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -77,6 +78,14 @@ impl ProbeVerdict {
             Self::Absent => "absent",
             Self::Unclear => "unclear",
             Self::Unsaid => "empty, and `probe.nothing` does not say what that means",
+        }
+    }
+
+    /// The same as a label of metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Unsaid => "empty",
+            Self::Found | Self::Absent | Self::Unclear => self.word(),
         }
     }
 }
@@ -164,6 +173,25 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 impl Probe {
+    /// SHA-256 over all that the contract says of it: another one asks or reads otherwise.
+    pub(crate) fn digest(&self) -> Digest {
+        let Self {
+            tool,
+            arguments,
+            found,
+            nothing,
+            absent_after,
+        } = self;
+        let written = json!([
+            tool.as_str(),
+            arguments,
+            found,
+            nothing,
+            millis(*absent_after)
+        ]);
+        Digest::of_parts("probe", &[written.to_string().as_bytes()])
+    }
+
     /// Where it looks, in the structured result.
     pub(crate) fn found(&self) -> &str {
         &self.found

@@ -50,6 +50,7 @@ fn claim() -> Claim {
         edited: None,
         is_late: false,
         was_unknown: false,
+        inquiry: None,
     }
 }
 

@@ -310,6 +310,7 @@ impl Claim {
                 .and_then(|paid| paid.edited)
                 .filter(|_| intended.round > 0)),
             was_unknown: false,
+            inquiry: intended.inquiry.clone(),
         }
     }
 
@@ -342,6 +343,9 @@ impl Claim {
         self.phase = settled.phase.clone();
         self.is_late |= settled.evidence != Evidence::Exchange;
         self.changed = settled.at;
+        if self.phase.is_final() {
+            self.inquiry = None;
+        }
         if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
             // The operator speaks of the call, not of the round in which it stood.
             self.answered.clear();

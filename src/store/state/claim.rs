@@ -1,5 +1,7 @@
 //! A claim: one call key, and what became of the call (guarantees §3).
 
+pub mod inquiry;
+
 use super::Millis;
 use super::grant::GrantUse;
 use super::kinship::Kinship;
@@ -7,6 +9,7 @@ use super::settlement::Evidence;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
+use inquiry::Inquiry;
 use serde::{Deserialize, Serialize};
 
 /// What is known of one call key.
@@ -73,6 +76,9 @@ pub struct Claim {
     /// It was unknown whether it had run: calls that equal it were held.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub was_unknown: bool,
+    /// How it can be found out what became of it, as long as it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub inquiry: Option<Box<Inquiry>>,
 }
 
 /// How far a claim got.

@@ -5,6 +5,7 @@ use super::StoreKeys;
 use super::account::AccountDemand;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::ClaimPhase;
+use super::claim::inquiry::Inquiry;
 use super::grant::{Grant, GrantUse};
 use super::hold::{EditedCall, HoldQuestion};
 use super::kinship::Kinship;
@@ -141,6 +142,8 @@ pub struct Intent {
     pub entry: Entry,
     /// Which other calls it equals, and which of them it is not.
     pub kinship: Kinship,
+    /// How it can be found out what became of it.
+    pub inquiry: Option<Box<Inquiry>>,
 }
 
 /// What became of a claim.

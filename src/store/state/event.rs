@@ -6,6 +6,7 @@ mod people;
 
 use super::account::AccountShare;
 use super::budget::{Rate, SeenCall, TaskUsage};
+use super::claim::inquiry::Inquiry;
 use super::claim::{Claim, ClaimPhase};
 use super::fence::SessionFence;
 use super::grant::{Grant, GrantRevoked, GrantUse};
@@ -216,6 +217,9 @@ pub struct Intended {
     /// Which other calls it equals, and which of them it is not.
     #[serde(skip_serializing_if = "Kinship::is_empty", default)]
     pub kinship: Kinship,
+    /// How it can be found out what became of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub inquiry: Option<Box<Inquiry>>,
 }
 
 /// A claim comes to another phase.

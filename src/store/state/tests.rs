@@ -78,6 +78,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         },
         entry: entry("bank__pay"),
         kinship: Kinship::default(),
+        inquiry: None,
     }
 }
 

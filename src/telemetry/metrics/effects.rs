@@ -2,7 +2,7 @@
 //! have used.
 
 use super::labels::LabelPair;
-use super::{Buckets, buckets};
+use super::{Buckets, Metrics, buckets};
 use crate::model::tally::REGIME_WORDS;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -28,6 +28,9 @@ const BUDGET_DIMENSIONS: [&str; 8] = [
     "tool_failures",
     "calls_per_task",
 ];
+
+/// What a look at a tool server can find.
+const LOOK_RESULTS: [&str; 5] = ["found", "absent", "unclear", "empty", "failed"];
 
 /// What one call has to tell when it has ended.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +62,7 @@ pub(super) struct EffectMetrics {
     recent: Mutex<RecentEffects>,
     unknown: Gauge,
     unknown_age: Gauge,
+    looks: Family<LabelPair, Counter>,
     held: Gauge,
     decided: Family<LabelPair, Histogram, Buckets>,
     grant_uses: Counter,
@@ -67,6 +71,14 @@ pub(super) struct EffectMetrics {
     cost: Histogram,
     before_hooks: Family<LabelPair, Counter>,
     after_hooks: Family<LabelPair, Counter>,
+}
+
+impl Metrics {
+    /// A look at a tool server about a call with an unknown outcome was made, and found this: a word fixed
+    /// in the source.
+    pub(crate) fn looked(&self, found: &'static str) {
+        self.effects.looked(found);
+    }
 }
 
 /// Side effects of the last minutes, the oldest first.
@@ -106,6 +118,7 @@ impl EffectMetrics {
             recent: Mutex::default(),
             unknown: Gauge::default(),
             unknown_age: Gauge::default(),
+            looks: Family::default(),
             held: Gauge::default(),
             decided: Family::new_with_constructor(Buckets(buckets::DECISION_SECONDS)),
             grant_uses: Counter::default(),
@@ -170,6 +183,18 @@ impl EffectMetrics {
         );
         self.register_hooks(registry);
         self.register_holds(registry);
+        self.register_looks(registry);
+    }
+
+    fn register_looks(&self, registry: &mut Registry) {
+        for found in LOOK_RESULTS {
+            drop(self.looks.get_or_create_owned(&LabelPair("found", found)));
+        }
+        registry.register(
+            "toolgate_outcome_looks",
+            "Looks at tool servers about calls with an unknown outcome, by what they found",
+            self.looks.clone(),
+        );
     }
 
     fn register_holds(&self, registry: &mut Registry) {
@@ -278,6 +303,10 @@ impl EffectMetrics {
         self.unknown.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.unknown_age
             .set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    fn looked(&self, found: &'static str) {
+        self.looks.get_or_create(&LabelPair("found", found)).inc();
     }
 }
 

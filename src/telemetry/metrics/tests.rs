@@ -58,6 +58,7 @@ fn busy() -> Metrics {
     metrics.effects(&tally, ONE_MS);
     metrics.effects(&used, ONE_MS * 2);
     metrics.unknown(2, Duration::from_secs(90));
+    metrics.looked("found");
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
         seconds: 0.25,

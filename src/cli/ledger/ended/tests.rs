@@ -34,6 +34,7 @@ fn unsent() -> Claim {
         is_late: false,
         edited: None,
         was_unknown: false,
+        inquiry: None,
     }
 }
 

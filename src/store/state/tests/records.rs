@@ -3,6 +3,7 @@
 use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
 use super::super::tally::{EndedRead, ReadTally};
 use super::*;
+use crate::store::state::claim::inquiry::{Inquiry, KeptQuestion};
 use crate::store::state::event::Carried;
 use crate::store::state::grant::GrantUse;
 use crate::store::state::kinship::Kinship;
@@ -159,6 +160,17 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
                 trace: (n[1] % 2 == 0).then(|| "0af7651916cd43dd8448eb211c80319c".to_owned()),
                 past: (n[2] % 2 == 0).then(ActionId::generate),
             },
+            inquiry: (n[3] % 2 == 0).then(|| {
+                Box::new(Inquiry {
+                    sent_key: (n[1] % 2 == 0).then(|| named("sent key")),
+                    question: (n[2] % 2 == 0).then(|| KeptQuestion {
+                        probe: named("probe"),
+                        tenant: (n[4] % 2 == 0).then(|| "t_001".to_owned()),
+                        arguments: "{\"order\":7}".to_owned(),
+                        key: (n[5] % 2 == 0).then(|| "k1".to_owned()),
+                    }),
+                })
+            }),
         }))
     })
 }
