@@ -45,7 +45,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 48] = [
+const EXAMPLES: [(&str, &[&str]); 49] = [
     (
         "serve",
         &[

@@ -114,7 +114,7 @@ impl Reconciler {
             .collect();
         let due = gate.outcome_looks.due(&ages, gate.clock.steady());
         stream::iter(due)
-            .for_each_concurrent(LOOKS_AT_ONCE, async |action| {
+            .for_each_concurrent(LOOKS_AT_ONCE, |action| async move {
                 let looked = Box::pin(self.look(action, LookBy::Timer)).await;
                 if let Err(unasked) = looked {
                     tracing::debug!(%action, %unasked, "an unknown outcome is not looked at");

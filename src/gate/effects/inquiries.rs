@@ -78,11 +78,30 @@ impl ResentCalls {
         }))
     }
 
-    /// Notes that the call is sent again at `now`, unless that was done so lately that it has to wait.
-    pub(in crate::gate) fn begin(&self, action: ActionId, now: Millis) -> bool {
+    /// Notes that the call of `claim` is sent again at `now`, unless it was waited for so lately that it has
+    /// to wait.
+    pub(in crate::gate) fn begin(&self, claim: &Claim, now: Millis) -> bool {
+        self.begin_of(claim.action, claim.changed, now)
+    }
+
+    /// Whether the call of `claim` has to wait before it is sent again.
+    pub(in crate::gate) fn is_paused(&self, claim: &Claim, now: Millis) -> bool {
+        let first = SentAgain {
+            times: 0,
+            last: claim.changed,
+        };
+        let known = self.0.lock().sent.get(&claim.action).copied();
+        known.unwrap_or(first).is_paused(now)
+    }
+
+    fn begin_of(&self, action: ActionId, changed: Millis, now: Millis) -> bool {
         let mut known = self.0.lock();
         let before = known.sent.get(&action).copied();
-        if before.is_some_and(|before| before.is_paused(now)) {
+        let first = SentAgain {
+            times: 0,
+            last: changed,
+        };
+        if before.unwrap_or(first).is_paused(now) {
             return false;
         }
         if before.is_none() && known.sent.len() >= MAX_RESENT_CALLS {
@@ -170,6 +189,7 @@ mod tests {
         let [one, other] = [(); 2].map(|()| ActionId::generate());
         assert_eq!(calls.last(one), 100, "an earlier process may have sent it");
         for (at, may) in [
+            (999, false),
             (1_000, true),
             (1_999, false),
             (2_000, true),
@@ -177,27 +197,27 @@ mod tests {
             (4_000, true),
             (7_999, false),
         ] {
-            assert_eq!(calls.begin(one, at), may, "{at}");
+            assert_eq!(calls.begin_of(one, 0, at), may, "{at}");
         }
         calls.given_up(one, 5_000);
         assert_eq!((calls.last(one), calls.last(other)), (5_000, 100));
-        assert!(calls.begin(other, 5_000), "each by itself");
+        assert!(calls.begin_of(other, 0, 5_000), "each by itself");
         calls.forget(one);
-        assert!(calls.begin(one, 5_001));
+        assert!(calls.begin_of(one, 0, 5_001));
     }
 
     /// threat-model §8: what is known is bounded, and what is forgotten counts as sent.
     #[test]
     fn what_is_forgotten_counts_as_sent() {
         let calls = ResentCalls::new(0);
-        for at in 1..=MAX_RESENT_CALLS as u64 {
-            assert!(calls.begin(ActionId::generate(), at));
+        for at in 0..MAX_RESENT_CALLS as u64 {
+            assert!(calls.begin_of(ActionId::generate(), 0, 1_000 + at));
         }
         let unknown = ActionId::generate();
         assert_eq!(calls.last(unknown), 0);
-        assert!(calls.begin(ActionId::generate(), 5_000));
+        assert!(calls.begin_of(ActionId::generate(), 0, 5_000));
         assert_eq!(calls.0.lock().sent.len(), MAX_RESENT_CALLS);
-        assert_eq!(calls.last(unknown), 1, "the one that was forgotten");
+        assert_eq!(calls.last(unknown), 1_000, "the one that was forgotten");
     }
 
     /// One at a time finds out about one call; nothing is kept of those that nobody asks about.

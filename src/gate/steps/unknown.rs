@@ -76,13 +76,18 @@ async fn by_key(
         claim: &claim,
     };
     let now = effects.store.now();
-    let waits = effects.inquiries.listened.is_listened(action);
+    let inquiries = &effects.inquiries;
+    let waits = inquiries.listened.is_listened(action) || inquiries.resends.is_paused(&claim, now);
     if waits || !again.tells_copies_apart(now) {
         return Ok(false);
     }
-    let _slot = gate.slot(subject)?;
-    let lease = effects.lanes.enter(claim.session).await;
-    let _lease = lease.map_err(|_| Refusal::SessionBusy)?;
+    // Without room for it, or its session's turn, the outcome stays unknown for now.
+    let Ok(_slot) = gate.slot(subject) else {
+        return Ok(false);
+    };
+    let Ok(_lease) = effects.lanes.enter(claim.session).await else {
+        return Ok(false);
+    };
     // It has waited for its session's turn: what was found may not be so any more.
     let known = effects.store.find(action).await.map_err(unavailable)?;
     let is_unknown = known.is_some_and(|(_, claim)| is_unknown(&claim));
@@ -90,7 +95,7 @@ async fn by_key(
         return Ok(true);
     }
     let now = effects.store.now();
-    if !again.tells_copies_apart(now) || !effects.inquiries.resends.begin(action, now) {
+    if !again.tells_copies_apart(now) || !inquiries.resends.begin(&claim, now) {
         return Ok(false);
     }
     again.sent(gate, timer).await

@@ -122,7 +122,7 @@ async fn the_key_outlives_a_kill() {
         Reply::Result(json!({ "content": [{ "type": "text", "text": "receipt 8" }], "resultType": "complete" }))
     });
     let gate = gate.setup.clone().start().await;
-    let done = pay(&gate, "k").await;
+    let done = asks_until_sent(&gate, &server, 3).await;
     assert!(done.text().contains("receipt 8"), "{done:?}");
     let keys: BTreeSet<String> = sent_keys(&server).into_iter().collect();
     assert_eq!((times(&server, "pay"), keys.len()), (3, 1));

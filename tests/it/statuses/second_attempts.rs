@@ -74,11 +74,14 @@ async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
             0 => scripted_server::Reply::Status(502),
             _ => scripted_server::Reply::Result(second.clone()),
         });
-        for _ in 0..2 {
+        for round in 0..2 {
             let told = call(&gate, what).await;
             let expected = if is_known { "" } else { "outcome_unknown" };
             assert_eq!(told.refusal(), expected, "{what}: {told:?}");
-            assert_eq!(scripted.executions(), 2, "{what}");
+            // One that comes again may be sent again, under the same key.
+            if is_known || round == 0 {
+                assert_eq!(scripted.executions(), 2, "{what}");
+            }
         }
     }
 }
