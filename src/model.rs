@@ -39,5 +39,6 @@ pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod times;
 pub(crate) mod verbs;
+pub(crate) mod wildcard;
 pub(crate) mod window;
 pub(crate) mod work;

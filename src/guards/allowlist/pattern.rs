@@ -3,6 +3,7 @@
 
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{NAME_SEPARATOR, ServerName};
+use crate::model::wildcard;
 
 /// Bytes of a pattern: longer than any tool name.
 const PATTERN_BYTES_MAX: usize = 256;
@@ -68,31 +69,7 @@ impl ToolPattern {
 
     /// Does it match the whole of `name`?
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
-        let is_same = |one: u8, other: u8| {
-            one == other || (self.any_case && one.eq_ignore_ascii_case(&other))
-        };
-        let (mut at, mut read) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        while read < name.len() {
-            if pattern.get(at) == Some(&b'*') {
-                star = Some((at, read));
-                at += 1;
-            } else if pattern
-                .get(at)
-                .is_some_and(|letter| is_same(*letter, name[read]))
-            {
-                at += 1;
-                read += 1;
-            } else if let Some((behind, from)) = star {
-                star = Some((behind, from + 1));
-                at = behind + 1;
-                read = from + 1;
-            } else {
-                return false;
-            }
-        }
-        pattern[at..].iter().all(|byte| *byte == b'*')
+        wildcard::matches(&self.text, name, self.any_case)
     }
 
     /// Does `other` match every name that this one matches? Exact: text that stands in no pattern
