@@ -6,7 +6,7 @@ use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
 use crate::mcp::json::Text;
 use crate::mcp::readable::readable_words;
-use crate::model::disabled::Disabled;
+use crate::model::disabled::TakenAway;
 use crate::model::ids::ServerName;
 use bound::BoundConfiguration;
 use sha2::{Digest as _, Sha256};
@@ -68,20 +68,17 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The same policy without the tools that operators have taken away: another version, unless
-    /// there are none.
+    /// The same policy without the tools that operators and incidents have taken away: another
+    /// version, unless there are none.
     #[must_use]
-    pub fn without(self, disabled: Disabled) -> Self {
-        let mut version = self.written.clone();
-        if !disabled.is_empty() {
-            let names = disabled
-                .keys()
-                .fold(version, |text, tool| text + "\n" + tool.as_str());
-            version = compile::content::shown(&Sha256::digest(names));
+    pub fn without(self, away: impl Into<TakenAway>) -> Self {
+        let (away, mut version) = (away.into(), self.written.clone());
+        if !away.is_empty() {
+            version = compile::content::shown(&Sha256::digest(version + &away.lines()));
         }
         Self {
             version,
-            allowlist: self.allowlist.without(disabled),
+            allowlist: self.allowlist.without(away),
             ..self
         }
     }

@@ -6,7 +6,7 @@
 use super::{Mode, ToolRules};
 use crate::mcp::uri::Unclear;
 use crate::model::caller::Caller;
-use crate::model::disabled::{Disabled, Reason};
+use crate::model::disabled::{Reason, TakenAway};
 use crate::model::ids::{AgentId, NAME_SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
 use layers::{AllowlistLayer, Layers};
@@ -41,7 +41,7 @@ pub struct Rule {
     observed: Arc<ToolRules>,
     /// Servers that the configuration disables.
     servers: Vec<ServerName>,
-    disabled: Disabled,
+    disabled: TakenAway,
 }
 
 /// The caller may see this tool; the only way to its rules.
@@ -124,7 +124,7 @@ impl Rule {
             contracts,
             observed,
             servers: Vec::new(),
-            disabled: Disabled::new(),
+            disabled: TakenAway::default(),
         }
     }
 
@@ -134,9 +134,10 @@ impl Rule {
         Self { servers, ..self }
     }
 
-    /// The same, without the tools that operators have taken away: in observe mode, too.
+    /// The same, without the tools that operators and incidents have taken away: in observe mode, too.
     #[must_use]
-    pub fn without(self, disabled: Disabled) -> Self {
+    pub fn without(self, away: impl Into<TakenAway>) -> Self {
+        let disabled = away.into();
         Self { disabled, ..self }
     }
 
@@ -264,7 +265,7 @@ impl Rule {
     }
 
     fn taken_away(&self, tool: &ToolName) -> Option<LayerVerdict<'_>> {
-        let by_operator = self.disabled.get(tool).map(LayerVerdict::Disabled);
+        let by_operator = self.disabled.reason(tool).map(LayerVerdict::Disabled);
         let is_of = |server: &ServerName| {
             tool.as_str()
                 .strip_prefix(server.as_str())
@@ -356,8 +357,8 @@ impl Rule {
         self.taken_away(tool).is_some()
     }
 
-    /// The tools that operators have taken away.
-    pub fn disabled(&self) -> &Disabled {
+    /// The tools that operators and incidents have taken away.
+    pub fn disabled(&self) -> &TakenAway {
         &self.disabled
     }
 }

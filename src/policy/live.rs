@@ -6,7 +6,7 @@ use super::sources::{PackTerms, PolicySources};
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity, foremost};
-use crate::model::disabled::Disabled;
+use crate::model::disabled::{Disabled, FrozenScope, TakenAway};
 use crate::telemetry::metrics::{Metrics, ReloadLabel};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -121,8 +121,8 @@ struct LiveState {
     status: LiveStatus,
     fingerprint: [u8; 32],
     watched: BTreeSet<(PathBuf, bool)>,
-    /// What operators have taken away, whatever the files say.
-    disabled: Disabled,
+    /// What operators and incidents have taken away, whatever the files say.
+    away: TakenAway,
 }
 
 impl LivePolicy {
@@ -154,7 +154,7 @@ impl LivePolicy {
             status,
             fingerprint,
             watched,
-            disabled: Disabled::new(),
+            away: TakenAway::default(),
         });
         let policy = ArcSwap::new(policy);
         Some(Arc::new(Self {
@@ -217,7 +217,7 @@ impl LivePolicy {
         let was_stale = state.status.stale();
         state.status.diagnostics = diagnostics;
         log(&state.status.diagnostics);
-        let Some(policy) = policy.map(|policy| policy.without(state.disabled.clone())) else {
+        let Some(policy) = policy.map(|policy| policy.without(state.away.clone())) else {
             state.status.failed += 1;
             tracing::error!(
                 in_force = state.status.version,
@@ -251,9 +251,18 @@ impl LivePolicy {
     /// Puts the policy in force without these tools, at once, also while the files cannot be used
     /// (003-41). Writes to disk: not for an async task.
     pub fn take_away(&self, disabled: Disabled) {
+        self.put_away(|away| away.tools = disabled);
+    }
+
+    /// As [`Self::take_away`], of what incidents freeze: all that is frozen from now on.
+    pub fn freeze(&self, frozen: Vec<FrozenScope>) {
+        self.put_away(|away| away.frozen = frozen);
+    }
+
+    fn put_away(&self, change: impl FnOnce(&mut TakenAway)) {
         let mut state = self.state.lock();
-        state.disabled.clone_from(&disabled);
-        let policy = Policy::clone(&self.policy.load()).without(disabled);
+        change(&mut state.away);
+        let policy = Policy::clone(&self.policy.load()).without(state.away.clone());
         let is_renamed = policy.version != state.status.version;
         self.put(&mut state, policy);
         if is_renamed && let Some(keeper) = self.keeper.get() {

@@ -74,7 +74,10 @@ impl Gate {
     }
 
     fn note(&self, policy: &Policy) {
-        self.metrics.disabled(policy.allowlist.disabled().len());
+        let away = policy.allowlist.disabled();
+        let contracts = policy.allowlist.contracts();
+        let frozen = contracts.filter(|tool| away.is_frozen(tool)).count();
+        self.metrics.disabled(away.tools.len() + frozen);
         for layer in policy.allowlist.unavailable() {
             let (label, policy) = (layer.label().to_owned(), policy.version.clone());
             match layer.unavailable() {

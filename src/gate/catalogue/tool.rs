@@ -143,7 +143,7 @@ impl Tools {
     }
 
     /// All that [`Tools::find`] finds, in no order.
-    pub(in crate::gate) fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
+    pub(crate) fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.by_name.values()
     }
 

@@ -10,17 +10,19 @@ use crate::policy::Policy;
 
 /// Whether the call may go on, as far as that goes. A server may take a name that is not offered for
 /// one that is: a name that can be taken for a disabled tool's is disabled with it, and where
-/// something is disabled, so is every name with characters that no tool's name has.
+/// something is disabled, so is every name with characters that no tool's name has. While an incident
+/// freezes tools, none is called that no server lists.
 pub(in crate::gate) fn may_be_called(policy: &Policy, tool: &Tool) -> bool {
     if tool.is_listed {
         return true;
     }
     let name = tool.name.as_str();
     let is_usual = name.bytes().all(is_of_names);
-    let mut disabled = policy.allowlist.disabled().keys();
+    let away = policy.allowlist.disabled();
+    let mut disabled = away.tools.keys();
     let is_taken =
         |gone: &ToolName| !is_usual || skeleton::twins(&[name, gone.as_str()])[0].is_some();
-    policy.mode == Mode::Observe && !disabled.any(is_taken)
+    policy.mode == Mode::Observe && away.frozen.is_empty() && !disabled.any(is_taken)
 }
 
 /// The characters of tools' names.

@@ -3,6 +3,7 @@
 use super::written::{LayerEnvironment, LayerSettings};
 use super::*;
 use crate::model::diagnostic::Problems;
+use crate::model::disabled::{Disabled, FrozenScope};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -228,6 +229,40 @@ fn what_is_disabled_is_gone_for_everybody() {
             rule.admit(&owner, &ToolName::new("fs__read")).is_ok(),
             "{mode:?}"
         );
+    }
+}
+
+/// What an incident freezes is gone like what an operator disabled, also tools that come later.
+#[test]
+fn what_an_incident_freezes_is_gone_for_everybody() {
+    let scope = FrozenScope {
+        incident: 3,
+        pattern: "fs__*".to_owned(),
+        reason: Reason {
+            who: "ann".into(),
+            why: "incident 3: it wiped".into(),
+            since: "2026-11-21T10:00:00Z".into(),
+        },
+    };
+    for mode in [Mode::Enforce, Mode::Observe] {
+        let contracts = contracts(&["fs__wipe", "db__read"], false);
+        let rule = Rule::new(mode, Layers::default(), contracts);
+        let rule = rule.without(TakenAway {
+            tools: Disabled::new(),
+            frozen: vec![scope.clone()],
+        });
+        let owner = caller("a", true);
+        let by = "disabled: by ann since 2026-11-21T10:00:00Z: incident 3: it wiped";
+        assert_eq!(decides(&rule, &owner, "fs__wipe"), by);
+        for (tool, is_there) in [("fs__wipe", false), ("fs__new", false), ("db__read", true)] {
+            let tool = ToolName::new(tool);
+            assert_eq!(
+                rule.admit(&owner, &tool).is_ok(),
+                is_there,
+                "{tool} {mode:?}"
+            );
+            assert_eq!(rule.is_disabled(&tool), !is_there, "{tool} {mode:?}");
+        }
     }
 }
 
