@@ -13,7 +13,8 @@ use super::operator::{reason, time};
 use super::state::command::{Decide, ExtendHold, StoreCommand};
 use super::state::event::StoreEvent;
 use super::state::hold::{
-    Hold, HoldPhase, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
+    Hold, HoldPhase, HoldStatus, MAX_DECISION_REASON_BYTES, OperatorDecision, Undecided,
+    hold_status,
 };
 use super::state::{CommandRefusal, Millis};
 use crate::mcp::canonical;
@@ -305,8 +306,16 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
         (HoldStatus::Lapsed { .. }, _) => "lapsed",
         (HoldStatus::TimedOut, _)
         | (HoldStatus::Absent, HoldPhase::Pending | HoldPhase::Allowed) => "expired",
+        (_, HoldPhase::Withdrawn) if voided(hold) => VOID,
         (_, phase) => phase.word(),
     }
+}
+
+/// Whether an incident has ended it.
+fn voided(hold: &Hold) -> bool {
+    hold.decisions
+        .last()
+        .is_some_and(OperatorDecision::is_of_incident)
 }
 
 /// Up to [`MAX_HOLDS_LISTED`] held calls that operators can decide, or that may still run; the oldest first.

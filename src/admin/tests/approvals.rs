@@ -185,6 +185,7 @@ async fn what_an_agent_cancels_is_no_decision() {
             key: held_under(amount),
             id: id.parse().unwrap(),
             who: "bot".to_owned(),
+            void: None,
         };
         let withdrawn = desk.store.run(StoreCommand::Withdraw(withdraw), None).await;
         assert!(withdrawn.unwrap().is_ok());

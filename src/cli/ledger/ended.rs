@@ -245,8 +245,12 @@ impl EndedCalls {
         match decided.phase {
             HoldPhase::Denied => self.end(id, said.at, "denied", Some(by)),
             HoldPhase::Withdrawn => {
-                let why = format!("by the agent {}", said.who);
-                self.end(id, said.at, "cancelled", Some(why));
+                let (end, why) = if said.is_of_incident() {
+                    ("void", format!("by {}: {}", said.who, said.why))
+                } else {
+                    ("cancelled", format!("by the agent {}", said.who))
+                };
+                self.end(id, said.at, end, Some(why));
             }
             HoldPhase::Allowed => {
                 let why = format!("allowed {by}; not sent again in time");

@@ -310,7 +310,11 @@ fn said(decided: &HoldDecided) -> String {
         ..
     } = &decided.decision;
     if decided.phase == hold::HoldPhase::Withdrawn {
-        return format!("cancelled by the agent {who}");
+        return if decided.decision.is_of_incident() {
+            format!("void by {who}: {why}")
+        } else {
+            format!("cancelled by the agent {who}")
+        };
     }
     let word = if *allow { "allowed" } else { "denied" };
     let more = if decided.phase == hold::HoldPhase::Pending {

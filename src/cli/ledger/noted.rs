@@ -1,5 +1,5 @@
 //! What stands in the ledger beside calls, in words and for programs: starts, stops, reloads, tools that
-//! operators took away, definitions that changed.
+//! operators took away, incidents, definitions that changed.
 
 use super::call_filter::CallFilter;
 use super::text::{json, plain, short};
@@ -7,7 +7,7 @@ use crate::cli::table::cut as fitted;
 use crate::cli::terminal::{Terminal, Tone};
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::operator::time;
-use crate::store::state::event::{Note, Noted, StoreEvent};
+use crate::store::state::event::{IncidentStep, Note, Noted, StoreEvent};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -81,11 +81,16 @@ impl LedgerNote {
     fn tone(&self) -> Option<Tone> {
         match &self.noted.note {
             Note::ReloadRefused { .. } | Note::Drifted { .. } => Some(Tone::Bad),
+            Note::Incident {
+                step: IncidentStep::Opened | IncidentStep::Refused,
+                ..
+            } => Some(Tone::Bad),
             Note::Disabled { .. } | Note::Stripped { .. } => Some(Tone::Warn),
             Note::Started { .. }
             | Note::Stopped { .. }
             | Note::Reloaded { .. }
-            | Note::Enabled { .. } => None,
+            | Note::Enabled { .. }
+            | Note::Incident { .. } => None,
         }
     }
 
@@ -111,6 +116,7 @@ impl LedgerNote {
             Note::Enabled { .. } => "enabled",
             Note::Stripped { .. } => "stripped",
             Note::Drifted { .. } => "drifted",
+            Note::Incident { .. } => "incident",
         }
     }
 
@@ -143,6 +149,16 @@ impl LedgerNote {
                 cut(policy)
             ),
             Note::Drifted { tool, why, .. } => format!("{}: {why}", short(tool.as_str())),
+            Note::Incident {
+                incident,
+                step,
+                scope,
+                who,
+                why,
+            } => {
+                let (step, scope, who) = (step.word(), short(scope), short(who));
+                format!("{incident} {step}, {scope}, by {who}: {why}")
+            }
         }
     }
 }

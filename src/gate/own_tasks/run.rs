@@ -210,6 +210,7 @@ impl Gate {
             key,
             id: hold,
             who: caller.agent.to_string(),
+            void: None,
         };
         let effects = &self.effects;
         let told = effects.store.run(StoreCommand::Withdraw(withdraw), None);

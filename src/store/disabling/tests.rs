@@ -94,7 +94,8 @@ async fn a_tool_is_away_until_it_is_given_back() {
             | Note::Reloaded { .. }
             | Note::ReloadRefused { .. }
             | Note::Stripped { .. }
-            | Note::Drifted { .. } => panic!("{note:?}"),
+            | Note::Drifted { .. }
+            | Note::Incident { .. } => panic!("{note:?}"),
         })
         .collect();
     let expected = [

@@ -47,7 +47,7 @@ pub enum StoreCommand {
     Edit(Box<EditHold>),
     /// An operator gives a held call more time.
     Extend(ExtendHold),
-    /// The agent cancels a held call.
+    /// The agent cancels a held call, or an incident voids it.
     Withdraw(Withdraw),
     /// An operator's word on calls like one.
     Mint(Box<MintGrant>),
@@ -316,15 +316,17 @@ pub struct ExtendHold {
     pub why: Option<String>,
 }
 
-/// The agent wants a held call no more.
+/// The agent wants a held call no more, or an incident voids it.
 #[derive(Debug, Clone)]
 pub struct Withdraw {
     /// The key under which it is held.
     pub key: Digest,
     /// The hold that is meant.
     pub id: ActionId,
-    /// The agent.
+    /// The agent; the operator who opened the incident, or a breaker.
     pub who: String,
+    /// Which incident voids it, and why; none: its agent cancels it.
+    pub void: Option<String>,
 }
 
 /// A standing grant that is to begin.

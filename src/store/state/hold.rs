@@ -24,6 +24,8 @@ pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
 pub const MAX_KEPT_REQUEST_BYTES: usize = 3 << 10;
 /// How often the arguments of a held call can be changed.
 pub const MAX_HOLD_EDITS: usize = 8;
+/// Where it is said that an incident voids a hold.
+pub const INCIDENT_SURFACE: &str = "incident";
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
@@ -201,7 +203,7 @@ pub struct OperatorDecision {
     pub allow: bool,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
     pub why: String,
-    /// Where it was said: `page` or `api`; none in records from before that was kept.
+    /// Where it was said: `page`, `api`, or `incident`; none in records from before that was kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub surface: Option<String>,
     /// When.
@@ -249,7 +251,8 @@ pub enum HoldPhase {
     Allowed,
     /// The call may not run.
     Denied,
-    /// The agent wants it no more: it may not run, and who asks again asks anew.
+    /// The agent wants it no more, or an incident has voided it: it may not run, and who asks again asks
+    /// anew.
     Withdrawn,
     /// A call has begun with it.
     Used {
@@ -427,6 +430,13 @@ impl HoldQuestion {
         let more = [&self.answers, &self.beside, &self.original, &self.unedited];
         let parts = std::iter::once(&self.arguments).chain(more.into_iter().flatten());
         parts.map(|part| part.to_string().len()).sum()
+    }
+}
+
+impl OperatorDecision {
+    /// Whether an incident said it, and no agent that cancels.
+    pub fn is_of_incident(&self) -> bool {
+        self.surface.as_deref() == Some(INCIDENT_SURFACE)
     }
 }
 

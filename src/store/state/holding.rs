@@ -3,8 +3,8 @@
 use super::command::{Decide, EditHold, ExtendHold, HoldBounds, HoldRequest, Withdraw};
 use super::event::{CallHeld, HoldDecided, HoldEdited, HoldExtended};
 use super::hold::{
-    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision,
-    OperatorEdit, Undecided, WaitingHolds, hold_status,
+    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, INCIDENT_SURFACE, MAX_HOLD_EDITS,
+    OperatorDecision, OperatorEdit, Undecided, WaitingHolds, hold_status,
 };
 use super::{CommandRefusal, Millis};
 
@@ -58,7 +58,8 @@ pub(super) fn allowed(
     Ok(())
 }
 
-/// The agent has cancelled `hold`: what was allowed and has not begun does not run, either.
+/// The agent has cancelled `hold`, or an incident voids it: what was allowed and has not begun does not
+/// run, either.
 pub(super) fn withdrawn(
     withdraw: &Withdraw,
     hold: Option<&Hold>,
@@ -72,7 +73,8 @@ pub(super) fn withdrawn(
         | HoldStatus::TimedOut
         | HoldStatus::Lapsed { .. } => return Err(Undecided::Gone),
     }
-    let Withdraw { key, id, who } = withdraw.clone();
+    let Withdraw { key, id, who, void } = withdraw.clone();
+    let surface = void.is_some().then(|| INCIDENT_SURFACE.to_owned());
     Ok(HoldDecided {
         key,
         id,
@@ -80,8 +82,8 @@ pub(super) fn withdrawn(
             who,
             on_behalf: None,
             allow: false,
-            why: "cancelled by the agent that asked".to_owned(),
-            surface: None,
+            why: void.unwrap_or_else(|| "cancelled by the agent that asked".to_owned()),
+            surface,
             at: now,
         },
         phase: HoldPhase::Withdrawn,

@@ -1,8 +1,9 @@
-//! What is worth a record beside calls: an operator's word on a tool, policies and definitions that changed, and
+//! What is worth a record beside calls: an operator's word on a tool, incidents, policies and definitions that changed, and
 //! the life of toolgate itself. No state needs it.
 
 use crate::model::ids::ToolName;
 use crate::store::state::Millis;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that is to be found again.
@@ -84,4 +85,49 @@ pub enum Note {
         /// What is different, in words.
         why: String,
     },
+    /// Something has happened in an incident.
+    Incident {
+        /// Its number.
+        incident: u64,
+        /// What.
+        step: IncidentStep,
+        /// The pattern of the tools that it freezes.
+        scope: String,
+        /// The operator; `toolgate` for what happens by itself, `breaker` for what a breaker did.
+        who: String,
+        /// Why, or what came of it, in words.
+        why: String,
+    },
+}
+
+/// What happens in an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentStep {
+    /// It was opened: its tools are frozen.
+    Opened,
+    /// Held calls of its tools are void, and grants for them revoked.
+    Frozen,
+    /// A recorded call has become a sample of the test packs.
+    Sampled,
+    /// The files of the policy have changed meanwhile.
+    Reloaded,
+    /// It was not closed, since its samples or the packs do not pass.
+    Refused,
+    /// It was closed: its tools are back.
+    Closed,
+}
+
+impl IncidentStep {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Frozen => "frozen",
+            Self::Sampled => "sampled",
+            Self::Reloaded => "reloaded",
+            Self::Refused => "refused",
+            Self::Closed => "closed",
+        }
+    }
 }
