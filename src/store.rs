@@ -9,6 +9,7 @@
 //! <data>/results/   long answers, by their SHA-256
 //! <data>/index/     what the journal says, to be looked up; can be made again from it; beside it, as `index.aside`, one that broke
 //! <data>/index.mark how the index stands, under which boot of the machine, what time it was, and which tasks may be stopped
+//! <data>/incidents/ incidents, open and closed, a file each; `<data>/disabled.json` tools that operators took away
 //! <data>/sent       which calls may have left
 //! <data>/outbox     what is still to be told, and to whom (`src/notify.rs`)
 //! <data>/round-key  what `requestState` is sealed with
@@ -23,6 +24,7 @@ pub mod embedded;
 pub(crate) mod grants;
 pub(crate) mod hold_looks;
 pub mod hold_news;
+pub(crate) mod incidents;
 pub mod journal;
 pub mod memory;
 pub mod opening;

@@ -12,11 +12,12 @@ use std::path::Path;
 
 /// What toolgate makes in a data directory; each may also stand there with the extension `new`,
 /// before it is whole.
-const OWN_FILE_NAMES: [&str; 12] = [
+const OWN_FILE_NAMES: [&str; 13] = [
     ".gitignore",
     "children",
     "disabled.json",
     "epoch",
+    "incidents",
     "index",
     "index.aside",
     "index.mark",
