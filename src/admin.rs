@@ -12,6 +12,7 @@ mod desk;
 pub(crate) mod grants;
 pub(crate) mod health;
 mod identity;
+pub(crate) mod incidents;
 pub(crate) mod looks;
 pub(crate) mod open_counts;
 pub(crate) mod openapi;
@@ -116,6 +117,7 @@ pub(crate) fn router(
         .merge(approvals::routes())
         .merge(grants::routes())
         .merge(tools::routes())
+        .merge(incidents::routes())
         .merge(tasks::routes())
         .merge(desk::routes())
         .with_state(door)
@@ -129,8 +131,8 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/status, /api/calls, /api/approvals, /api/grants, /api/tasks, /api/tools or \
-         /api/quarantined",
+        "use /approvals in a browser, or /healthz, /readyz, /metrics, /api/status, /api/calls, /api/approvals, /api/grants, /api/tasks, /api/tools, \
+         /api/incidents or /api/quarantined",
     )
 }
 

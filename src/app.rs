@@ -2,7 +2,6 @@
 //! reverse one.
 
 use crate::admin::operators::Operators;
-use crate::admin::tools::Switches;
 use crate::admin::{self, DoorReach};
 use crate::app::ledger::OpenLedger;
 use crate::config::{Config, ServerConfig};
@@ -15,12 +14,12 @@ use crate::gate::{
     reconciling::schedule::LookSchedule, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
-use crate::model::ids::{NAME_SEPARATOR, ToolName};
 use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::disabling::Disabling;
 use crate::store::embedded::SegmentRetention;
+use crate::store::incidents::{Incidents, RunPacks};
 use crate::store::journal::{self, Journal};
 use crate::store::round_key;
 use crate::telemetry::metrics::Metrics;
@@ -48,6 +47,7 @@ use tokio_util::task::TaskTracker;
 mod attended;
 mod background;
 mod head_export;
+mod incidents;
 pub(crate) mod ledger;
 mod milestones;
 mod notices;
@@ -55,6 +55,7 @@ mod opening;
 mod operator_view;
 mod operators_door;
 mod reach;
+mod switches;
 mod unattended;
 
 /// How long calls in flight may take to end when the process is asked to.
@@ -71,6 +72,8 @@ pub(crate) struct App {
     pub door: Arc<Door>,
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
+    incidents: Arc<Incidents>,
+    packs: Arc<RunPacks>,
     operators: Operators,
     public_url: Option<String>,
     recount: Arc<Notify>,
@@ -121,6 +124,7 @@ impl App {
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
         let disabling =
             Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
+        let incidents = incidents::open(data, &journal, policy)?;
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
@@ -155,12 +159,17 @@ impl App {
             outcome_looks: LookSchedule::new(config.reconcile),
         });
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
+        if is_serving {
+            incidents::repair(&incidents, &gate);
+        }
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {
             door: Arc::new(door(config, gate, relay, servers)),
             journal,
             disabling: Arc::new(disabling),
+            incidents,
+            packs: incidents::no_packs(),
             operators: operators_door::operators(&config.admin),
             public_url: config.admin.public_url.clone(),
             recount: Arc::default(),
@@ -172,6 +181,11 @@ impl App {
             stop,
             servers_running,
         })
+    }
+
+    /// The same, with test packs that have to pass before an incident is closed.
+    pub(crate) fn with_packs(self, packs: Arc<RunPacks>) -> Self {
+        Self { packs, ..self }
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
@@ -261,48 +275,16 @@ impl App {
         );
     }
 
-    /// What finds out about calls with an unknown outcome.
-    fn reconciler(&self) -> Reconciler {
-        Reconciler::new(self.door.gate.clone(), self.door.links.clone())
-    }
-
-    /// How operators take tools away. A tool whose server was never up may exist.
-    fn switches(&self) -> Switches {
-        let door = self.door.clone();
-        let is_known = move |tool: &ToolName| {
-            let (contract, listed) = (door.policy.current(), door.gate.tools.current());
-            let server = door.servers.all().iter().find(|server| {
-                let own = tool.as_str().strip_prefix(server.settings.name.as_str());
-                own.and_then(|rest| rest.strip_prefix(NAME_SEPARATOR))
-                    .is_some_and(|own| !own.is_empty())
-            });
-            let is_away = server.is_some_and(|server| server.up().is_none());
-            is_away || listed.find(tool).is_some() || contract.allowlist.contract_of(tool).is_some()
-        };
-        let store = self.door.gate.effects.store.clone();
-        let metrics = self.door.metrics.clone();
-        let gate = self.door.gate.clone();
-        Switches {
-            disabling: self.disabling.clone(),
-            store,
-            metrics,
-            recount: self.recount.clone(),
-            is_known: Arc::new(is_known),
-            grants: gate.clone(),
-            edits: gate.clone(),
-            looks: gate.looks.clone(),
-            void: Arc::new(move |hold| gate.void(hold)),
-            asker: Arc::new(self.reconciler()),
-            policies: self.door.policy.swaps(),
-        }
-    }
-
     /// Follows the policy files for as long as toolgate runs.
     pub(crate) fn follow_policy(&self) {
         let gate = self.door.gate.clone();
         let policy = gate.policy.clone();
         let metrics = gate.metrics.clone();
-        let told = move |report| milestones::reloaded(&gate, report);
+        let incidents = self.incidents.clone();
+        let told = move |report| {
+            incidents::reloaded(&incidents, &gate, &report);
+            milestones::reloaded(&gate, report);
+        };
         tasks::spawn("policy files", policy.watch(metrics, told));
     }
 

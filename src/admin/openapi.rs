@@ -2,6 +2,7 @@
 //! that are read and written. Committed as `policies/operators.openapi.json`.
 
 mod grants;
+mod incidents;
 
 use super::approvals::editing::EditBody;
 use super::approvals::extending::{ExtensionBody, ExtensionReply};
@@ -107,6 +108,7 @@ fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
     operations.extend(tasks(schemas));
     operations.extend(tools(schemas));
     operations.extend(grants::operations(schemas));
+    operations.extend(incidents::operations(schemas));
     operations.push(ApiOperation::get(
         "/api/status",
         "What there is to see of the running toolgate at a glance",

@@ -3,7 +3,7 @@
 use super::operators::OperatorIdentity;
 use super::status::{ProcessReport, Quarantined, Readiness};
 use super::{OperatorsDoor, json_answer, refusal};
-use crate::model::disabled::Disabled;
+use crate::model::disabled::{Disabled, FrozenScope};
 use crate::store::claims::StoreError;
 use crate::store::operator::MAX_CLAIMS_LISTED;
 use crate::store::state::claim::ClaimPhase;
@@ -33,6 +33,9 @@ pub(crate) struct StatusReport {
     /// Tools that operators have taken away.
     #[schemars(with = "std::collections::BTreeMap<String, crate::model::disabled::Reason>")]
     pub disabled: Disabled,
+    /// What open incidents freeze.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub frozen: Vec<FrozenScope>,
     /// Tools that nobody is shown, or nobody in some profile.
     pub withheld: Vec<Quarantined>,
 }
@@ -61,6 +64,7 @@ async fn status(
         held: held(&door, &known).await.ok(),
         unknown: unknown(&door).await.ok(),
         disabled: door.switches.disabling.disabled().await,
+        frozen: door.switches.incidents.frozen().await,
         withheld: door.status.quarantined(),
     };
     Ok(json_answer(StatusCode::OK, &report))

@@ -10,6 +10,7 @@ use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::store::disabling::Disabling;
+use crate::store::incidents::Incidents;
 use crate::store::journal::{Journal, JournalOptions};
 use crate::store::memory::MemoryStore;
 use crate::telemetry::metrics::{Metrics, MetricsFormat};
@@ -23,6 +24,7 @@ use tower::ServiceExt;
 mod approvals;
 mod calls;
 mod grants;
+mod incidents;
 mod overview;
 mod pages;
 mod tools;
@@ -103,10 +105,14 @@ impl ProcessStatus for FixedStatus {
 
 fn switches(data: &std::path::Path) -> Switches {
     let journal = Journal::open(data, JournalOptions::default()).unwrap();
+    let incidents = Incidents::open(data, journal.clone(), Arc::new(|_| ())).unwrap();
     let disabling = Arc::new(Disabling::open(data, journal, Arc::new(|_| ())).unwrap());
     let (store, metrics) = (Arc::new(MemoryStore::new(Clock)), Arc::new(Metrics::new()));
     Switches {
         disabling,
+        incidents: Arc::new(incidents),
+        scope_of: Arc::new(|pattern| pattern.starts_with("fs__").then(Vec::new)),
+        packs: Arc::new(|_| Ok("1 sample is as expected".to_owned())),
         store,
         metrics,
         recount: Arc::default(),

@@ -12,6 +12,7 @@ use crate::store::approvals::editing::EditJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::store::hold_looks::HoldLooks;
+use crate::store::incidents::{Incidents, RunPacks};
 use crate::store::operator::asking::OutcomeAsker;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
@@ -28,11 +29,20 @@ use tokio::sync::{Notify, watch};
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
+/// Says which tools a pattern names.
+pub(crate) type ScopeOf = dyn Fn(&str) -> Option<Vec<ToolName>> + Send + Sync;
+
 /// What the door needs to take tools away.
 #[derive(Clone)]
 pub(crate) struct Switches {
     /// What is away.
     pub disabling: Arc<Disabling>,
+    /// What incidents freeze.
+    pub incidents: Arc<Incidents>,
+    /// The tools that a pattern is known to name; none where it is no pattern, or of no server.
+    pub scope_of: Arc<ScopeOf>,
+    /// The test packs, which have to pass before an incident is closed.
+    pub packs: Arc<RunPacks>,
     /// The time.
     pub store: Arc<dyn Store>,
     /// What operators count.

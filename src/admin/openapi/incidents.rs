@@ -1,0 +1,38 @@
+//! What programs can ask of incidents.
+
+use super::ApiOperation;
+use crate::admin::incidents::{ClosingBody, IncidentBody, IncidentList};
+use crate::store::incidents::{Incident, IncidentSample};
+use schemars::generate::SchemaGenerator;
+
+pub(super) fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
+    let list = ApiOperation::get(
+        "/api/incidents",
+        "Incidents, the newest first: those that are open, and closed ones that are kept",
+        schemas.subschema_for::<IncidentList>(),
+    );
+    let begin = ApiOperation::post(
+        "/api/incidents",
+        "Opens an incident: its tools are frozen, what is held of them is void, and grants are revoked",
+        schemas.subschema_for::<IncidentBody>(),
+        schemas.subschema_for::<Incident>(),
+    );
+    let one = ApiOperation::get(
+        "/api/incidents/{id}",
+        "One incident, with its timeline",
+        schemas.subschema_for::<Incident>(),
+    );
+    let sampled = ApiOperation::post(
+        "/api/incidents/{id}/samples",
+        "Notes that a recorded call has become a sample of the test packs",
+        schemas.subschema_for::<IncidentSample>(),
+        schemas.subschema_for::<Incident>(),
+    );
+    let close = ApiOperation::post(
+        "/api/incidents/{id}/close",
+        "Closes an incident once the test packs pass with its samples, or by force",
+        schemas.subschema_for::<ClosingBody>(),
+        schemas.subschema_for::<Incident>(),
+    );
+    vec![list, begin, one, sampled, close]
+}

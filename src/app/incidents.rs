@@ -1,0 +1,73 @@
+//! Incidents of a toolgate that runs: what they freeze is out of reach before anything is served.
+
+use crate::downstream::Door;
+use crate::gate::Gate;
+use crate::guards::allowlist::ToolPattern;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::ToolName;
+use crate::policy::live::{LivePolicy, ReloadOutcome, ReloadReport};
+use crate::store::incidents::{Incidents, RunPacks};
+use crate::store::journal::Journal;
+use crate::telemetry::tasks;
+use anyhow::Context as _;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Freezes what the open incidents in `data` do. Blocks.
+pub(super) fn open(
+    data: &Path,
+    journal: &Journal,
+    policy: &Arc<LivePolicy>,
+) -> anyhow::Result<Arc<Incidents>> {
+    let apply = policy.clone();
+    let apply = Arc::new(move |frozen| apply.freeze(frozen));
+    let incidents = Incidents::open(data, journal.clone(), apply);
+    incidents.map(Arc::new).context("no tool may be shown")
+}
+
+/// Does what a crash has left undone, beside what is served: the tools are out of reach already.
+pub(super) fn repair(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
+    let (incidents, gate) = (incidents.clone(), gate.clone());
+    tasks::spawn("incidents", async move {
+        incidents.repair(&*gate.effects.store).await;
+    });
+}
+
+/// Notes on open incidents that the policy files were read again.
+pub(super) fn reloaded(incidents: &Arc<Incidents>, gate: &Arc<Gate>, report: &ReloadReport) {
+    let words = match report.outcome {
+        ReloadOutcome::Swapped => format!("policy {} → {}", report.before, report.version),
+        ReloadOutcome::Unchanged => return,
+        ReloadOutcome::KeptLastGood => {
+            format!("the files have errors; policy {} stays", report.version)
+        }
+    };
+    let (incidents, gate) = (incidents.clone(), gate.clone());
+    tasks::spawn("incident reloads", async move {
+        incidents.reloaded(&*gate.effects.store, &words).await;
+    });
+}
+
+/// The tools that `pattern` is known to name; none where it is no pattern, or names tools of no server
+/// that there is.
+pub(super) fn scope_of(door: &Door, pattern: &str) -> Option<Vec<ToolName>> {
+    let pattern = ToolPattern::compile(pattern, &mut Problems::default())?;
+    let servers = door.servers.all();
+    let is_reached = servers
+        .iter()
+        .any(|server| pattern.reaches(&server.settings.name));
+    let (policy, listed) = (door.policy.current(), door.gate.tools.current());
+    let contracts = policy.allowlist.contracts();
+    let contracts = contracts.filter(|tool| !tool.as_str().contains('*'));
+    let known = listed.known().map(|tool| &tool.name).chain(contracts);
+    let named: BTreeSet<&ToolName> = known
+        .filter(|tool| pattern.matches(tool.as_str()))
+        .collect();
+    is_reached.then(|| named.into_iter().cloned().collect())
+}
+
+/// Where no configuration says which packs there are.
+pub(super) fn no_packs() -> Arc<RunPacks> {
+    Arc::new(|_| Err("there is no configuration, and so no test pack".to_owned()))
+}
