@@ -10,8 +10,8 @@ use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions}
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
-    effects::slots::Slots, own_tasks::OwnTasks, reconciling::Reconciler,
-    reconciling::schedule::LookSchedule, record::hook_events::Hooks, vault::Vault,
+    effects::slots::Slots, own_tasks::OwnTasks, reconciling::schedule::LookSchedule,
+    record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::policy::live::LivePolicy;

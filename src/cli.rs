@@ -14,6 +14,7 @@ mod files;
 pub mod guard;
 mod help;
 mod import;
+mod incident;
 mod init;
 mod ledger;
 mod listed_tools;
@@ -109,6 +110,8 @@ enum CliVerb {
     Disable(disable::Disable),
     /// Give a tool back that was disabled.
     Enable(disable::Enable),
+    /// Freeze tools when something goes wrong; give them back when a test pack shows that it is mended.
+    Incident(incident::Args),
     /// Read and check the record of calls.
     Ledger(ledger::Args),
     /// Say how calls went under each version of the policy.
@@ -159,7 +162,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
 
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
-        CliVerb::Serve(args) => serve::run(&args, cli.log),
+        CliVerb::Serve(args) => serve::run(&args, cli.log, test::incident_proof::runner),
         CliVerb::Stdio(args) => stdio::run(&args, cli.log),
         CliVerb::Init(args) => init::run(&args),
         CliVerb::Adopt(args) => adopt::run(args),
@@ -173,6 +176,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Approvals(args) => approvals::run(&args),
         CliVerb::Disable(args) => disable::disable(&args),
         CliVerb::Enable(args) => disable::enable(&args),
+        CliVerb::Incident(args) => incident::run(&args),
         CliVerb::Ledger(args) => ledger::run(&args),
         CliVerb::Report(args) => report::run(&args),
         CliVerb::Pins(args) => pins::run(&args),

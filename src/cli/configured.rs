@@ -6,9 +6,9 @@ use crate::config::{self, Config, DataPlace, Ledger, Loaded};
 use crate::model::acting::shown;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity, foremost};
-use crate::model::disabled::Disabled;
+use crate::model::disabled::{Disabled, TakenAway};
 use crate::policy::Policy;
-use crate::store::disabling;
+use crate::store::{disabling, incidents};
 use anyhow::{Context as _, bail};
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
@@ -329,7 +329,7 @@ fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(Pat
 }
 
 /// The policy as a toolgate on the data directory `data` has it: without the tools that operators
-/// have taken away.
+/// and incidents have taken away.
 pub fn in_force(loaded: Loaded, data: &Path) -> anyhow::Result<Policy> {
     let policy = loaded.reading.policy.context("the policy cannot be used")?;
     let disabled = disabling::read(data).unwrap_or_else(|error| {
@@ -338,7 +338,14 @@ pub fn in_force(loaded: Loaded, data: &Path) -> anyhow::Result<Policy> {
         ));
         Disabled::new()
     });
-    Ok(policy.without(disabled))
+    let frozen = incidents::frozen(data).unwrap_or_else(|error| {
+        say(&format!(
+            "toolgate: {error}; this is judged as if nothing were"
+        ));
+        Vec::new()
+    });
+    let tools = disabled;
+    Ok(policy.without(TakenAway { tools, frozen }))
 }
 
 /// Each of them on standard error.

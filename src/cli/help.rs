@@ -31,6 +31,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "tasks",
             "disable",
             "enable",
+            "incident",
             "pins",
             "policy",
         ],
@@ -45,7 +46,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 49] = [
+const EXAMPLES: [(&str, &[&str]); 55] = [
     (
         "serve",
         &[
@@ -142,6 +143,30 @@ const EXAMPLES: [(&str, &[&str]); 49] = [
     (
         "enable",
         &["toolgate enable bank__pay --why 'mended in 1.4.2'"],
+    ),
+    (
+        "incident",
+        &[
+            "toolgate incident open --tool 'bank__*' --why 'it pays twice'",
+            "toolgate incident list",
+        ],
+    ),
+    (
+        "incident open",
+        &["toolgate incident open --tool 'bank__*' --why 'it pays twice'"],
+    ),
+    ("incident show", &["toolgate incident show 3"]),
+    (
+        "incident sample",
+        &["toolgate incident sample 9f3c2a17 --expect too_much"],
+    ),
+    (
+        "incident collect",
+        &["toolgate incident collect 3 --out incident-3.jsonl"],
+    ),
+    (
+        "incident close",
+        &["toolgate incident close 3 --why 'mended in 1.4.2'"],
     ),
     ("ledger", &["toolgate ledger list --since 1h"]),
     (

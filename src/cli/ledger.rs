@@ -30,6 +30,7 @@ pub(super) mod recorded;
 pub(super) mod recorded_as;
 mod replay;
 mod resolved;
+pub(super) mod scoped;
 mod several;
 mod show;
 mod tail;

@@ -246,6 +246,11 @@ pub(super) struct ReplyArgs {
 }
 
 impl ReplyArgs {
+    /// Whether JSON is asked for.
+    pub(super) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// As [`show`], or the answer as JSON where that is asked for.
     pub(super) fn show<T: Serialize>(
         self,

@@ -8,10 +8,13 @@ use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::{LivePolicy, LoadResult};
+use crate::store::incidents::RunPacks;
 use crate::telemetry;
 use anyhow::Context as _;
 use futures_util::future::select_all;
 use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve.
@@ -25,14 +28,22 @@ pub(super) struct Args {
     upstream: Option<url::Url>,
 }
 
-/// Serves until a signal.
-pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+/// Serves until a signal. `packs` runs the test packs beside the policies of a configuration, for incidents
+/// that are to be closed.
+pub(super) fn run(
+    args: &Args,
+    log: Option<String>,
+    packs: fn(PathBuf) -> Arc<RunPacks>,
+) -> anyhow::Result<u8> {
     keep_private();
     let (config, released) = prepare(args)?;
+    let named = args.place.config.as_deref();
+    let path = configured::path(named).ok();
+    let packs = path.filter(|_| args.upstream.is_none()).map(packs);
     runtime()?.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = Box::pin(serve(config, released)).await;
+        let served = Box::pin(serve(config, released, packs)).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })
@@ -106,7 +117,11 @@ pub(super) fn without_file(server: ServerConfig) -> anyhow::Result<(Config, Rele
     Ok((config, Released::unkept(policy)))
 }
 
-async fn serve(mut config: Config, released: Released) -> anyhow::Result<()> {
+async fn serve(
+    mut config: Config,
+    released: Released,
+    packs: Option<Arc<RunPacks>>,
+) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -118,7 +133,10 @@ async fn serve(mut config: Config, released: Released) -> anyhow::Result<()> {
     config.listen = agents.local_addr()?;
     let ledger = ledger::open(&config).await?;
     let policy = released.keep(&config.data);
-    let app = App::start(&config, &policy, ledger)?;
+    let mut app = App::start(&config, &policy, ledger)?;
+    if let Some(packs) = packs {
+        app = app.with_packs(packs);
+    }
     announce(&agents, &operators)?;
     app.follow_policy();
     telemetry::tasks::spawn("hangup", async move {

@@ -1,9 +1,10 @@
 //! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what
 //! is expected. Nothing is executed, connected to or started.
 
-mod add;
+pub(super) mod add;
 mod coverage;
 pub(super) mod find;
+pub(super) mod incident_proof;
 mod machine;
 mod replay_ledger;
 pub(super) mod required;

@@ -69,6 +69,8 @@ pub(crate) struct PosedCall {
     pub expect: Option<String>,
     /// Why that is right; for readers.
     pub because: Option<String>,
+    /// What it repeats: the action id of a recorded call, or the number of a report.
+    pub repro: Option<String>,
 }
 
 /// A task as it is before a call: what it has used, and what its last calls were. The default has

@@ -10,10 +10,11 @@ use crate::cli::running::{DimView, Running, UnseenDoor};
 use crate::cli::status::bytes;
 use crate::config::Config;
 use crate::model::counted::counted;
-use crate::model::disabled::{Disabled, MAX_DISABLED_TOOLS};
+use crate::model::disabled::{Disabled, FrozenScope, MAX_DISABLED_TOOLS, TakenAway};
 use crate::policy::Policy;
 use crate::store::disabling;
 use crate::store::disk_space::DiskSpace;
+use crate::store::incidents;
 use crate::store::journal::DataHolder;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -121,6 +122,27 @@ pub(super) fn disabled(data: &Path, found: &mut DoctorFindings) {
         Ok(disabled) => taken_away(&disabled, found),
         Err(error) => found.wrong(&error.to_string()),
     }
+    match incidents::frozen(data) {
+        Ok(scopes) => frozen(&scopes, found),
+        Err(error) => found.wrong(&error.to_string()),
+    }
+}
+
+fn frozen(scopes: &[FrozenScope], found: &mut DoctorFindings) {
+    for FrozenScope {
+        incident,
+        pattern,
+        reason,
+    } in scopes
+    {
+        found.note(&format!(
+            "`{}` is frozen by {} since {}: {}; `toolgate incident show {incident}` tells more",
+            short(pattern),
+            plain(&reason.who),
+            plain(&reason.since),
+            plain(&reason.why)
+        ));
+    }
 }
 
 fn taken_away(disabled: &Disabled, found: &mut DoctorFindings) {
@@ -154,8 +176,12 @@ pub(super) fn seen(report: &StatusReport, policy: &Policy, found: &mut DoctorFin
     for reason in &readiness.reasons {
         found.wrong(&plain(reason));
     }
-    // What operators took away changes what is in force, and so its version.
-    let here = policy.clone().without(report.disabled.clone()).version;
+    // What operators and incidents took away changes what is in force, and so its version.
+    let away = TakenAway {
+        tools: report.disabled.clone(),
+        frozen: report.frozen.clone(),
+    };
+    let here = policy.clone().without(away).version;
     if readiness.policy.version == here {
         found.fine("it has the policy of the files");
     } else if !readiness.policy.stale {
@@ -178,6 +204,7 @@ pub(super) fn seen(report: &StatusReport, policy: &Policy, found: &mut DoctorFin
         }
     }
     taken_away(&report.disabled, found);
+    frozen(&report.frozen, found);
     for (count, what, remedy) in [
         (report.held, "held call", "toolgate approvals"),
         (report.unknown, "unknown outcome", "toolgate calls list"),

@@ -184,7 +184,7 @@ fn begins(id: &str, beginning: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }
 
-pub(super) fn since(text: &str) -> Result<Timestamp, String> {
+pub(in crate::cli) fn since(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }

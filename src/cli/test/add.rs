@@ -1,9 +1,13 @@
 //! `toolgate test add`: a recorded call becomes a sample, so that what went wrong once is asked for
 //! ever after (003-20, 003-102).
 
+mod smallest;
+mod writing;
+
 use super::suite::Suites;
 use super::words::verdict;
 use crate::cli::configured::{self, DataArgs};
+use crate::cli::explain;
 use crate::cli::ledger::recorded::{
     APPROVAL_CODES, UNJUDGED_NOTE, arguments, audited, find as recorded_call, is_unjudged,
 };
@@ -17,48 +21,61 @@ use crate::model::caller::Caller;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use crate::policy::Policy;
-use crate::policy::locate::YamlDocument;
-use crate::policy::pack::{EXPECT_ALLOW, Pack};
+use crate::policy::pack::{EXPECT_ALLOW, Pack, TaskBefore};
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
+use smallest::ShownRefusal;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use writing::{append, begin, written};
 
 /// The code of a caller that calls too fast.
 const RATE_CODE: &str = "rate_exceeded";
 
 /// The call to make a sample of.
 #[derive(Debug, clap::Args)]
-pub(super) struct Add {
+pub(in crate::cli) struct Add {
     /// The call's action id, or as much of its beginning or its end as no other call has
-    action_id: String,
+    pub(in crate::cli) action_id: String,
     /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the
     /// contract's `audit` names all
     #[arg(long, value_name = "JSON")]
-    arguments: Option<String>,
+    pub(in crate::cli) arguments: Option<String>,
     /// The pack to add it to; one that is not there is begun. Without it, the sample is only
     /// printed
     #[arg(long, value_name = "FILE")]
-    to: Option<PathBuf>,
+    pub(in crate::cli) to: Option<PathBuf>,
     /// What is expected of the call [default: what was said then]
     #[arg(long, value_name = "allow|CODE")]
-    expect: Option<String>,
+    pub(in crate::cli) expect: Option<String>,
     /// What the sample shows [default: when and by whom it was called]
     #[arg(long)]
-    name: Option<String>,
+    pub(in crate::cli) name: Option<String>,
     /// Why the verdict that is expected is right
     #[arg(long, value_name = "WORDS")]
-    because: Option<String>,
+    pub(in crate::cli) because: Option<String>,
     /// The sample, where it stands now and what is said of it, as one JSON object
     #[arg(long)]
-    json: bool,
+    pub(in crate::cli) json: bool,
+    /// Leave out of the arguments what the refusal that is expected does not take.
+    #[arg(skip)]
+    pub(in crate::cli) is_smallest: bool,
     #[command(flatten)]
-    judged_as: RecordedAs,
+    pub(in crate::cli) judged_as: RecordedAs,
 }
 
 impl Add {
     /// Prints the sample, or where it stands now and what is said of it.
     pub(super) fn run(&self, named: &DataArgs, out: &mut String) -> anyhow::Result<u8> {
+        self.add(named, out).map(|_| 0)
+    }
+
+    /// The same; the sample.
+    pub(in crate::cli) fn add(
+        &self,
+        named: &DataArgs,
+        out: &mut String,
+    ) -> anyhow::Result<Map<String, Value>> {
         let path = configured::path(named.config.as_deref())?;
         let place = named.place_of(&path)?;
         let entry = recorded_call(&place.data, configured::kept(&place)?, &self.action_id)?;
@@ -70,7 +87,7 @@ impl Add {
         self.judged_as.met(|recorded| recorded == entry.user_id)?;
         self.judge(&entry, &policy)?;
         let entry = self.judged_as.renamed(&policy, entry);
-        let arguments = self.arguments_of(&entry)?;
+        let arguments = self.smallest(&entry, &policy, self.arguments_of(&entry)?)?;
         let pack = match &self.to {
             Some(path) if path.exists() => Some(read(path)?),
             _ => None,
@@ -90,7 +107,7 @@ impl Add {
             } else {
                 out.push_str(&written(&sample));
             }
-            return Ok(0);
+            return Ok(sample);
         };
         match pack {
             Some(_) if caller.is_none() => bail!(
@@ -109,7 +126,30 @@ impl Add {
         } else {
             Self::say(path, &suites, out)?;
         }
-        Ok(0)
+        Ok(sample)
+    }
+
+    /// Of `arguments` what it takes for the refusal that is expected, where that is asked for.
+    fn smallest(&self, entry: &Entry, policy: &Policy, arguments: Value) -> anyhow::Result<Value> {
+        let known = policy.identity.of_agent(entry.agent());
+        let (Some(caller), true) = (known, self.is_smallest) else {
+            return Ok(arguments);
+        };
+        let said = recorded_verdict(entry);
+        let before = TaskBefore {
+            is_drafted: entry.confirms.is_some(),
+            is_approved: !entry.approved_by.is_empty(),
+            ..TaskBefore::default()
+        };
+        let shown = ShownRefusal {
+            policy,
+            caller: &caller,
+            tool: &ToolName::new(&entry.tool),
+            schema: &explain::schema(None)?,
+            before: &before,
+            code: self.expect.as_deref().unwrap_or(&said),
+        };
+        Ok(shown.smallest(arguments))
     }
 
     /// What was refused for its caller's rate was not judged. Packs ask no hooks, so that what one has
@@ -359,65 +399,4 @@ fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
         state.insert("calls_now".to_owned(), json!(rate.calls));
     }
     state
-}
-
-/// The sample as lines of YAML. JSON is YAML, so that every value is written as such.
-fn written(sample: &Map<String, Value>) -> String {
-    let line = |(index, (key, value)): (usize, (&String, &Value))| {
-        let mark = if index == 0 { "- " } else { "  " };
-        format!("  {mark}{key}: {}\n", plain_json(&value.to_string()))
-    };
-    sample.iter().enumerate().map(line).collect()
-}
-
-fn begin(
-    path: &Path,
-    caller: Option<(&String, &Entry)>,
-    sample: &Map<String, Value>,
-) -> anyhow::Result<()> {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut text = format!("pack: {}\n", plain_json(&Value::from(name).to_string()));
-    if let Some((name, entry)) = caller {
-        let (name, identity) = (
-            Value::from(name.as_str()).to_string(),
-            identity(entry).to_string(),
-        );
-        writeln!(
-            text,
-            "callers:\n  {}: {}",
-            plain_json(&name),
-            plain_json(&identity)
-        )?;
-    }
-    write!(text, "samples:\n{}", written(sample))?;
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("{} cannot be made", directory.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// Adds the sample at the end of the file, if it is one more sample there and nothing else changes.
-fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
-    let file = path.display().to_string();
-    let before = YamlDocument::read(path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
-    let end = if before.text().ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    let text = format!("{}{end}{}", before.text(), written(sample));
-    let mut expected = before.tree().clone();
-    if let Some(samples) = expected.get_mut("samples").and_then(Value::as_array_mut) {
-        samples.push(Value::Object(sample.clone()));
-    }
-    match YamlDocument::parse(&file, text.clone()) {
-        Ok(after) if *after.tree() == expected => {
-            std::fs::write(path, text).with_context(|| format!("{file} cannot be written"))
-        }
-        _ => bail!(
-            "{file} does not end with a list `samples` indented by two; add it by hand:\n{}",
-            written(sample)
-        ),
-    }
 }

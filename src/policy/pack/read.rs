@@ -303,6 +303,7 @@ fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
         before,
         expect: Some(expect).filter(|code| code != EXPECT_ALLOW),
         because,
+        repro,
     }
 }
 

@@ -1,0 +1,74 @@
+//! What an incident asks of the test packs before its tools come back (003-43): all of them pass, and they hold
+//! a sample of each call that went wrong.
+
+use super::find;
+use super::suite::{SampleVerdict, Suites};
+use crate::cli::ledger::text::plain;
+use crate::model::counted::counted;
+use crate::model::diagnostic::Severity;
+use crate::store::incidents::RunPacks;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Samples and calls that are named.
+const MAX_NAMED: usize = 3;
+
+/// Runs the packs beside the policies of the configuration at `path`, as they stand then.
+pub(in crate::cli) fn runner(path: PathBuf) -> Arc<RunPacks> {
+    Arc::new(move |calls| {
+        prove(&path, calls).unwrap_or_else(|error| Err(plain(&format!("{error:#}"))))
+    })
+}
+
+/// Whether every sample is as expected, and each of `calls` is one.
+fn prove(path: &Path, calls: &[String]) -> anyhow::Result<Result<String, String>> {
+    let packs = find::packs(&[], Some(path))?;
+    let suites = Suites::run(&packs, Some(path))?;
+    let errors = suites.diagnostics.iter();
+    let errors = errors.filter(|one| one.severity == Severity::Error);
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    if !errors.is_empty() {
+        let words = format!("the packs cannot be run: {}", named(&errors));
+        return Ok(Err(plain(&words)));
+    }
+    let all: Vec<_> = suites
+        .runs()
+        .flat_map(super::suite::PackRun::judged)
+        .collect();
+    let wrong = all
+        .iter()
+        .filter(|(_, judged)| judged.verdict != SampleVerdict::Expected);
+    let wrong: Vec<String> = wrong
+        .map(|(posed, judged)| format!("{}: {}", judged.verdict.words(), posed.name))
+        .collect();
+    if !wrong.is_empty() {
+        let (samples, names) = (counted(all.len(), "sample"), named(&wrong));
+        let words = format!("{} of {samples} not as expected: {names}", wrong.len());
+        return Ok(Err(plain(&words)));
+    }
+    let posed = all.iter().filter_map(|(posed, _)| posed.repro.as_deref());
+    let posed: BTreeSet<&str> = posed.collect();
+    let missing = calls.iter().filter(|call| !posed.contains(call.as_str()));
+    let missing: Vec<String> = missing.cloned().collect();
+    if !missing.is_empty() {
+        let words = format!(
+            "no pack beside the policies has a sample of {}",
+            named(&missing)
+        );
+        return Ok(Err(plain(&words)));
+    }
+    let (samples, packs) = (counted(all.len(), "sample"), counted(packs.len(), "pack"));
+    Ok(Ok(format!("{samples} of {packs} as expected")))
+}
+
+/// The first of them, and how many more there are.
+fn named(all: &[String]) -> String {
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let first: Vec<&str> = all.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let first = first.join("; ");
+    if more == 0 {
+        return first;
+    }
+    format!("{first}; and {more} more")
+}
