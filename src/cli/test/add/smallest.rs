@@ -40,11 +40,13 @@ impl ShownRefusal<'_> {
         if !self.is_shown_by(&arguments) {
             return arguments;
         }
+        let read = self.read_by_rules(&arguments);
         let mut smallest = arguments;
         let mut parts = Vec::new();
         collect(&smallest, &mut Vec::new(), &mut parts);
         // What holds others is tried before them, and of a list the last one first.
         parts.reverse();
+        parts.retain(|part| !read.iter().any(|path| touches(part, path)));
         parts.sort_by_key(Vec::len);
         for part in parts.into_iter().take(MAX_TRIED) {
             let mut without = smallest.clone();
@@ -53,6 +55,16 @@ impl ShownRefusal<'_> {
             }
         }
         smallest
+    }
+
+    /// The paths of the arguments that rules read: a rule refuses with its code also where it cannot be judged
+    /// without one, and would show nothing then.
+    fn read_by_rules(&self, arguments: &Value) -> Vec<Vec<String>> {
+        let admitted = self.policy.allowlist.admit(self.caller, self.tool);
+        let Ok(admitted) = admitted.map(|admitted| admitted.on(arguments)) else {
+            return Vec::new();
+        };
+        admitted.rules().rules.reads().to_vec()
     }
 
     fn is_shown_by(&self, arguments: &Value) -> bool {
@@ -67,6 +79,15 @@ impl ShownRefusal<'_> {
         let verdict = judge(self.policy, &question, &mut Silent);
         verdict.is_err_and(|refusal| refusal.code() == self.code)
     }
+}
+
+/// Whether what stands at `path` is the part, in it, or holds it.
+fn touches(part: &[PartStep], path: &[String]) -> bool {
+    let same = |(step, name): (&PartStep, &String)| match step {
+        PartStep::Member(member) => member == name,
+        PartStep::Element(index) => index.to_string() == *name,
+    };
+    part.iter().zip(path).all(same)
 }
 
 /// Every part of `value`, which `path` leads to.
@@ -142,5 +163,21 @@ mod tests {
         assert!(remove(&mut value, &[member("c")]));
         assert!(!remove(&mut value, &[]));
         assert_eq!(value, json!({ "a": { "b": [1] } }));
+    }
+
+    /// What a rule reads stays, with what holds it and what is in it.
+    #[test]
+    fn what_a_rule_reads_is_touched() {
+        let member = |name: &str| PartStep::Member(name.to_owned());
+        let path = ["a".to_owned(), "b".to_owned()];
+        for (part, is_touched) in [
+            (vec![member("a")], true),
+            (vec![member("a"), member("b")], true),
+            (vec![member("a"), member("b"), PartStep::Element(0)], true),
+            (vec![member("a"), member("c")], false),
+            (vec![member("b")], false),
+        ] {
+            assert_eq!(touches(&part, &path), is_touched, "{part:?}");
+        }
     }
 }
