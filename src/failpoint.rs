@@ -2,7 +2,8 @@
 //! (threat-model §12). Only a build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 
-/// The points, in the order in which a call passes them; those from `reload` on belong to no call.
+/// The points, in the order in which a call passes them; `incident-opened` and those from `reload` on
+/// belong to no call.
 pub const POINTS: &[&str] = &[
     "after-parse",
     "preparing",
@@ -19,6 +20,7 @@ pub const POINTS: &[&str] = &[
     "outcome-before-fsync",
     "outcome-after-fsync",
     "reply-to-agent",
+    "incident-opened",
     "reload",
     "rotate",
     "fill",

@@ -1,5 +1,5 @@
-//! The operators' pages: what waits for a person, what nobody knows the end of, and which tools are
-//! away, for a browser. Everything is rendered here, works with plain forms, and comes from this
+//! The operators' pages: what waits for a person, what nobody knows the end of, which tools are away,
+//! and incidents, for a browser. Everything is rendered here, works with plain forms, and comes from this
 //! program; a script adds keys, countdowns and what happens meanwhile.
 //!
 //! Who asks is who signed in: a cookie, which only these pages take, and never `/api/`. A form brings
@@ -17,6 +17,7 @@ mod form;
 mod frame;
 mod granting;
 mod grants;
+mod incidents;
 mod live;
 mod login;
 mod overview;
@@ -54,6 +55,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .merge(live::routes())
         .merge(calls::routes())
         .merge(tools::routes())
+        .merge(incidents::routes())
         .merge(grants::routes())
 }
 

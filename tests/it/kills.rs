@@ -21,6 +21,8 @@ const SEED: u64 = 20_260_728;
 pub const PROGRAM: &str = "toolgate-failpoints";
 /// The points of a call that is held.
 pub const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
+/// The point of an incident.
+pub const INCIDENT: &str = "incident-opened";
 
 /// What is killed has to be what is under test: cargo builds nothing when that is so already. The whole
 /// workspace and a test are named so that what toolgate is built on is what it is elsewhere, and is not
@@ -107,10 +109,11 @@ macro_rules! points {
             }
         )*
 
-        /// Every point has its scenario, here, where calls are held, or where a store opens.
+        /// Every point has its scenario, here, where calls are held, where incidents are opened, or where
+        /// a store opens.
         #[test]
         fn every_point_is_tried() {
-            let elsewhere = [HELD, OPENING].concat();
+            let elsewhere = [HELD, OPENING, &[INCIDENT]].concat();
             let points = toolgate::failpoint::POINTS.iter().filter(|point| !elsewhere.contains(point));
             assert_eq!(points.copied().collect::<Vec<_>>(), [$($point),*]);
         }

@@ -200,6 +200,8 @@ mod data_places;
 mod disable;
 // Calls that were executed although they are forbidden.
 mod exemptions;
+// `toolgate incident`: tools are frozen until a sample shows that it is mended.
+mod incidents;
 // `toolgate init`: from servers to files that `check` accepts.
 mod init;
 // One entry for every judged call, and no value in it.

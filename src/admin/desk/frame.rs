@@ -4,12 +4,13 @@
 use super::sign_in::SignIn;
 
 /// The pages in their bar: name, path and word.
-pub(in crate::admin) const PAGES: [(&str, &str, &str); 5] = [
+pub(in crate::admin) const PAGES: [(&str, &str, &str); 6] = [
     ("approvals", "/approvals", "Waiting"),
     ("history", "/approvals/history", "Decided"),
     ("grants", "/grants", "Grants"),
     ("calls", "/calls", "Unknown"),
     ("tools", "/tools", "Tools"),
+    ("incidents", "/incidents", "Incidents"),
 ];
 
 /// What is around a page.

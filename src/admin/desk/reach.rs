@@ -13,7 +13,16 @@ pub(in crate::admin) fn is_page(path: &str) -> bool {
         .and_then(|rest| rest.split('/').next());
     matches!(
         first,
-        Some("" | "login" | "logout" | "approvals" | "calls" | "tools" | "grants" | "assets")
+        Some(
+            "" | "login"
+                | "logout"
+                | "approvals"
+                | "calls"
+                | "tools"
+                | "incidents"
+                | "grants"
+                | "assets"
+        )
     )
 }
 
