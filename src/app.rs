@@ -11,7 +11,7 @@ use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
     effects::slots::Slots, own_tasks::OwnTasks, reconciling::schedule::LookSchedule,
-    record::hook_events::Hooks, vault::Vault,
+    record::breaking::BreakerWatch, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::policy::live::LivePolicy;
@@ -157,10 +157,11 @@ impl App {
             own_tasks: OwnTasks::default(),
             looks: Arc::default(),
             outcome_looks: LookSchedule::new(config.reconcile),
+            breakers: BreakerWatch::default(),
         });
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
         if is_serving {
-            incidents::repair(&incidents, &gate);
+            incidents::keep(&incidents, &gate);
         }
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;

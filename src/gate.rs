@@ -87,6 +87,8 @@ pub struct Gate {
     pub(crate) looks: Arc<HoldLooks>,
     /// Looks at calls with an unknown outcome that no agent has come again for.
     pub(crate) outcome_looks: LookSchedule,
+    /// What opens incidents by itself.
+    pub(crate) breakers: record::breaking::BreakerWatch,
 }
 
 impl Gate {

@@ -12,6 +12,7 @@ use bound::BoundConfiguration;
 use sha2::{Digest as _, Sha256};
 
 pub mod bound;
+pub mod breakers;
 pub(crate) mod bundle;
 pub(crate) mod compile;
 mod contract_lint;
@@ -55,6 +56,8 @@ pub struct Policy {
     pub repetition: repetition::Rule,
     /// What may tasks use?
     pub tasks: TaskLimits,
+    /// When does an incident open by itself?
+    pub breakers: Vec<breakers::Breaker>,
     /// Who hears of calls?
     pub hooks: hooks::Rule,
     /// Which messages pass besides tool calls.

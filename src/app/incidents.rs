@@ -2,17 +2,21 @@
 
 use crate::downstream::Door;
 use crate::gate::Gate;
+use crate::gate::record::breaking::BreakerTrip;
 use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 use crate::policy::live::{LivePolicy, ReloadOutcome, ReloadReport};
-use crate::store::incidents::{Incidents, RunPacks};
+use crate::store::incidents::{IncidentError, IncidentWish, Incidents, RunPacks};
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
 use anyhow::Context as _;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Who opens an incident that no operator does.
+const BREAKER: &str = "breaker";
 
 /// Freezes what the open incidents in `data` do. Blocks.
 pub(super) fn open(
@@ -26,11 +30,32 @@ pub(super) fn open(
     incidents.map(Arc::new).context("no tool may be shown")
 }
 
-/// Does what a crash has left undone, beside what is served: the tools are out of reach already.
-pub(super) fn repair(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
+/// Does what a crash has left undone, beside what is served: the tools are out of reach already. Then opens
+/// what breakers ask for.
+pub(super) fn keep(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
     let (incidents, gate) = (incidents.clone(), gate.clone());
+    let trips = gate.breakers.trips();
     tasks::spawn("incidents", async move {
-        incidents.repair(&*gate.effects.store).await;
+        let store = &*gate.effects.store;
+        incidents.repair(store).await;
+        let Some(mut trips) = trips else { return };
+        while let Some(BreakerTrip { tool, why }) = trips.recv().await {
+            let frozen = incidents.frozen().await;
+            if frozen.iter().any(|scope| scope.names(tool.as_str())) {
+                continue;
+            }
+            let wish = IncidentWish {
+                scope: tool.to_string(),
+                tools: vec![tool],
+                who: BREAKER.to_owned(),
+                why,
+            };
+            match incidents.begin(store, wish).await {
+                // What it asks for is done.
+                Ok(_) | Err(IncidentError::AlreadyOpen(_)) => {}
+                Err(error) => tracing::error!(%error, "a breaker could not open an incident"),
+            }
+        }
     });
 }
 

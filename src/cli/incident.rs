@@ -9,7 +9,7 @@ mod shown;
 use super::configured::{self, DataArgs};
 use super::ledger::text::{plain, short};
 use super::operator::door::DoorRequest;
-use super::operator::{DoorArgs, ReplyArgs, direct};
+use super::operator::{self, DoorArgs, ReplyArgs, direct};
 use super::test::incident_proof;
 use crate::admin::incidents::IncidentList;
 use crate::config::{self, DataPlace};
@@ -43,7 +43,7 @@ pub(super) struct Args {
 enum IncidentVerb {
     /// Freeze tools: none is called, what is held of them is void, grants are revoked
     Open(OpenArgs),
-    /// List incidents, the newest first
+    /// List incidents, the newest first; with --json one object per line
     List(ReplyArgs),
     /// Show one incident with its timeline
     Show(ShowArgs),
@@ -100,7 +100,12 @@ struct CloseArgs {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         IncidentVerb::Open(open) => opened(args, open),
-        IncidentVerb::List(reply) => reply.show(all(args)?, |list| Ok(shown::list(&list))),
+        IncidentVerb::List(reply) => operator::show(all(args)?, |list| {
+            if reply.is_json() {
+                return shown::lines(&list);
+            }
+            Ok(shown::list(&list))
+        }),
         IncidentVerb::Show(show) => {
             let found = found(args, show.id)?;
             show.reply.show(found, |one| Ok(shown::details(&one)))

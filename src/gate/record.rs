@@ -1,5 +1,6 @@
 //! One ledger entry for every judged call, refused ones too.
 
+pub(crate) mod breaking;
 pub(in crate::gate) mod contents;
 pub(in crate::gate) mod counting;
 pub mod entry;

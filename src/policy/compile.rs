@@ -149,6 +149,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
         pins,
         repetition: repetition::Rule::in_mode(compiler.repetition, mode),
         tasks: compiler.tasks.in_mode(mode),
+        breakers: compiler.breakers,
         hooks,
         methods,
         session_header,

@@ -6,6 +6,7 @@ use crate::guards::{
 };
 use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
+use crate::policy::breakers::BreakerSettings;
 use crate::policy::shape::{self, UNREAD_TEXT};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +30,9 @@ pub(crate) struct PolicyFile {
     pub budgets: budget::TaskSettings,
     /// When a task counts as going in circles; without it, nothing is watched.
     pub repetition: Option<repetition::Settings>,
+    /// When an incident opens by itself, and freezes a tool; without any, only operators open one.
+    #[schemars(length(max = 64))]
+    pub breakers: Vec<BreakerSettings>,
 }
 
 /// What calls of one tool must keep to.
@@ -190,8 +194,14 @@ pub(crate) struct RollbackSettings {
 }
 
 /// The keys of a policy file.
-pub(crate) const POLICY_FILE_KEYS: &[&str] =
-    &["contracts", "layers", "groups", "budgets", "repetition"];
+pub(crate) const POLICY_FILE_KEYS: &[&str] = &[
+    "contracts",
+    "layers",
+    "groups",
+    "budgets",
+    "repetition",
+    "breakers",
+];
 
 /// What the format has and this version does not enforce: a `*` is any key.
 const UNENFORCED_KEYS: &[&[&str]] = &[&["contracts", "*", "repetition"]];

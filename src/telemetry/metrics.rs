@@ -319,9 +319,9 @@ impl Metrics {
         self.sessions.set(i64::try_from(open).unwrap_or(i64::MAX));
     }
 
-    /// A judged call ended at `now`, on the steady clock.
-    pub fn effects(&self, tally: &CallEffects<'_>, now: Duration) {
-        self.effects.count(tally, now);
+    /// A judged call ended at `now`, on the steady clock; whether its effect ran again.
+    pub fn effects(&self, tally: &CallEffects<'_>, now: Duration) -> bool {
+        self.effects.count(tally, now)
     }
 
     /// So many outcomes are unknown, the oldest for so long.

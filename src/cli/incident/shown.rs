@@ -1,7 +1,7 @@
 //! Incidents for people.
 
 use crate::admin::incidents::IncidentList;
-use crate::cli::ledger::text::plain;
+use crate::cli::ledger::text::{json, plain};
 use crate::cli::table::{Column, Table};
 use crate::cli::terminal::{Terminal, Tone};
 use crate::model::counted::counted;
@@ -40,6 +40,15 @@ pub(super) fn list(list: &IncidentList) -> String {
     };
     let rows = list.incidents.iter().map(row).collect();
     INCIDENTS.lines(Terminal::stdout(), rows)
+}
+
+/// The same for programs: an object a line.
+pub(super) fn lines(list: &IncidentList) -> anyhow::Result<String> {
+    let mut out = String::new();
+    for one in &list.incidents {
+        writeln!(out, "{}", json(&serde_json::to_string(one)?))?;
+    }
+    Ok(out)
 }
 
 /// All of one.

@@ -3,12 +3,14 @@
 use crate::gate::Gate;
 use crate::gate::record::Ending;
 use crate::gate::record::RecordedCall;
+use crate::gate::record::breaking::WatchedEnd;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::is_tool_error;
 use crate::gate::record::outcome_of;
 use crate::gate::record::sent;
 use crate::mcp::answer::SentMeta;
 use crate::model::refusal::Refusal;
+use crate::policy::Policy;
 use crate::telemetry::metrics::{CallEffects, CallLabels};
 use crate::telemetry::traces::{failed, record_sent, record_usage};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use std::time::Duration;
 pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, ending: &Ending) {
     let RecordedCall {
         gate,
-        policy: _,
+        policy,
         call,
         tool,
         timer,
@@ -40,7 +42,17 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
             (None, None) => labels,
         },
     };
-    effects(gate, found, counted, ending, now);
+    let is_again = effects(gate, found, counted, ending, now);
+    // Names that agents make up are no tools.
+    if let Some(tool) = recorded.listed() {
+        let end = WatchedEnd {
+            tool: &tool.name,
+            outcome,
+            ending,
+            is_again,
+        };
+        watch(gate, policy, &end, now);
+    }
     gate.metrics.call(&labels, latency);
     gate.metrics.asked_for(call.origin.caller.user.is_some());
     mark_span(ending);
@@ -54,6 +66,14 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     if let Some(server) = server.filter(|_| !upstream.is_zero()) {
         gate.metrics.sent();
         gate.metrics.upstream(server, upstream);
+    }
+}
+
+/// Breakers count what ended, unless its tool is away already.
+fn watch(gate: &Gate, policy: &Policy, end: &WatchedEnd<'_>, now: Duration) {
+    let is_away = || gate.policy.current().allowlist.is_disabled(end.tool);
+    if !policy.breakers.is_empty() && !is_away() {
+        gate.breakers.watch(&policy.breakers, end, now);
     }
 }
 
@@ -75,7 +95,14 @@ pub(in crate::gate) struct Counted {
     pub(in crate::gate) executed: Option<u64>,
 }
 
-fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, now: Duration) {
+/// Whether the effect of the call ran again.
+fn effects(
+    gate: &Gate,
+    found: &Findings,
+    counted: &Counted,
+    ending: &Ending,
+    now: Duration,
+) -> bool {
     let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
     let taken = u64::from(found.dispatch.attempts > 0);
     let approval = found.approval.as_ref();
@@ -94,10 +121,11 @@ fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, no
             .map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * found.cost()))),
         remaining: found.remaining.as_deref(),
     };
-    gate.metrics.effects(&effects, now);
+    let is_again = gate.metrics.effects(&effects, now);
     if let Some((steps, cost)) = effects.used {
         record_usage(&tracing::Span::current(), steps, cost);
     }
+    is_again
 }
 
 /// What went wrong stands on the call's span too.

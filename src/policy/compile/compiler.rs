@@ -7,6 +7,7 @@ use crate::guards::secrets::Bindings;
 use crate::guards::{ToolRules, pins, repetition};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{AgentId, ServerName, ToolName};
+use crate::policy::breakers::Breaker;
 use crate::policy::known_tools::KnownTools;
 use crate::policy::known_tools::hooked::HookedTool;
 use crate::policy::layers;
@@ -38,6 +39,7 @@ pub(super) struct Compiler {
     pub(super) secrets: Bindings,
     pub(super) tasks: TaskLimits,
     pub(super) repetition: Option<repetition::Rule>,
+    pub(super) breakers: Vec<Breaker>,
     pub(super) contracts: BTreeMap<ToolName, CompiledContract>,
     /// The layers and groups of each file; compiled when all files are read.
     pub(super) written: Vec<(YamlDocument, layers::WrittenLayers)>,

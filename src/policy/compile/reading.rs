@@ -10,6 +10,7 @@ use crate::guards::allowlist::written::LayerEnvironment;
 use crate::guards::{self, Mode, Section, allowlist, budget, identity, repetition, secrets};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{self, AgentId, ServerName, ToolName};
+use crate::policy::breakers::{BreakerSettings, MAX_BREAKERS};
 use crate::policy::file::{self, Contract, PolicyFile};
 use crate::policy::locate::{self, YamlDocument};
 use crate::policy::sources::SourceKind;
@@ -78,6 +79,7 @@ impl Compiler {
             groups,
             budgets,
             repetition,
+            breakers,
         }) = read
         {
             problems.under("contracts", |problems| {
@@ -96,6 +98,9 @@ impl Compiler {
                     self.add_repetition(written, problems);
                 });
             }
+            problems.under("breakers", |problems| {
+                self.add_breakers(&breakers, problems)
+            });
             written = Some(layers::WrittenLayers { layers, groups });
         }
         document.told_of(problems.stand_ins());
@@ -180,6 +185,21 @@ impl Compiler {
         });
         if self.repetition.replace(written.compile(problems)).is_some() {
             problems.error("is in two policy files", "keep one");
+        }
+    }
+
+    fn add_breakers(&mut self, written: &[BreakerSettings], problems: &mut Problems) {
+        for (index, one) in written.iter().enumerate() {
+            let compiled = problems.under(index.to_string(), |problems| {
+                one.compile(&self.servers, problems)
+            });
+            self.breakers.push(compiled);
+        }
+        if self.breakers.len() > MAX_BREAKERS {
+            problems.error(
+                format!("there are more than {MAX_BREAKERS}"),
+                "name several tools in one",
+            );
         }
     }
 

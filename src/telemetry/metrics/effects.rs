@@ -251,7 +251,8 @@ impl EffectMetrics {
             .inc();
     }
 
-    pub(super) fn count(&self, tally: &CallEffects<'_>, now: Duration) {
+    /// Whether the effect ran again.
+    pub(super) fn count(&self, tally: &CallEffects<'_>, now: Duration) -> bool {
         for (counter, counts) in [
             (&self.suppressed, tally.is_duplicate),
             (&self.replays, tally.is_replayed),
@@ -264,10 +265,11 @@ impl EffectMetrics {
                 .get_or_create(&LabelPair("regime", regime))
                 .inc();
         }
+        let mut is_again = false;
         if let Some(effect) = tally.executed {
+            is_again = self.recent.lock().has_seen(effect, now);
             self.executed.inc();
-            self.executed_again
-                .inc_by(u64::from(self.recent.lock().has_seen(effect, now)));
+            self.executed_again.inc_by(u64::from(is_again));
         }
         if let Some((steps, cost)) = tally.used {
             self.steps.observe(amount(steps));
@@ -283,6 +285,7 @@ impl EffectMetrics {
                     .observe(left);
             }
         }
+        is_again
     }
 
     pub(super) fn set_held_calls(&self, count: usize) {

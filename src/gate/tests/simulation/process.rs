@@ -14,6 +14,7 @@ use crate::gate::effects::refusal_streaks::Rows;
 use crate::gate::effects::slots::Slots;
 use crate::gate::own_tasks::OwnTasks;
 use crate::gate::reconciling::schedule::LookSchedule;
+use crate::gate::record::breaking::BreakerWatch;
 use crate::gate::record::hook_events::Hooks;
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
@@ -310,6 +311,7 @@ impl SimulatedWorld {
             own_tasks: OwnTasks::default(),
             looks: Arc::default(),
             outcome_looks: LookSchedule::default(),
+            breakers: BreakerWatch::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();
