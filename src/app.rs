@@ -124,7 +124,6 @@ impl App {
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
         let disabling =
             Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
-        let incidents = incidents::open(data, &journal, policy)?;
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
@@ -159,10 +158,8 @@ impl App {
             outcome_looks: LookSchedule::new(config.reconcile),
             breakers: BreakerWatch::default(),
         });
+        let incidents = incidents::open(data, &gate, is_serving)?;
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
-        if is_serving {
-            incidents::keep(&incidents, &gate);
-        }
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {

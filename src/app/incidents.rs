@@ -6,9 +6,8 @@ use crate::gate::record::breaking::BreakerTrip;
 use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
-use crate::policy::live::{LivePolicy, ReloadOutcome, ReloadReport};
+use crate::policy::live::{ReloadOutcome, ReloadReport};
 use crate::store::incidents::{IncidentError, IncidentWish, Incidents, RunPacks};
-use crate::store::journal::Journal;
 use crate::telemetry::tasks;
 use anyhow::Context as _;
 use std::collections::BTreeSet;
@@ -18,21 +17,25 @@ use std::sync::Arc;
 /// Who opens an incident that no operator does.
 const BREAKER: &str = "breaker";
 
-/// Freezes what the open incidents in `data` do. Blocks.
+/// Freezes what the open incidents in `data` do; where agents are served, does the rest beside that. Blocks.
 pub(super) fn open(
     data: &Path,
-    journal: &Journal,
-    policy: &Arc<LivePolicy>,
+    gate: &Arc<Gate>,
+    is_serving: bool,
 ) -> anyhow::Result<Arc<Incidents>> {
-    let apply = policy.clone();
+    let apply = gate.policy.clone();
     let apply = Arc::new(move |frozen| apply.freeze(frozen));
-    let incidents = Incidents::open(data, journal.clone(), apply);
-    incidents.map(Arc::new).context("no tool may be shown")
+    let incidents = Incidents::open(data, (*gate.journal).clone(), apply);
+    let incidents = incidents.map(Arc::new).context("no tool may be shown")?;
+    if is_serving {
+        keep(&incidents, gate);
+    }
+    Ok(incidents)
 }
 
 /// Does what a crash has left undone, beside what is served: the tools are out of reach already. Then opens
 /// what breakers ask for.
-pub(super) fn keep(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
+fn keep(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
     let (incidents, gate) = (incidents.clone(), gate.clone());
     let trips = gate.breakers.trips();
     tasks::spawn("incidents", async move {

@@ -74,57 +74,74 @@ async fn place(agent: &Agent, order: &Value, key: &str) -> Value {
     agent.answered(&message).await
 }
 
-/// Document 004, from the first alert to the closed incident: an order runs twice, its tools are frozen, both
-/// calls become samples, the policy is mended, and only then the tools come back.
-#[tokio::test]
-async fn from_the_first_alert_to_the_closed_incident() {
-    let (server, gate) = shop().await;
-    let (agent, dear) = (gate.agent().token(CLERK), order(99));
+/// An order runs twice, and its tools are frozen; the action ids of both calls.
+async fn frozen_after_an_alert(server: &ToolServer, gate: &Gate, agent: &Agent) -> Vec<String> {
     for key in ["once", "once more"] {
-        let answer = place(&agent, &dear, key).await;
+        let answer = place(agent, &order(99), key).await;
         assert_eq!(answer["result"]["content"][0]["text"], WORDS, "{answer}");
     }
     let executed = gate.metric("toolgate_duplicates_executed_total").await;
     assert!((executed - 1.0).abs() < 0.1, "the alert: {executed}");
-
     let why = "an order ran twice";
-    let (code, told) = says(Ok(&gate), &["open", "--tool", "oracle__*", "--why", why]).await;
-    assert_eq!(
-        (code, told.as_str()),
-        (
-            0,
-            "incident 1 is open: oracle__* is frozen by ann\nvoid: 0 held calls; revoked: 0 grants\n"
-        )
-    );
-    let refused = place(&agent, &order(1), "another").await;
+    let opened = says(Ok(gate), &["open", "--tool", "oracle__*", "--why", why]).await;
+    let words =
+        "incident 1 is open: oracle__* is frozen by ann\nvoid: 0 held calls; revoked: 0 grants\n";
+    assert_eq!((opened.0, opened.1.as_str()), (0, words));
+    let refused = place(agent, &order(1), "another").await;
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     assert_eq!(server.executions().len(), 2);
-
-    let close = ["close", "1", "--why", "mended"];
-    let (code, told) = says(Ok(&gate), &close).await;
-    assert!(code == 1 && told.contains("incident sample"), "{told}");
-
     let sent = gate.entries(3).await;
     let sent = sent.iter().filter(|entry| entry["event"] == "exit");
     let ids: Vec<String> = sent
         .map(|entry| entry["action_id"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(ids.len(), 2, "{ids:?}");
-    let arguments = dear.to_string();
-    let sample = async |id: &str| {
-        let more = ["--arguments", &arguments, "--expect", "too_much"];
-        says(Ok(&gate), &[&["sample", id], &more[..]].concat()).await
-    };
-    let (code, told) = sample(&ids[1]).await;
-    assert!(
-        code == 0 && told.contains("now: UNEXPECTED PASS got=allow expect=too_much"),
-        "{told}"
-    );
+    ids
+}
+
+/// Makes a sample of the call, with what is said of it now.
+async fn sample(gate: &Gate, id: &str, now: &str) {
+    let arguments = order(99).to_string();
+    let words = [
+        "sample",
+        id,
+        "--arguments",
+        &arguments,
+        "--expect",
+        "too_much",
+    ];
+    let (code, told) = says(Ok(gate), &words).await;
+    assert!(code == 0 && told.contains(&format!("now: {now}")), "{told}");
+}
+
+/// Mends the policy, and waits until the timeline tells of it.
+async fn mend(gate: &Gate) {
+    std::fs::write(gate.path("policy.yaml"), policy(50)).unwrap();
+    until("the reload stands in the timeline", || async {
+        let shown = first(Ok(gate)).await;
+        let mut line = shown["timeline"].as_array().unwrap().iter();
+        line.any(|event| event["step"] == "reloaded").then_some(())
+    })
+    .await;
+}
+
+/// Document 004, from the first alert to the closed incident: an order runs twice, its tools are frozen, both
+/// calls become samples, the policy is mended, and only then the tools come back (003-20, 003-43).
+#[tokio::test]
+async fn from_the_first_alert_to_the_closed_incident() {
+    let (server, gate) = shop().await;
+    let agent = gate.agent().token(CLERK);
+    let ids = frozen_after_an_alert(&server, &gate, &agent).await;
+    let close = ["close", "1", "--why", "mended"];
+    let (code, told) = says(Ok(&gate), &close).await;
+    assert!(code == 1 && told.contains("incident sample"), "{told}");
+
     let pack = gate.path("tests/incidents.yaml");
-    let written = std::fs::read_to_string(&pack).unwrap();
+    let written = || std::fs::read_to_string(&pack).unwrap();
+    sample(&gate, &ids[1], "UNEXPECTED PASS got=allow expect=too_much").await;
     assert!(
-        written.contains("sku-1"),
-        "nobody knows yet what shows it: {written}"
+        written().contains("sku-1"),
+        "nobody knows yet what shows it"
     );
     let (code, told) = says(Ok(&gate), &close).await;
     assert!(
@@ -132,34 +149,14 @@ async fn from_the_first_alert_to_the_closed_incident() {
         "{told}"
     );
 
-    std::fs::write(gate.path("policy.yaml"), policy(50)).unwrap();
-    until("the reload stands in the timeline", || async {
-        let shown = first(Ok(&gate)).await;
-        let line = shown["timeline"].as_array().unwrap();
-        line.iter()
-            .any(|event| event["step"] == "reloaded")
-            .then_some(())
-    })
-    .await;
-    let (code, told) = sample(&ids[0]).await;
-    assert!(
-        code == 0 && told.contains("now: AS EXPECTED got=too_much expect=too_much"),
-        "{told}"
-    );
-    let written = std::fs::read_to_string(&pack).unwrap();
-    assert!(
-        written.contains("arguments: {\"amount\":99}\n"),
-        "the smallest that shows it: {written}"
-    );
-    let (code, told) = says(Ok(&gate), &close).await;
-    assert_eq!(
-        (code, told.as_str()),
-        (
-            0,
-            "incident 1 is closed: oracle__* is back\n2 samples of 1 pack as expected\n"
-        )
-    );
-    let refused = place(&agent, &dear, "once again").await;
+    mend(&gate).await;
+    sample(&gate, &ids[0], "AS EXPECTED got=too_much expect=too_much").await;
+    let smallest = "arguments: {\"amount\":99}\n";
+    assert!(written().contains(smallest), "{}", written());
+    let closed = says(Ok(&gate), &close).await;
+    let words = "incident 1 is closed: oracle__* is back\n2 samples of 1 pack as expected\n";
+    assert_eq!((closed.0, closed.1.as_str()), (0, words));
+    let refused = place(&agent, &order(99), "once again").await;
     let decision = &refused["result"]["_meta"]["dev.toolgate/decision"];
     assert_eq!(decision["code"], "too_much", "{refused}");
     place(&agent, &order(1), "a small one").await;
