@@ -7,7 +7,7 @@ use crate::cli::ledger::text::plain;
 use crate::cli::running::{DimView, UnseenView};
 use crate::cli::terminal::Terminal;
 use crate::model::counted::counted;
-use crate::model::disabled::Disabled;
+use crate::model::disabled::{Disabled, FrozenScope};
 use crate::telemetry::recent_problems::RecentProblem;
 pub(in crate::cli) use amounts::bytes;
 use amounts::lasting;
@@ -178,6 +178,7 @@ pub(super) fn whole(report: &StatusReport, page: Page) -> String {
     let unknown = count(report.unknown, "`toolgate calls list --state unknown`");
     page.line(&mut out, "unknown", &unknown);
     disabled(&mut out, &report.disabled, page);
+    frozen(&mut out, &report.frozen, page);
     let withheld = report.withheld.iter().map(|one| match &one.profile {
         Some(profile) => format!("in profile {profile}: {}", one.why),
         None => format!("{}: {}", one.server, one.why),
@@ -244,6 +245,22 @@ fn server(server: &ServerStatus, process: &ProcessReport) -> String {
         let _ = write!(words, ": {fault}");
     }
     words
+}
+
+/// What open incidents freeze.
+fn frozen(out: &mut String, frozen: &[FrozenScope], page: Page) {
+    let away = frozen.iter().map(|scope| {
+        let FrozenScope {
+            pattern, reason, ..
+        } = scope;
+        format!(
+            "{pattern} by {}, {}: {}",
+            reason.who,
+            page.ago(&reason.since),
+            reason.why
+        )
+    });
+    page.lines(out, "frozen", away);
 }
 
 fn disabled(out: &mut String, disabled: &Disabled, page: Page) {
