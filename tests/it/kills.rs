@@ -113,7 +113,7 @@ macro_rules! points {
         /// a store opens.
         #[test]
         fn every_point_is_tried() {
-            let elsewhere = [HELD, OPENING, &[INCIDENT]].concat();
+            let elsewhere = [&HELD[..], &OPENING, &[INCIDENT]].concat();
             let points = toolgate::failpoint::POINTS.iter().filter(|point| !elsewhere.contains(point));
             assert_eq!(points.copied().collect::<Vec<_>>(), [$($point),*]);
         }
