@@ -1,6 +1,6 @@
 //! `toolgate serve`: agents on one listener, operators on the other, until a signal.
 
-use super::configured::DataArgs;
+use super::configured::{self, DataArgs};
 use super::released::{self, Released};
 use crate::app::{App, bind, ledger};
 use crate::config::{self, Config, ServerConfig, TransportConfig};

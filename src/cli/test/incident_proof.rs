@@ -1,7 +1,7 @@
 //! What an incident asks of the test packs before its tools come back (003-43): all of them pass, and they hold
 //! a sample of each call that went wrong.
 
-use super::find;
+use super::find::{self, FoundPacks};
 use super::suite::{SampleVerdict, Suites};
 use crate::cli::ledger::text::plain;
 use crate::model::counted::counted;
@@ -23,8 +23,13 @@ pub(in crate::cli) fn runner(path: PathBuf) -> Arc<RunPacks> {
 
 /// Whether every sample is as expected, and each of `calls` is one.
 fn prove(path: &Path, calls: &[String]) -> anyhow::Result<Result<String, String>> {
-    let packs = find::packs(&[], Some(path))?;
-    let suites = Suites::run(&packs, Some(path))?;
+    let (packs, suites) = match find::configured_packs(Some(path))? {
+        FoundPacks::Packs(packs) => {
+            let suites = Suites::run(&packs, Some(path))?;
+            (packs, suites)
+        }
+        FoundPacks::Unknown(diagnostics) => (Vec::new(), Suites::of_none(diagnostics)),
+    };
     let errors = suites.diagnostics.iter();
     let errors = errors.filter(|one| one.severity == Severity::Error);
     let errors: Vec<String> = errors.map(ToString::to_string).collect();

@@ -130,8 +130,10 @@ impl SampleVerdict {
 impl Suites {
     /// Nothing that was run, because of these `diagnostics`.
     pub(super) fn of_none(diagnostics: Vec<Diagnostic>) -> Self {
-        let all = Vec::new();
-        Self { all, diagnostics }
+        Self {
+            diagnostics,
+            ..Self::default()
+        }
     }
 
     /// Runs the packs in `files`.
