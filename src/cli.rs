@@ -26,6 +26,7 @@ mod printed;
 mod released;
 mod report;
 mod running;
+mod runtime;
 mod schema;
 mod serve;
 mod status;

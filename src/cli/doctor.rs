@@ -7,7 +7,7 @@ use super::configured::{self, DataArgs};
 use super::ledger::text::json as escaped;
 use super::operator::{DoorArgs, print};
 use super::running::{self, Running};
-use super::serve::runtime;
+use super::runtime::runtime;
 use super::terminal::Terminal;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;

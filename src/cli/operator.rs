@@ -4,7 +4,7 @@
 use super::configured::{self, DataArgs};
 use super::ledger::text::{json, plain};
 pub(super) use super::printed::print;
-use super::serve::runtime;
+use super::runtime::runtime;
 use super::timeouts::timeout;
 use crate::config::DataPlace;
 use crate::mcp::json::Text;

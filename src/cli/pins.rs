@@ -6,7 +6,7 @@ use super::configured;
 use super::ledger::text::json as escaped;
 use super::listed_tools::{ListedTools, listed_but};
 use super::operator::print;
-use super::serve::runtime;
+use super::runtime::runtime;
 use super::terminal::{Terminal, Tone};
 use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;

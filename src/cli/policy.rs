@@ -41,7 +41,7 @@ enum PolicyVerb {
     /// What is there is kept as a bundle before. Of the configuration only what a reload applies is written: servers,
     /// doors and operators stay as they are. Nothing is written if the policy cannot be used or its packs fail. 0: done, or
     /// nothing to do, 1: refused.
-    Rollback(rollback::Rollback),
+    Rollback(rollback::PolicyRollback),
 }
 
 /// Lists, shows, compares or rolls back.

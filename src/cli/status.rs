@@ -6,7 +6,7 @@ use super::configured::DataArgs;
 use super::operator::{DoorArgs, print};
 use super::printed::{is_closed_pipe, print_while_read};
 use super::running::{self, Running};
-use super::serve::{runtime, told_to_end};
+use super::runtime::{runtime, told_to_end};
 use super::terminal::Terminal;
 use crate::config::DataPlace;
 use crate::model::clock::Clock;

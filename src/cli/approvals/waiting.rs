@@ -6,7 +6,7 @@ use crate::cli::configured;
 use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor};
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::cli::terminal::ids::TypedId;
 use crate::mcp::pretty::plain;
 use crate::model::clock::Clock;

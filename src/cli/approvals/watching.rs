@@ -12,7 +12,7 @@ use crate::cli::ledger::text::json;
 use crate::cli::operator::door::DoorRequest;
 use crate::cli::operator::{self, AskedDoor, print};
 use crate::cli::printed::{is_closed_pipe, print_while_read};
-use crate::cli::serve::{runtime, told_to_end};
+use crate::cli::runtime::{runtime, told_to_end};
 use crate::guards::allowlist::ToolPattern;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::plain;

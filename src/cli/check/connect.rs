@@ -2,7 +2,7 @@
 //! where contracts do not fit what the servers say of their tools.
 
 use crate::app;
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::cli::unfitted::{self, ToolSchema};
 use crate::config::{self, Loaded};
 use crate::mcp::revision::{Era, Revision};

@@ -4,7 +4,7 @@
 use super::source::{FoundServer, FoundServers, FoundTransport};
 use super::telling::{InitTelling, ServerSaid};
 use crate::cli::listed_tools::{ListedTools, ListingWait, listed_until};
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::cli::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::Config;
 use crate::mcp::pretty::plain;

@@ -2,7 +2,7 @@
 
 use super::LedgerLocation;
 use crate::app::ledger;
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::config::{ContentConfig, Ledger};
 use crate::gate::record::hashes::params_hash;
 use crate::guards::secrets::SecretSource;

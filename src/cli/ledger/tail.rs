@@ -7,7 +7,7 @@ use super::list::outcome_tone;
 use super::noted::{EVENT_COLUMNS, GAP_COLUMNS, TIME_COLUMNS, second};
 use super::output::LedgerOutput;
 use super::text::{plain, short};
-use crate::cli::serve::{runtime, told_to_end};
+use crate::cli::runtime::{runtime, told_to_end};
 use crate::cli::table::cut;
 use crate::cli::terminal::{Terminal, Tone, ids};
 use crate::model::entry::Entry;

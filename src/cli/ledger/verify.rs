@@ -2,7 +2,7 @@
 
 use super::{LedgerLocation, VerifyArgs, text};
 use crate::app::ledger;
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::cli::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;

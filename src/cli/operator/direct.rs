@@ -2,7 +2,7 @@
 
 use crate::app::ledger::{content_keys, keys};
 use crate::cli::configured::{self, KeyUnknown};
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::config::{DataPlace, Ledger, SealConfig};
 use crate::guards::secrets::SecretSource;
 use crate::model::clock::Clock;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const NAMING_MEMBERS: [&str; 2] = ["agent", "name"];
 
 /// The configuration, merged.
-pub(super) struct MergedConfig {
+pub(super) struct RestoredConfig {
     /// All of it.
     pub(super) text: String,
     /// What it says.
@@ -25,7 +25,7 @@ pub(super) struct MergedConfig {
 pub(super) fn merged(
     document: &YamlDocument,
     wanted: &Map<String, Value>,
-) -> anyhow::Result<MergedConfig> {
+) -> anyhow::Result<RestoredConfig> {
     let tree = document.tree();
     let present = policy_parts::of(tree);
     let mut expected = tree.as_object().cloned().unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) fn merged(
     }
     let expected = Value::Object(expected);
     if blocks.is_empty() {
-        return Ok(MergedConfig {
+        return Ok(RestoredConfig {
             text: document.text().to_owned(),
             tree: expected,
         });
@@ -62,7 +62,7 @@ pub(super) fn merged(
     if read.ok().is_none_or(|read| *read.tree() != expected) {
         bail!(ODD_LAYOUT);
     }
-    Ok(MergedConfig {
+    Ok(RestoredConfig {
         text,
         tree: expected,
     })

@@ -1,7 +1,7 @@
 //! What a rollback writes and removes.
 
 use super::changes::ChangedFile;
-use super::merged::{MergedConfig, merged};
+use super::merged::{RestoredConfig, merged};
 use super::present::PresentPolicy;
 use crate::cli::files;
 use crate::policy::bundle::{BUNDLE_BYTES_MAX, Bundle, BundledFile, whole};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// All of it.
 pub(super) struct RollbackPlan {
     /// The configuration as it is to be.
-    pub(super) config: MergedConfig,
+    pub(super) config: RestoredConfig,
     /// What it is to say of what a reload applies.
     pub(super) settings: Map<String, Value>,
     /// The files as they are to be, by where they lie.

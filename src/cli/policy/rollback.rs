@@ -28,7 +28,7 @@ const POLICY_FILE_MODE: u32 = 0o644;
 
 /// Where to go back to, and how.
 #[derive(Debug, clap::Args)]
-pub(super) struct Rollback {
+pub(super) struct PolicyRollback {
     /// The hash of a bundle, or a version as the ledger has it; the beginning will do
     hash: String,
     /// Show what would be written, and write nothing
@@ -53,7 +53,7 @@ struct RollbackResult {
     verdict: StagedVerdict,
 }
 
-impl Rollback {
+impl PolicyRollback {
     /// Rolls back. 0: done, or nothing to do; 1: refused.
     pub(super) fn run(
         &self,

@@ -30,9 +30,9 @@ pub(super) struct StagedVerdict {
 }
 
 /// A directory that goes with this value. There are secrets of the configuration in it.
-struct Stage(PathBuf);
+struct StagedDirectory(PathBuf);
 
-impl Drop for Stage {
+impl Drop for StagedDirectory {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }
@@ -46,7 +46,7 @@ pub(super) fn judge(
 ) -> anyhow::Result<StagedVerdict> {
     clear(shelf);
     let name = format!("{STAGE_PREFIX}{}", unguessable());
-    let stage = Stage(shelf.directory().join(name));
+    let stage = StagedDirectory(shelf.directory().join(name));
     files::private_directory(&stage.0)?;
     for (path, file) in &plan.files {
         stage.write(path, &file.text)?;
@@ -88,7 +88,7 @@ fn clear(shelf: &PolicyShelf) {
     }
 }
 
-impl Stage {
+impl StagedDirectory {
     /// Where the file at `path` lies here. What leads above the root leads to the root.
     fn place(&self, path: &Path) -> PathBuf {
         let mut below = PathBuf::new();

@@ -2,7 +2,7 @@
 
 use super::searched::NameSearches;
 use crate::cli::listed_tools::listed_but;
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::config::{self, Loaded};
 use crate::guards::pins::INSTRUCTIONS_PIN_NAME;
 use crate::guards::{arguments, pins};

@@ -119,6 +119,7 @@ fn names_are_the_promised_ones() {
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_notifications_total",
+            "toolgate_outcome_looks_total",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",
             "toolgate_refused_messages_total",

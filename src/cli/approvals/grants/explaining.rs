@@ -7,7 +7,7 @@ use crate::admin::grants::explaining::{GrantsExplained, explained};
 use crate::cli::configured::{self, DataArgs};
 use crate::cli::operator::door::{self, DoorRequest};
 use crate::cli::operator::{self, ReplyArgs};
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::cli::terminal::ids::TypedId;
 use crate::gate::grant_rules::{GrantRulebook, ToolNow, pinned};
 use crate::guards::approval::grant_miss::GrantDeath;

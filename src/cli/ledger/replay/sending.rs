@@ -3,7 +3,7 @@
 use super::parcel::SandboxParcel;
 use super::stability::ReplayedAnswer;
 use crate::app;
-use crate::cli::serve::runtime;
+use crate::cli::runtime::runtime;
 use crate::config::{ServerConfig, TransportConfig};
 use crate::guards::Mode;
 use crate::mcp::bridge::own_params;
