@@ -111,7 +111,7 @@ enum CliVerb {
     Disable(disable::Disable),
     /// Give a tool back that was disabled.
     Enable(disable::Enable),
-    /// Freeze tools when something goes wrong; give them back when a test pack shows that it is mended.
+    /// Freeze tools in an incident; give them back once tests pass.
     Incident(incident::Args),
     /// Read and check the record of calls.
     Ledger(ledger::Args),

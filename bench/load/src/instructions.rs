@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Reads of which the cost of one is the mean.
-const READS: u32 = 1000;
+const READS: u32 = 3000;
 /// Writes of which the cost of one is the mean: each waits for the disk.
 const WRITES: u32 = 300;
 /// Growth that is a failure.
