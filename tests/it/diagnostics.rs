@@ -220,13 +220,14 @@ fn configs_beyond() -> [(&'static str, String); 7] {
 }
 
 /// Policies, each behind a good configuration.
-fn contracts_beyond() -> [(&'static str, String); 10] {
+fn contracts_beyond() -> [(&'static str, String); 11] {
     let (long, good) = (|count| "x".repeat(count), reading(""));
     let errors = many(65, "    { says: x#, means: unknown },");
     let pointers = many(65, "/a#,").replace('\n', " ");
     let (sum, pattern, with) = ("1 + ".repeat(1_100), long(513), long(257));
     let told = many(9, "/a#,").replace('\n', " ");
     let values = many(257, "#,").replace('\n', " ");
+    let breaker = "  - { tools: [fs__a], refused: # }";
     let line = "# a comment that makes the file as long as none may be, line by line";
     [
         (
@@ -270,6 +271,10 @@ fn contracts_beyond() -> [(&'static str, String); 10] {
             format!(
                 "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    permission: anyone\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {values} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], permission: anyone, side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n"
             ),
+        ),
+        (
+            "breakers",
+            format!("{good}breakers:\n{}", many(65, breaker)),
         ),
         ("large", format!("{good}{}", many(20_000, line))),
     ]

@@ -29,10 +29,18 @@ fn policy(most: u32) -> String {
     format!("contracts:\n{}\n  {ORDER}: {order}\n", undo(ORDER))
 }
 
+/// What an order is, as the tool's schema has it.
+fn orders() -> Value {
+    let text = json!({ "type": "string" });
+    json!({ "type": "object", "properties": {
+        "business_id": text, "sku": text, "amount": { "type": "integer" }, "note": text,
+    } })
+}
+
 async fn shop() -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
     let server = Script::new()
-        .tool("create_order", Behaviour::Says(said))
+        .tool_with("create_order", &orders(), Behaviour::Says(said))
         .start()
         .await;
     let setup = Setup::new()
@@ -356,8 +364,9 @@ async fn an_incident_has_a_page() {
 #[tokio::test]
 async fn a_breaker_opens_an_incident_by_itself() {
     let server = Script::new()
-        .tool(
+        .tool_with(
             "create_order",
+            &orders(),
             Behaviour::Says(json!({ "content": [], "resultType": "complete" })),
         )
         .start()

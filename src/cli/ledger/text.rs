@@ -3,6 +3,7 @@
 
 use crate::mcp::seen::is_seen;
 use crate::model::acting::acts;
+use serde_json::Value;
 use std::fmt::Write;
 
 /// `text` for people: what acts is written as `\u{…}`.
@@ -61,6 +62,13 @@ pub(in crate::cli) fn json(text: &str) -> String {
         }
     }
     out
+}
+
+/// `value` on several lines, each as [`json()`] has it.
+pub(in crate::cli) fn json_lines(value: &Value) -> String {
+    let text = format!("{value:#}");
+    let lines: Vec<String> = text.lines().map(json).collect();
+    lines.join("\n")
 }
 
 /// As [`line()`], with the kind of the record.

@@ -4,7 +4,7 @@ use super::changes::{between, colored};
 use super::named::{KeptPolicies, short};
 use super::present::PresentPolicy;
 use crate::cli::configured::{self, DataArgs};
-use crate::cli::ledger::text::json as escaped;
+use crate::cli::ledger::text::json_lines;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ impl Diff {
                 .map(super::changes::ChangedFile::json)
                 .collect();
             let shown = json!({ "from": old, "to": self.other.as_ref().map(|_| new.name()), "files": shown });
-            writeln!(out, "{}", escaped(&format!("{shown:#}")))?;
+            writeln!(out, "{}", json_lines(&shown))?;
         } else if files.is_empty() {
             writeln!(out, "nothing differs between {} and {words}", short(&old))?;
         }

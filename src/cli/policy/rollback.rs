@@ -9,7 +9,7 @@ use super::present::PresentPolicy;
 use super::staged::{self, StagedVerdict};
 use crate::cli::configured::{self, DataArgs};
 use crate::cli::files;
-use crate::cli::ledger::text::{json as escaped, plain};
+use crate::cli::ledger::text::{json_lines, plain};
 use crate::cli::operator::{self, direct};
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
@@ -86,7 +86,7 @@ impl PolicyRollback {
         }
         if as_json {
             let shown = self.json(&result, &plan);
-            writeln!(out, "{}", escaped(&format!("{shown:#}")))?;
+            writeln!(out, "{}", json_lines(&shown))?;
         } else {
             self.words(&result, &plan, out)?;
         }
@@ -101,7 +101,7 @@ impl PolicyRollback {
     /// Writes all of it; the name of the bundle of what was there.
     fn write(
         &self,
-        shelf: &PolicyShelf,
+        kept: &PolicyShelf,
         present: &PresentPolicy,
         plan: &RollbackPlan,
         why: Option<String>,
@@ -112,8 +112,8 @@ impl PolicyRollback {
             bail!("the files were written meanwhile; nothing was written, look again");
         }
         // Both have to be there before the first file is another.
-        let copy = shelf.put(&present.bundle()?)?;
-        let to = shelf.put(&plan.bundle()?)?;
+        let copy = kept.put(&present.bundle()?)?;
+        let to = kept.put(&plan.bundle()?)?;
         let note = RollbackNote {
             to,
             copy,
@@ -122,7 +122,7 @@ impl PolicyRollback {
             why,
             forced: self.force,
         };
-        notes::begin(shelf, &note)?;
+        notes::begin(kept, &note)?;
         for step in &plan.steps {
             step.take().with_context(|| {
                 format!(
@@ -132,7 +132,7 @@ impl PolicyRollback {
                 )
             })?;
         }
-        notes::end(shelf, &note)?;
+        notes::end(kept, &note)?;
         // A toolgate that has read in between learns here that all is written.
         files::replace(
             &present.config,

@@ -3,7 +3,7 @@
 use super::changes;
 use super::named::KeptPolicies;
 use crate::cli::configured::DataArgs;
-use crate::cli::ledger::text::{json as escaped, plain};
+use crate::cli::ledger::text::{json as escaped, json_lines, plain};
 use crate::config::FILE_NAME;
 use crate::model::counted::counted;
 use crate::policy::bundle::Bundle;
@@ -48,7 +48,7 @@ impl Show {
                     "settings": bundle.settings(),
                     "files": files,
                 });
-                writeln!(out, "{}", escaped(&format!("{shown:#}")))?;
+                writeln!(out, "{}", json_lines(&shown))?;
             }
             (None, false) => {
                 writeln!(out, "bundle   {name}")?;

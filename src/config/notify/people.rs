@@ -23,20 +23,17 @@ pub(in crate::config) fn named(written: &NotifySettings) -> Vec<NamedPeople> {
 }
 
 /// Notes operators that are none, and roles that no operator has.
-pub(in crate::config) fn judge(named: &[NamedPeople], admin: &Admin, problems: &mut Problems) {
+pub(in crate::config) fn judge(all: &[NamedPeople], admin: &Admin, problems: &mut Problems) {
     let names: Vec<String> = admin.tokens.iter().map(|one| one.name.clone()).collect();
     let roles = admin.tokens.iter().flat_map(|one| one.roles.clone());
     let mut roles: Vec<String> = roles.collect();
     roles.sort();
     roles.dedup();
-    for (
-        index,
-        NamedPeople {
+    for (index, people) in all.iter().enumerate() {
+        let NamedPeople {
             operator,
             roles: heard,
-        },
-    ) in named.iter().enumerate()
-    {
+        } = people;
         problems.under(index.to_string(), |problems| {
             if let Some(operator) = operator.as_ref().filter(|one| !names.contains(one)) {
                 problems.under("operator", |problems| {

@@ -191,7 +191,7 @@ async fn check_says_where_mail_cannot_be_meant() {
         (
             "smtp://mail.example",
             ", headers: { X-Team: lead }",
-            "{ X-Team",
+            "headers: { X-Team",
             "stand in no mail",
         ),
         (

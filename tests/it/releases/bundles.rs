@@ -1,8 +1,8 @@
 //! What is kept of the policies that were in force.
 
 use super::{
-    AMOUNT, LOOSE, STRICT, becomes, done, hash, json_of, kept, last_life, loosened, policy, setup,
-    write,
+    AMOUNT, LOOSE, STRICT, becomes, done, hash, json_of, kept, last_life, loosened, pack, policy,
+    setup, write,
 };
 use crate::harness::gate::{run, runs};
 use crate::harness::setup::beside;
@@ -104,6 +104,8 @@ async fn no_bundle_holds_a_secret() {
     let setup = setup
         .environment("CAT_TOKEN", "from-the-environment")
         .callers(&callers("one"));
+    let by_bot = pack("too_much").replace("anonymous", "bot");
+    write(&setup, "tests/amounts.yaml", &by_bot);
     let gate = setup.start().await;
     let first = hash(&kept(&gate.setup).await[0]);
     let again = gate.stop().await.callers(&callers("two"));

@@ -44,8 +44,8 @@ async fn used(data: &Path) -> HoldRequest {
             task: named("stopped"),
             ..intent(key, 1)
         };
-        let begun = used.run(StoreCommand::Begin(Box::new(begin.clone())), None);
-        begun.await.unwrap().unwrap();
+        let ran = used.run(StoreCommand::Begin(Box::new(begin.clone())), None);
+        ran.await.unwrap().unwrap();
         if key == "left" {
             used.sent(begin.action).unwrap();
         }
