@@ -220,14 +220,13 @@ fn configs_beyond() -> [(&'static str, String); 7] {
 }
 
 /// Policies, each behind a good configuration.
-fn contracts_beyond() -> [(&'static str, String); 11] {
+fn contracts_beyond() -> [(&'static str, String); 10] {
     let (long, good) = (|count| "x".repeat(count), reading(""));
     let errors = many(65, "    { says: x#, means: unknown },");
     let pointers = many(65, "/a#,").replace('\n', " ");
     let (sum, pattern, with) = ("1 + ".repeat(1_100), long(513), long(257));
     let told = many(9, "/a#,").replace('\n', " ");
     let values = many(257, "#,").replace('\n', " ");
-    let breaker = "  - { tools: [fs__a], refused: # }";
     let line = "# a comment that makes the file as long as none may be, line by line";
     [
         (
@@ -299,7 +298,15 @@ async fn what_is_too_much_is_said() {
     }
     let config = "servers: { fs: { command: x } }\ncallers: [ { agent: bot, token: token-of-the-agent } ]\npolicies: [p, empty]\n";
     std::fs::write(files.join("toolgate.yaml"), config).unwrap();
-    for name in beyond().iter().map(|(name, ..)| *name).chain(["files"]) {
+    let two = setup.directory().join("two");
+    std::fs::create_dir(&two).unwrap();
+    let breakers = many(40, "  - { tools: [fs__a], refused: # }");
+    let both = self::config("").replace("[p.yaml]", "[p.yaml, q.yaml]");
+    std::fs::write(two.join("toolgate.yaml"), both).unwrap();
+    std::fs::write(two.join("p.yaml"), reading("") + "breakers:\n" + &breakers).unwrap();
+    std::fs::write(two.join("q.yaml"), format!("breakers:\n{breakers}")).unwrap();
+    let apart = ["files", "two"];
+    for name in beyond().iter().map(|(name, ..)| *name).chain(apart) {
         let (code, out, err) = run(&setup, &["check", name]).await;
         assert_eq!((code, err.as_str()), (1, ""), "{out}");
         assert!(out.lines().all(|line| line.chars().count() < 200), "{out}");

@@ -22,25 +22,21 @@ const OPERATORS: &str =
 /// What the model reads, and takes for a reason to order once more (004-08).
 const WORDS: &str = "The order is being processed. If in doubt, confirm again.";
 
+/// What an order is, as the contract has it: its server says nothing.
+const NAMES: &str = ", arguments: { properties: { business_id: { type: string }, sku: { type: string }, \
+                     amount: { type: integer }, note: { type: string } } }";
+
 fn policy(most: u32) -> String {
     let rule = format!(", rules: [ {{ code: too_much, when: \"arguments.amount > {most}\" }} ]");
     let keys = ", idempotency: { derive: arguments }";
-    let order = contract(ORDER, "write", &format!("{rule}{keys}"));
+    let order = contract(ORDER, "write", &format!("{rule}{keys}{NAMES}"));
     format!("contracts:\n{}\n  {ORDER}: {order}\n", undo(ORDER))
-}
-
-/// What an order is, as the tool's schema has it.
-fn orders() -> Value {
-    let text = json!({ "type": "string" });
-    json!({ "type": "object", "properties": {
-        "business_id": text, "sku": text, "amount": { "type": "integer" }, "note": text,
-    } })
 }
 
 async fn shop() -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
     let server = Script::new()
-        .tool_with("create_order", &orders(), Behaviour::Says(said))
+        .tool("create_order", Behaviour::Says(said))
         .start()
         .await;
     let setup = Setup::new()
@@ -364,9 +360,8 @@ async fn an_incident_has_a_page() {
 #[tokio::test]
 async fn a_breaker_opens_an_incident_by_itself() {
     let server = Script::new()
-        .tool_with(
+        .tool(
             "create_order",
-            &orders(),
             Behaviour::Says(json!({ "content": [], "resultType": "complete" })),
         )
         .start()
