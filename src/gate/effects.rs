@@ -11,6 +11,7 @@ pub(in crate::gate) mod inquiries;
 pub(in crate::gate) mod kin;
 pub(in crate::gate) mod listened;
 pub(in crate::gate) mod looks;
+mod not_begun;
 pub(in crate::gate) mod observed;
 pub(in crate::gate) mod progress;
 pub mod refusal_streaks;
@@ -30,6 +31,7 @@ use crate::gate::effects::cancelled_holds::CancelledHolds;
 use crate::gate::effects::client_limits::ClientLimits;
 use crate::gate::effects::inquiries::OpenInquiries;
 use crate::gate::effects::kin::{HeldKeys, KinStand, kinship};
+use crate::gate::effects::not_begun::{exceed, not_begun};
 use crate::gate::effects::observed::ObservedCalls;
 use crate::gate::effects::progress::Progress;
 use crate::gate::effects::repeated_asks::RepeatedAsks;
@@ -52,7 +54,6 @@ use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
 use crate::store::read_counts::ReadCounts;
 use crate::store::session_locks::{Lease, SessionLocks};
-use crate::store::state::budget::Exceeded;
 use crate::store::state::claim::inquiry::Inquiry;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
@@ -409,27 +410,6 @@ pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
     }
 }
 
-/// What its agent reads of a call that could not be begun; nothing where the same call was quicker.
-fn not_begun(
-    refused: CommandRefusal,
-    bill: &Bill,
-    left: &mut Option<Box<Value>>,
-) -> Result<(), Refusal> {
-    match refused {
-        CommandRefusal::Taken(_) | CommandRefusal::Held(_) | CommandRefusal::Granted(_) => Ok(()),
-        CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
-        CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
-        CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
-        CommandRefusal::State { .. }
-        | CommandRefusal::NoTask
-        | CommandRefusal::PlanFull
-        | CommandRefusal::Settled
-        | CommandRefusal::TooManyHolds(_)
-        | CommandRefusal::TooManyGrants(_)
-        | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
-    }
-}
-
 /// What the call asks of its budgets.
 fn demand(
     policy: &Policy,
@@ -450,12 +430,6 @@ fn demand(
     } else {
         asked
     }
-}
-
-/// The refusal of what does not fit, and what there is.
-fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Refusal {
-    *left = Some(Box::new(shown(&exceeded.remaining)));
-    bill.asked.refuse(exceeded)
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.

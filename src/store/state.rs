@@ -16,6 +16,7 @@ pub mod hold;
 mod holding;
 pub mod kinship;
 pub mod settlement;
+mod spending;
 pub mod tally;
 
 pub use apply::apply;
@@ -26,12 +27,8 @@ use crate::model::task::{TaskOrigin, TaskState, TaskStopped};
 use account::{AccountDemand, AccountShare};
 use budget::{BudgetLimits, Exceeded, Price, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
-use command::{
-    EnterState, Intent, PlanCall, Reserve, Settle, Spend, SteerTask, StoreCommand, TaskTally,
-};
-use event::{
-    BudgetReserved, BudgetSettled, Intended, ReadsTallied, Settled, StoreEvent, TaskSteered,
-};
+use command::{EnterState, Intent, PlanCall, Reserve, Settle, SteerTask, StoreCommand};
+use event::{BudgetReserved, Intended, Settled, StoreEvent, TaskSteered};
 use fence::SessionFence;
 use grant::{Grant, GrantBound, GrantEnd, LiveGrants};
 use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
@@ -147,8 +144,8 @@ pub fn decide(
         }
         StoreCommand::Settle(settle) => settled(settle, view, now).map(StoreEvent::Settled),
         StoreCommand::Reserve(reserve) => reserved(reserve, view, now).map(StoreEvent::Reserved),
-        StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spent(spend, now))),
-        StoreCommand::Tally(tally) => Ok(StoreEvent::Tallied(tallied(tally, view, now))),
+        StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spending::spent(spend, now))),
+        StoreCommand::Tally(tally) => Ok(StoreEvent::Tallied(spending::tallied(tally, view, now))),
         StoreCommand::Enter(enter) => entered(enter, view, now),
         StoreCommand::Plan(plan) => planned(plan, view, now),
         StoreCommand::Steer(steer) => {
@@ -447,32 +444,6 @@ fn reserved(
         hold: reserve.hold,
         at: now,
     })
-}
-
-fn tallied(tally: &TaskTally, view: &StoreView, now: Millis) -> ReadsTallied {
-    let known = going_on(view, tally.idle, tally.since);
-    ReadsTallied {
-        task: tally.task,
-        reads: tally.reads.clone(),
-        begins: begins(known, Some(&tally.origin)),
-        since: tally.since,
-        at: now,
-    }
-}
-
-fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
-    BudgetSettled {
-        task: spend.task,
-        account: spend.account,
-        tool: spend.tool.clone(),
-        charge: spend.charge,
-        failed: spend.failed,
-        seen: spend.seen,
-        since: spend.since,
-        is_refused: spend.is_refused,
-        is_past: spend.is_past,
-        at: now,
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,36 @@
+//! What is read of a call that the store did not let begin.
+
+use crate::gate::effects::bill::Bill;
+use crate::guards::budget::shown;
+use crate::guards::task::stopped_by;
+use crate::model::refusal::Refusal;
+use crate::store::state::CommandRefusal;
+use crate::store::state::budget::Exceeded;
+use serde_json::Value;
+
+/// What its agent reads of a call that could not be begun; nothing where the same call was quicker.
+pub(super) fn not_begun(
+    refused: CommandRefusal,
+    bill: &Bill,
+    left: &mut Option<Box<Value>>,
+) -> Result<(), Refusal> {
+    match refused {
+        CommandRefusal::Taken(_) | CommandRefusal::Held(_) | CommandRefusal::Granted(_) => Ok(()),
+        CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
+        CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
+        CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
+        CommandRefusal::State { .. }
+        | CommandRefusal::NoTask
+        | CommandRefusal::PlanFull
+        | CommandRefusal::Settled
+        | CommandRefusal::TooManyHolds(_)
+        | CommandRefusal::TooManyGrants(_)
+        | CommandRefusal::Undecided(_) => Err(Refusal::InternalError),
+    }
+}
+
+/// The refusal of what does not fit, and what there is.
+pub(super) fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Refusal {
+    *left = Some(Box::new(shown(&exceeded.remaining)));
+    bill.asked.refuse(exceeded)
+}
