@@ -24,6 +24,7 @@ pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tools;
+pub(crate) mod undo;
 
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::policy::shape::AsWritten;
@@ -114,6 +115,7 @@ pub(crate) fn router(
         .merge(overview::routes())
         .merge(quarantine::routes())
         .merge(calls::routes())
+        .merge(undo::routes())
         .merge(approvals::routes())
         .merge(grants::routes())
         .merge(tools::routes())

@@ -38,6 +38,7 @@ mod templates;
 mod terminal;
 mod test;
 mod timeouts;
+mod undo;
 mod unfitted;
 mod unnamed;
 mod yaml;
@@ -101,6 +102,9 @@ enum CliVerb {
     Explain(explain::Args),
     /// List calls whose outcome is not known; say what became of them.
     Calls(calls::Args),
+    /// Take a call back by the call that its contract names.
+    #[command(alias = "rollback")]
+    Undo(Box<undo::Args>),
     /// List tasks and what they used; stop one, or reset its budget.
     Tasks(tasks::Args),
     /// List, show, allow and deny calls that are held for operators.
@@ -173,6 +177,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Test(args) => test::run(&args),
         CliVerb::Explain(args) => explain::run(&args),
         CliVerb::Calls(args) => calls::run(&args),
+        CliVerb::Undo(args) => undo::run(&args),
         CliVerb::Tasks(args) => tasks::run(&args),
         CliVerb::Approvals(args) => approvals::run(&args),
         CliVerb::Disable(args) => disable::disable(&args),

@@ -17,6 +17,7 @@ pub(crate) mod reconciling;
 pub mod record;
 pub(crate) mod steps;
 pub(crate) mod supposing;
+pub(crate) mod undoing;
 pub mod vault;
 
 use crate::mcp::round::RoundSeal;

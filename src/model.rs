@@ -35,6 +35,7 @@ pub(crate) mod shares;
 pub mod shown_argument;
 pub(crate) mod side;
 pub(crate) mod spelling;
+pub mod taken_back;
 pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod times;

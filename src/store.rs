@@ -40,6 +40,7 @@ mod stopped_tasks;
 mod table;
 pub(crate) mod tasks;
 pub(crate) mod time;
+pub(crate) mod undos;
 mod waiters;
 
 #[cfg(test)]

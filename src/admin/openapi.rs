@@ -14,10 +14,12 @@ use super::overview::StatusReport;
 use super::quarantine::QuarantineList;
 use super::tasks::{SteerReply, TaskList, TaskSteerRequest};
 use super::tools::{DisabledList, SwitchReply, SwitchRequest};
+use super::undo::UndoBody;
 use crate::store::approvals::OpenHold;
 use crate::store::operator::OPEN_STATES;
 use crate::store::operator::asking::AskedOutcome;
 use crate::store::tasks::TaskView;
+use crate::store::undos::{TaskUndoReport, UndoReport};
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -184,6 +186,12 @@ fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ResolveRequest>(),
         schemas.subschema_for::<ResolveReply>(),
     );
+    let undo = ApiOperation::post(
+        "/api/calls/{action}/undo",
+        "Takes a call back by the call that its contract names, or says what that would be",
+        schemas.subschema_for::<UndoBody>(),
+        schemas.subschema_for::<UndoReport>(),
+    );
     let state = json!({ "enum": OPEN_STATES });
     let probe = ApiOperation::post(
         "/api/calls/{action}/probe",
@@ -191,7 +199,7 @@ fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ProbeRequest>(),
         schemas.subschema_for::<AskedOutcome>(),
     );
-    vec![list.asking("state", state), probe, resolve]
+    vec![list.asking("state", state), probe, resolve, undo]
 }
 
 fn tasks(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
@@ -211,8 +219,14 @@ fn tasks(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<TaskSteerRequest>(),
         schemas.subschema_for::<SteerReply>(),
     );
+    let undo = ApiOperation::post(
+        "/api/tasks/{task}/undo",
+        "Takes the calls of a task back, the last first, up to one that cannot be",
+        schemas.subschema_for::<UndoBody>(),
+        schemas.subschema_for::<TaskUndoReport>(),
+    );
     let agent = json!({ "type": "string" });
-    vec![list.asking("agent", agent), one, steer]
+    vec![list.asking("agent", agent), one, steer, undo]
 }
 
 fn tools(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {

@@ -122,6 +122,7 @@ fn switches(data: &std::path::Path) -> Switches {
         edits: Arc::new(grants::FixedRules),
         looks: Arc::default(),
         asker: Arc::new(calls::FixedAsker),
+        undo: Arc::new(grants::FixedRules),
         void: Arc::new(|_| None),
         policies: tokio::sync::watch::channel(0).1,
     }

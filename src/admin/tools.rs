@@ -14,6 +14,7 @@ use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::store::hold_looks::HoldLooks;
 use crate::store::incidents::{Incidents, RunPacks};
 use crate::store::operator::asking::OutcomeAsker;
+use crate::store::undos::UndoMaker;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
@@ -55,6 +56,8 @@ pub(crate) struct Switches {
     pub grants: Arc<dyn GrantJudge>,
     /// Whether a held call could be made with other arguments.
     pub edits: Arc<dyn EditJudge>,
+    /// What takes calls back.
+    pub undo: Arc<dyn UndoMaker>,
     /// Asks tool servers what became of calls.
     pub asker: Arc<dyn OutcomeAsker>,
     /// Why an operator's word on that held call would count for nothing.

@@ -3,6 +3,7 @@
 use super::{App, incidents};
 use crate::admin::tools::Switches;
 use crate::gate::reconciling::Reconciler;
+use crate::gate::undoing::Undoing;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
 use std::sync::Arc;
 
@@ -34,6 +35,11 @@ impl App {
             is_known: Arc::new(is_known),
             grants: gate.clone(),
             edits: gate.clone(),
+            undo: Arc::new(Undoing {
+                gate: gate.clone(),
+                links: self.door.links.clone(),
+                running: self.door.running.clone(),
+            }),
             looks: gate.looks.clone(),
             void: Arc::new(move |hold| gate.void(hold)),
             asker: Arc::new(self.reconciler()),

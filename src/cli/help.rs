@@ -28,6 +28,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "doctor",
             "approvals",
             "calls",
+            "undo",
             "tasks",
             "disable",
             "enable",
@@ -46,7 +47,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 55] = [
+const EXAMPLES: [(&str, &[&str]); 56] = [
     (
         "serve",
         &[
@@ -93,6 +94,14 @@ const EXAMPLES: [(&str, &[&str]); 55] = [
     (
         "calls resolve",
         &["toolgate calls resolve 9f3c2a17 --applied --why 'the bank shows it'"],
+    ),
+    (
+        "undo",
+        &[
+            "toolgate undo 9f3c2a17 --dry-run",
+            "toolgate undo 9f3c2a17 --why 'the wrong customer'",
+            "toolgate undo --task 5e884898 --why 'it went astray'",
+        ],
     ),
     ("tasks", &["toolgate tasks list"]),
     ("tasks list", &["toolgate tasks list --agent bot"]),

@@ -35,6 +35,7 @@ mod several;
 mod show;
 mod tail;
 pub(super) mod text;
+mod undone;
 mod verify;
 
 /// Reads the ledger. toolgate may be running.

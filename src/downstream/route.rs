@@ -411,6 +411,7 @@ impl Door {
                     is_relayed: arrived.origin.is_relayed,
                     task,
                     asks_page: AtomicBool::default(),
+                    undoes: None,
                     claimed: OnceLock::new(),
                     page: OnceLock::new(),
                     waited: AtomicU64::default(),

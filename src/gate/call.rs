@@ -15,6 +15,7 @@ use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
+use crate::model::taken_back::TakenBack;
 use crate::outlet::Outlet;
 use crate::outlet::receipt::Receipt;
 use crate::policy::Policy;
@@ -110,6 +111,8 @@ pub struct CallOrigin {
     pub is_relayed: bool,
     /// Whether it can wait for a person as a task.
     pub task: TaskTerms,
+    /// The call that it takes back, where an operator has asked for that.
+    pub undoes: Option<TakenBack>,
     /// The key that it has claimed, once it has.
     pub claimed: OnceLock<Digest>,
     /// It is answered by a question that asks its agent to open a page.
@@ -236,6 +239,11 @@ impl Call {
         }
     }
 
+    /// The call that it takes back, if it takes one back.
+    pub(in crate::gate) fn takes_back(&self) -> Option<ActionId> {
+        self.origin.undoes.as_ref().map(|undoes| undoes.of)
+    }
+
     /// The call as the key is made of it.
     pub(in crate::gate) fn asked<'a>(&'a self, tool: &'a Tool, place: CallPlace) -> KeyRequest<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
@@ -253,6 +261,7 @@ impl Call {
             given,
             place,
             hints_idempotent: tool.hints_idempotent(),
+            undoes: self.takes_back(),
         }
     }
 

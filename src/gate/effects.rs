@@ -58,6 +58,7 @@ use crate::store::state::claim::inquiry::Inquiry;
 use crate::store::state::command::{Intent, StoreCommand};
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::EditedCall;
+use crate::store::state::undo::UndoTerms;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use futures_util::future::Either;
 use serde_json::Value;
@@ -115,6 +116,8 @@ pub(in crate::gate) struct Beginning<'a> {
     pub(in crate::gate) past: Option<ActionId>,
     /// How it can be found out what becomes of it.
     pub(in crate::gate) inquiry: Option<Box<Inquiry>>,
+    /// How it is taken back.
+    pub(in crate::gate) undo: Option<Box<UndoTerms>>,
     pub(in crate::gate) entry: Entry,
     /// What the budget leaves, as agents read it.
     pub(in crate::gate) left: &'a mut Option<Box<Value>>,
@@ -348,6 +351,7 @@ impl Effects {
             lease,
             past,
             inquiry,
+            undo,
             entry,
             left,
         } = begin;
@@ -382,6 +386,8 @@ impl Effects {
             },
             kinship: kinship(call, keyed, past),
             inquiry,
+            undo,
+            undoes: call.takes_back(),
         };
         let begins = StoreCommand::Begin(Box::new(intent));
         let decided = self.store.run(begins, None).await;

@@ -30,6 +30,7 @@ use crate::gate::record::outcome_of;
 use crate::gate::record::seen;
 use crate::gate::record::sent;
 use crate::gate::record::timing::StageTimer;
+use crate::gate::record::undo_until::undo_until;
 use crate::gate::steps::opened_page::question;
 use crate::gate::steps::rounds::sealed;
 use crate::gate::steps::task_state::is_planned;
@@ -312,6 +313,7 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
         call, found, timer, ..
     } = ended.recorded;
     let (ending, unrecorded) = (&ended.ending, &ended.unrecorded);
+    let undo_until = undo_until(&ended.recorded, ending);
     let decision = DecisionMeta {
         action: call.judged.action,
         outcome: outcome_of(ending, found).word(),
@@ -328,6 +330,8 @@ fn answer(ended: &EndedCall<'_>, task: Option<Text>) -> Message {
         evidence: &found.state.evidence,
         sent: sent(&ended.recorded),
         edit: call.edit(),
+        after_undo: found.key.after_undo(),
+        undo_until: undo_until.as_deref(),
     };
     if let Some(instead) = task.or_else(|| question(call, ending)) {
         let instead = with_decision(&instead, &decision);

@@ -1,5 +1,7 @@
 //! A call that is really made: what the store, hooks, people and the tool server answer it.
 
+mod followed;
+
 use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::Call;
@@ -8,9 +10,8 @@ use crate::gate::case::{
     RuledCall, SealedCall, SettledCall, Stop, UnclaimedCall, VisibleCall, WatchedCall, WelcomeCall,
 };
 use crate::gate::catalogue::{offered::is_offered, tool::Tool};
-use crate::gate::effects::progress::place_at;
 use crate::gate::effects::standing::{KeyAsked, Stand};
-use crate::gate::effects::taken::{AwaitedAnswer, Taken};
+use crate::gate::effects::taken::Taken;
 use crate::gate::effects::{Beginning, alike::AlikeBeginning};
 use crate::gate::pipeline::{Stage, Turn, World};
 use crate::gate::record::findings::{Findings, KeyFound};
@@ -21,10 +22,9 @@ use crate::gate::steps::deliver::{Delivery, SendingLog, deliver};
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
-use crate::gate::steps::{edited, hops, inquiry, judging, still_so, unknown};
+use crate::gate::steps::{edited, hops, inquiry, judging, still_so, undo_kept, unknown};
 use crate::guards::Welcome;
 use crate::guards::confirms::Confirmed;
-use crate::guards::idempotency::Regime;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -389,6 +389,7 @@ impl<'p> World for Live<'p> {
             lease,
             past: self.found.key.past(),
             inquiry: inquiry::of(self.gate, &case.subject, keyed),
+            undo: undo_kept::terms(&*self.gate.effects.store, &case.subject),
             entry,
             left: &mut self.found.remaining,
         };
@@ -414,18 +415,7 @@ impl<'p> World for Live<'p> {
         // Set once: a call begins once.
         let _ = case.subject.call.origin.claimed.set(claimed.key);
         let cleared = self.taken.hold(claimed, rule, keyed);
-        let server = &case.subject.tool.server.settings.name;
-        let place = place_at(keyed.place(), server);
-        (self.gate.effects.progress).begun(place, self.found.key.shown());
-        if let (Regime::Reissue { .. }, Some(held)) = (keyed.regime(), &mut self.taken.claim) {
-            let receipt = case.subject.call.receipt();
-            let caller = case.subject.call.origin.caller.clone();
-            held.answer = Some(AwaitedAnswer {
-                place,
-                caller,
-                receipt,
-            });
-        }
+        self.follow(&case.subject, keyed);
         Ok(Turn::On(BegunCall {
             subject: case.subject,
             cleared,

@@ -10,6 +10,7 @@ pub mod hashes;
 pub mod hook_events;
 pub(in crate::gate) mod probes;
 pub mod timing;
+pub(in crate::gate) mod undo_until;
 
 use crate::gate::Gate;
 use crate::gate::call::Call;

@@ -25,5 +25,6 @@ pub(in crate::gate) mod secrets;
 pub(in crate::gate) mod shaper;
 pub(in crate::gate) mod still_so;
 pub(in crate::gate) mod task_state;
+pub(in crate::gate) mod undo_kept;
 pub(in crate::gate) mod unknown;
 pub(in crate::gate) mod waiting;

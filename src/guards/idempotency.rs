@@ -6,11 +6,9 @@
 //! is the store's business; here is only which key.
 
 use super::Section;
-use super::evidence::NotRepeated;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::digest::Digest;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ActionId, ServerName};
 use crate::model::pointer::steps;
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
@@ -119,6 +117,8 @@ pub struct KeyRequest<'a> {
     pub place: CallPlace,
     /// Whether the server says that a second call changes nothing (`idempotentHint`).
     pub hints_idempotent: bool,
+    /// The call that it takes back, where it takes one back.
+    pub undoes: Option<ActionId>,
 }
 
 /// Where a key comes from.
@@ -304,9 +304,8 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// Gives the call its key: the agent's own, else a derived one (guarantees §3). Keys that
-    /// disagree, or cannot be used, refuse like a missing one.
-    pub fn key(&self, asked: &KeyRequest<'_>, _watched: &NotRepeated) -> Result<Keyed, Refusal> {
+    /// The key of a call that takes no other one back.
+    fn own_key(&self, asked: &KeyRequest<'_>) -> Result<Keyed, Refusal> {
         let fingerprint = derive::fingerprint(asked);
         let kin = || self.kin(asked, fingerprint);
         if let Some((source, key)) = asked.given.one()? {
@@ -320,6 +319,7 @@ impl Rule {
                 ttl: self.ttl,
                 window: self.ttl,
                 place: asked.place,
+                undoes: None,
                 seed: None,
                 near: self.likeness(asked),
             });
@@ -351,26 +351,10 @@ impl Rule {
             ttl,
             window: self.window,
             place: asked.place,
+            undoes: None,
             seed: derived.seed,
             near: self.likeness(asked),
         })
-    }
-
-    /// What the call has in common with all that equal it, whatever their keys: its key where that is
-    /// made of all arguments, and none of them can hold a key.
-    fn kin(&self, asked: &KeyRequest<'_>, fingerprint: Digest) -> Digest {
-        let mut fingerprint = fingerprint;
-        if self.holds_key(asked.arguments) {
-            let mut rest = asked.arguments.clone();
-            if let Some(members) = rest.as_object_mut() {
-                members.retain(|name, _| self.holders().all(|holder| holder != name));
-            }
-            fingerprint = derive::fingerprint(&KeyRequest {
-                arguments: &rest,
-                ..*asked
-            });
-        }
-        derive::call_key(asked, derive::KeyKind::Arguments, fingerprint.as_bytes())
     }
 
     fn holds_key(&self, arguments: &Value) -> bool {

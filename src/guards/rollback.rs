@@ -1,9 +1,16 @@
 //! How the effect of a call is undone, in the words of its contract (003-19, 003-52, 003-64).
-//! toolgate undoes nothing by itself: operators read the words, and tests say which calls take
-//! another one back.
+//! toolgate undoes nothing by itself: operators read the words and ask for the call that is named, and
+//! tests say which calls take another one back.
 
 use crate::model::ids::ToolName;
 use serde_json::{Map, Value};
+use std::time::Duration;
+
+mod check;
+mod parts;
+
+pub(crate) use check::UndoCheck;
+pub(crate) use parts::{filled, taken};
 
 /// What stands for a part of the result of the call that is taken back, in front of a pointer.
 pub(crate) const RESULT_PREFIX: &str = "result#";
@@ -35,6 +42,10 @@ pub struct Rollback {
     pub tool: ToolName,
     /// Its arguments, as the contract names them.
     pub arguments: Map<String, Value>,
+    /// For how long after the call's end it can be made.
+    pub within: Duration,
+    /// What shows that the effect is gone, beside that the tool has answered.
+    pub check: Option<Box<UndoCheck>>,
 }
 
 impl Undo {
@@ -136,6 +147,8 @@ mod tests {
         let rollback = Rollback {
             tool: ToolName::new("bank__undo"),
             arguments,
+            within: Duration::from_hours(24),
+            check: None,
         };
         for (key, value, expected) in [
             ("tenant", json!("t_001"), true),

@@ -72,6 +72,10 @@ pub(crate) struct DecisionMeta<'a> {
     pub sent: Option<SentMeta>,
     /// What operators have changed of its arguments.
     pub edit: Option<&'a ArgumentEdit>,
+    /// The equal call that was taken back before, so that this one ran.
+    pub after_undo: Option<ActionId>,
+    /// Until when an operator can have it taken back, RFC 3339 in UTC.
+    pub undo_until: Option<&'a str>,
 }
 
 /// How a call ran that was sent (004-34).
@@ -138,6 +142,12 @@ impl DecisionMeta<'_> {
         }
         if let Some(holder) = self.claimed_by {
             decision.shown("claimed_by", &holder);
+        }
+        if let Some(undone) = self.after_undo {
+            decision.shown("ran_after_undo_of", &undone);
+        }
+        if let Some(until) = self.undo_until {
+            decision.string("undo_until", until);
         }
         if let Some(left) = self.budget_remaining {
             decision.value("budget_remaining", left);
@@ -300,6 +310,8 @@ mod tests {
             meaning: None,
             sent: None,
             edit: None,
+            after_undo: None,
+            undo_until: None,
         }
     }
 

@@ -30,6 +30,7 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "writes",
     "undo",
     "confirms",
+    "compensates",
     "approval",
     "grant",
     "approved_by",
@@ -132,6 +133,9 @@ pub struct Entry {
     /// The action id of the call that made the draft which this one confirms (003-P4d).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub confirms: Option<String>,
+    /// The action id of the call that this one takes back (003-64).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub compensates: Option<String>,
     /// The hold that the call used up, or was refused for, by the call that asked first
     /// (guarantees §7).
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -50,6 +50,16 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// The bytes that `text` gives in hex digits, however many; none when it is something else.
+pub(crate) fn unhex_all(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
+    rest.is_empty()
+        .then(|| pairs.iter().map(byte).collect())
+        .flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +77,8 @@ mod tests {
             (String::new(), "01")
         );
         assert_eq!(unhex::<256>(&text).unwrap().as_slice(), bytes);
+        assert_eq!(unhex_all(&text), Some(bytes));
+        assert_eq!((unhex_all("f"), unhex_all("fg")), (None, None));
         assert_eq!(unhex::<1>("FF"), Some([255]));
         for wrong in ["", "f", "fff", "fg", "é"] {
             assert_eq!(unhex::<1>(wrong), None, "{wrong}");

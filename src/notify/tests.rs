@@ -64,6 +64,7 @@ pub(crate) fn hold(number: u8, asked: Millis) -> Hold {
             policy: "3f9a1c".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            undoes: None,
             own_definition: false,
             request: None,
         },
@@ -122,6 +123,7 @@ pub(super) fn settled(number: u8, at: Millis, phase: ClaimPhase) -> StoreEvent {
         grant: None,
         failed: true,
         seen: None,
+        undo: None,
     })
 }
 

@@ -187,10 +187,28 @@ pub(crate) struct RollbackSettings {
     /// one of the arguments of the call that is taken back, `action#` for its action id.
     #[serde(default)]
     pub arguments: serde_json::Map<String, Value>,
+    /// For how long after the call's end `toolgate undo` makes it [default: 24h, 1m to 30d].
+    pub within: Option<String>,
+    /// What shows that the effect is gone: looked at before and after `toolgate undo`.
+    pub verify: Option<UndoCheckSettings>,
     /// How a person takes it back, in words, such as `restore it from version control`; nobody is
     /// asked before the call for that.
     #[schemars(length(min = 1, max = 200))]
     pub manual: Option<String>,
+}
+
+/// A read, and what stands in its structured result once the effect is gone.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UndoCheck")]
+pub(crate) struct UndoCheckSettings {
+    /// the read: `server__tool`
+    pub tool: String,
+    /// Its arguments, with the same places as the rollback's.
+    #[serde(default)]
+    pub arguments: serde_json::Map<String, Value>,
+    /// the values that stand there once the effect is gone, by JSON pointer; before, one of them is another
+    pub expect: serde_json::Map<String, Value>,
 }
 
 /// The keys of a policy file.

@@ -71,7 +71,7 @@ struct SumKind {
     policy: String,
     /// To which earlier call it belongs: the one that holds the key, the one that was held, and the
     /// one that a look was about.
-    of: [Option<String>; 3],
+    of: [Option<String>; 4],
 }
 
 impl SumKind {
@@ -91,6 +91,7 @@ impl SumKind {
                 entry.claimed_by.clone(),
                 entry.approval.clone(),
                 entry.probe_of.clone(),
+                entry.compensates.clone(),
             ],
         }
     }
@@ -124,7 +125,7 @@ impl Rooms {
     fn sum(&mut self, entry: &Entry) -> (&mut Sum, bool) {
         let (mut kind, is_offered) = (SumKind::of(entry), entry.schema_hash.is_some());
         if !self.has_room(&kind, is_offered) {
-            kind.of = [None, None, None];
+            kind.of = [None, None, None, None];
         }
         if !self.has_room(&kind, is_offered) || self.has_many_users(&kind, is_offered) {
             kind.user = None;

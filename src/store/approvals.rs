@@ -24,6 +24,7 @@ use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
 use crate::model::shown_argument::ShownArgument;
+use crate::model::taken_back::TakenBack;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -154,6 +155,9 @@ pub(crate) struct OpenHold {
     pub roles: Vec<String>,
     /// Whether an operator may decide who is named like the agent.
     pub self_approval: bool,
+    /// The call that it takes back, and the operator who asked for that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undoes: Option<TakenBack>,
     /// What was said, in its order.
     pub decisions: Vec<DecisionView>,
     /// The call that has begun with it.
@@ -198,7 +202,10 @@ pub(crate) struct DecisionOutcome {
 impl OpenHold {
     /// Whether an operator of this name with these roles may decide about it.
     pub(crate) fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
-        let mut asking = std::iter::once(&self.agent).chain(&self.user);
+        let operator = self.undoes.iter().map(|undoes| &undoes.who);
+        let mut asking = std::iter::once(&self.agent)
+            .chain(&self.user)
+            .chain(operator);
         let is_itself = asking.any(|known| is_same_name(name, known)) && !self.self_approval;
         !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
@@ -269,6 +276,7 @@ impl OpenHold {
             allowed_by: hold.allowed_by().map(str::to_owned).collect(),
             roles: hold.roles.clone(),
             self_approval: hold.self_approval,
+            undoes: question.undoes,
             decisions: decisions.collect(),
             used_by: if let HoldPhase::Used { action, .. } = &hold.phase {
                 Some(action.to_string())

@@ -1,6 +1,7 @@
 //! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds
 //! for all of them.
 
+use super::content_key::ContentKeys;
 use super::hold_news::HoldNews;
 use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
@@ -9,6 +10,7 @@ use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::Hold;
+use super::state::kept_text::KeptText;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -158,6 +160,23 @@ pub trait Store: Send + Sync {
 
     /// The bytes of an answer.
     async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError>;
+
+    /// `text`, the `part` of what is kept for the undo of `of`, encrypted where answers are.
+    fn seal_text(&self, of: ActionId, part: &str, text: &str) -> KeptText {
+        let _ = (of, part);
+        KeptText::plain(text)
+    }
+
+    /// What was kept so; none where it was too long.
+    fn open_text(
+        &self,
+        of: ActionId,
+        part: &str,
+        kept: &KeptText,
+    ) -> Result<Option<String>, StoreError> {
+        let opened = ContentKeys::default().open_text(of, part, kept);
+        opened.map_err(|error| StoreError::Broken(error.to_string()))
+    }
 
     /// A new fencing token: greater than any before.
     fn token(&self) -> u64;

@@ -13,6 +13,8 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
+mod kept_texts;
+
 /// Bytes of a key at least.
 const CONTENT_KEY_BYTES_MIN: usize = 32;
 /// What the key for the cipher, and the id, are made of beside the secret: neither tells of the other,

@@ -18,6 +18,7 @@ use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
+use super::state::kept_text::KeptText;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -172,6 +173,7 @@ fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'stati
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. }
         | StoreEvent::Revoked(_)
+        | StoreEvent::UndoAsked(_)
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => None,
     };
@@ -189,6 +191,7 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Extended(_)
         | StoreEvent::Granted(_)
         | StoreEvent::Revoked(_)
+        | StoreEvent::UndoAsked(_)
         | StoreEvent::Planned { .. }
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. } => true,
@@ -414,6 +417,23 @@ impl Store for EmbeddedStore {
 
     async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         answers::body(&self.shared, &self.content_keys, stored).await
+    }
+
+    fn seal_text(&self, of: ActionId, part: &str, text: &str) -> KeptText {
+        let sealed = self.content_keys.seal_text(of, part, text);
+        sealed.unwrap_or(KeptText::LeftOut {
+            bytes: text.len() as u64,
+        })
+    }
+
+    fn open_text(
+        &self,
+        of: ActionId,
+        part: &str,
+        kept: &KeptText,
+    ) -> Result<Option<String>, StoreError> {
+        let opened = self.content_keys.open_text(of, part, kept);
+        opened.map_err(|error| StoreError::Broken(error.to_string()))
     }
 
     fn token(&self) -> u64 {

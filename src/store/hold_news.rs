@@ -109,6 +109,7 @@ fn changed(event: &StoreEvent) -> Option<&Digest> {
         | StoreEvent::Steered(_)
         | StoreEvent::Fenced { .. }
         | StoreEvent::Revoked(_)
+        | StoreEvent::UndoAsked(_)
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => None,
     }

@@ -9,6 +9,7 @@ use super::state::command::StoreCommand;
 use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
+use super::state::undo::OpenUndo;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
 use super::table::StateTable;
 use super::time::Time;
@@ -63,6 +64,7 @@ impl Store for MemoryStore {
                     .or(claim.account.filter(|_| place.task.is_none()));
                 place.task = place.task.or(Some(claim.task));
                 place.grant = place.grant.or(claim.grant.map(|used| used.key));
+                place.undo = place.undo.or(claim.undoes.map(OpenUndo::key_of));
             }
             let now = self.time.now();
             let view = StoreView {

@@ -9,6 +9,7 @@ use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::{Settle, StoreCommand};
 use super::state::hold::{Hold, HoldPhase, HoldStatus, hold_status};
 use super::state::settlement::Evidence;
+use super::state::undo::AnswerWorth;
 use crate::mcp::json::Text;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::readable::is_misleading;
@@ -254,6 +255,7 @@ pub(crate) async fn resolve(
         cost: None,
         failed: false,
         seen: None,
+        worth: AnswerWorth::Unread,
     };
     if store
         .run(StoreCommand::Settle(settle), None)

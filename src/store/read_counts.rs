@@ -12,6 +12,7 @@ use super::state::command::{StoreCommand, TaskTally};
 use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::Hold;
+use super::state::kept_text::KeptText;
 use super::state::tally::{EndedRead, ReadTally};
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, apply, decide};
 use crate::model::digest::Digest;
@@ -366,6 +367,19 @@ impl Store for ReadCounts {
 
     async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         self.store.body(stored).await
+    }
+
+    fn seal_text(&self, of: ActionId, part: &str, text: &str) -> KeptText {
+        self.store.seal_text(of, part, text)
+    }
+
+    fn open_text(
+        &self,
+        of: ActionId,
+        part: &str,
+        kept: &KeptText,
+    ) -> Result<Option<String>, StoreError> {
+        self.store.open_text(of, part, kept)
     }
 
     fn token(&self) -> u64 {

@@ -14,10 +14,13 @@ pub mod grant;
 mod granting;
 pub mod hold;
 mod holding;
+pub mod kept_text;
 pub mod kinship;
 pub mod settlement;
 mod spending;
 pub mod tally;
+pub mod undo;
+mod undoing;
 
 pub use apply::apply;
 pub(crate) use apply::apply_to_grant;
@@ -33,6 +36,7 @@ use fence::SessionFence;
 use grant::{Grant, GrantBound, GrantEnd, LiveGrants};
 use hold::{Hold, HoldBound, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
+use undo::{OpenUndo, UndoBar};
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store
 /// (threat-model §12, clock).
@@ -53,6 +57,8 @@ pub struct StoreKeys {
     pub hold: Option<Digest>,
     /// The key of a standing grant.
     pub grant: Option<Digest>,
+    /// The key of an undo.
+    pub undo: Option<Digest>,
 }
 
 /// What is known of a [`StoreKeys`].
@@ -70,6 +76,8 @@ pub struct StoreView {
     pub hold: Option<Hold>,
     /// The standing grant.
     pub grant: Option<Grant>,
+    /// The undo.
+    pub undo: Option<OpenUndo>,
     /// What waits for operators besides; counted for the command `StoreCommand::Hold` only.
     pub waiting: WaitingHolds,
     /// Which grants there are besides; counted for the command `StoreCommand::Mint` only.
@@ -85,6 +93,7 @@ impl StoreView {
             .as_ref()
             .is_some_and(|hold| hold.phase != hold::HoldPhase::Pending);
         is_decided
+            || self.undo.is_some()
             || self
                 .claim
                 .as_ref()
@@ -116,6 +125,8 @@ pub enum CommandRefusal {
     Granted(GrantEnd),
     /// There are too many grants, of those that are counted so.
     TooManyGrants(GrantBound),
+    /// A call cannot be taken back.
+    NotUndone(UndoBar),
     /// Step 11: an agent with a newer token has been here.
     Fenced {
         /// The newest token that was used.
@@ -183,6 +194,9 @@ pub fn decide(
             .map_err(CommandRefusal::Undecided),
         StoreCommand::Mint(mint) => granting::minted(mint, view, now),
         StoreCommand::Revoke(revoke) => granting::revoked(revoke, view.grant.as_ref(), now),
+        StoreCommand::AskUndo(ask) => {
+            undoing::asked(ask, view.undo.as_ref(), now).map(StoreEvent::UndoAsked)
+        }
         StoreCommand::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(StoreEvent::Fenced {
@@ -349,6 +363,9 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         holding::allowed(view.hold.as_ref(), intent.edited, now)?;
     }
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
+    if let Some(of) = intent.undoes {
+        undoing::admit(view.undo.as_ref().filter(|undo| undo.of == of), now)?;
+    }
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
         key: intent.key,
@@ -376,6 +393,8 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         entry: intent.entry.clone(),
         kinship: intent.kinship.clone(),
         inquiry: intent.inquiry.clone(),
+        undo: intent.undo.clone(),
+        undoes: intent.undoes,
     })
 }
 
@@ -413,6 +432,7 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
         // An unknown outcome has counted as a failure when it became one.
         failed: settle.failed && !matches!(claim.phase, ClaimPhase::Unknown { .. }),
         seen: settle.seen,
+        undo: undoing::change(claim, settle, now).map(Box::new),
     })
 }
 

@@ -10,6 +10,7 @@ use super::state::event::StoreEvent;
 use super::state::fence::SessionFence;
 use super::state::grant::{Grant, LiveGrants};
 use super::state::hold::{Hold, WaitingHolds};
+use super::state::undo::OpenUndo;
 use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
@@ -34,6 +35,8 @@ pub(super) struct StateTable {
     pub(super) holds: HashMap<Digest, Versioned<Hold>>,
     /// All that can still cover a call, and others.
     pub(super) grants: HashMap<Digest, Versioned<Grant>>,
+    /// What takes calls back.
+    pub(super) undos: HashMap<Digest, Versioned<OpenUndo>>,
     /// Claims that hold the calls which equal them, or have held them: what those have in common, and their keys.
     pub(super) held: BTreeSet<(Digest, Digest)>,
     /// The last record applied.
@@ -54,6 +57,7 @@ impl StateTable {
             session: known(&self.sessions, place.session),
             hold: known(&self.holds, place.hold),
             grant: known(&self.grants, place.grant),
+            undo: known(&self.undos, place.undo),
             waiting: WaitingHolds::default(),
             grants: LiveGrants::default(),
         }
@@ -191,6 +195,7 @@ impl StateTable {
         keep(&mut self.tasks, place.account, view.account, change);
         keep(&mut self.holds, place.hold, view.hold, change);
         keep(&mut self.grants, place.grant, view.grant, change);
+        keep(&mut self.undos, place.undo, view.undo, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
             self.token = self.token.max(session.token);
             keep(&mut self.sessions, place.session, Some(session), change);
@@ -229,12 +234,15 @@ impl StateTable {
         let grant = place
             .grant
             .and_then(|key| Some(self.grants.get(&key)?.change));
+        let undo = place
+            .undo
+            .and_then(|key| Some(self.undos.get(&key)?.change));
         let call = claim.max(task).max(session);
-        call.max(hold).max(grant).unwrap_or_default()
+        call.max(hold).max(grant).max(undo).unwrap_or_default()
     }
 
     /// Drops what the index has, whose last record is `upto`; but not calls in flight and their
-    /// tasks and grants, which have to be settled whatever becomes of the index, nor held calls that
+    /// tasks, grants and undos, which have to be settled whatever becomes of the index, nor held calls that
     /// are open at `now`, nor grants that can cover a call, which are counted. Gives the calls that were dropped.
     pub(super) fn drop_indexed(&mut self, upto: u64, now: Millis) -> Vec<ActionId> {
         self.indexed = upto;
@@ -245,7 +253,8 @@ impl StateTable {
             .filter(|kept| is_in_flight(&kept.value));
         let paying = in_flight.map(|kept| {
             let grant = kept.value.grant.map(|used| used.key);
-            [Some(kept.value.task), kept.value.account, grant]
+            let undo = kept.value.undoes.map(OpenUndo::key_of);
+            [Some(kept.value.task), kept.value.account, grant, undo]
         });
         let paying: HashSet<Digest> = paying.flatten().flatten().collect();
         let dropped = self
@@ -265,6 +274,8 @@ impl StateTable {
         self.sessions.retain(|_, kept| kept.change > upto);
         self.holds
             .retain(|_, kept| kept.change > upto || kept.value.is_open(now));
+        self.undos
+            .retain(|key, kept| kept.change > upto || paying.contains(key));
         self.grants.retain(|key, kept| {
             let is_live = kept.value.ended(now).is_none();
             kept.change > upto || is_live || paying.contains(key)
@@ -280,6 +291,7 @@ impl StateTable {
         changes
             .chain(self.holds.values().map(|kept| kept.change))
             .chain(self.grants.values().map(|kept| kept.change))
+            .chain(self.undos.values().map(|kept| kept.change))
             .filter(|change| *change > self.indexed)
             .count()
     }
@@ -287,7 +299,7 @@ impl StateTable {
     /// The things in memory.
     pub(super) fn len(&self) -> usize {
         let calls = self.claims.len() + self.tasks.len() + self.sessions.len();
-        calls + self.holds.len() + self.grants.len()
+        calls + self.holds.len() + self.grants.len() + self.undos.len()
     }
 }
 

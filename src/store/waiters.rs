@@ -61,6 +61,7 @@ impl Waiters {
             | StoreEvent::Fenced { .. }
             | StoreEvent::Held(_)
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => {}
         }

@@ -72,6 +72,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             schema_hash: "a".repeat(64),
             own_definition: false,
             request: None,
+            undoes: None,
         },
         bounds: HoldBounds {
             all: 256,

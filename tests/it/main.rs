@@ -104,6 +104,8 @@ mod settle;
 mod statuses;
 // What is written, synced and sent in which order.
 mod sync_order;
+// Calls that are taken back.
+mod undoing;
 // An unknown outcome ends by an operator's word.
 mod unknown_outcomes;
 // A store that is opened without its index, beside the reads.

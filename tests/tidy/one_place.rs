@@ -43,8 +43,13 @@ fn arguments_are_read_and_checked_in_one_place() {
         (
             "a call goes to the gate",
             r"\.call_tool\(",
-            // An agent's, and that of a task, which toolgate sends again for its agent.
-            &["src/downstream/route.rs", "src/gate/own_tasks/run.rs"],
+            // An agent's, that of a task, which toolgate sends again for its agent, and one that takes
+            // another back.
+            &[
+                "src/downstream/route.rs",
+                "src/gate/own_tasks/run.rs",
+                "src/gate/undoing/sending.rs",
+            ],
         ),
         (
             "its arguments are checked",

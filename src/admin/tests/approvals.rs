@@ -96,6 +96,7 @@ impl ApprovalsFixture {
             policy: "3f9a".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            undoes: None,
             own_definition: false,
             request: None,
         };

@@ -7,9 +7,13 @@ use crate::store::approvals::editing::EditJudge;
 use crate::store::state::Millis;
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::HoldQuestion;
+use crate::store::undos::{
+    NoTaskUndo, NoUndo, TaskUndoReport, TaskUndoWord, UndoMaker, UndoReport, UndoWord,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Nothing can be granted.
 pub(super) struct FixedRules;
@@ -33,6 +37,20 @@ impl GrantJudge for FixedRules {
 
     fn flaws(&self, _: &Grant) -> Vec<GrantMiss> {
         Vec::new()
+    }
+}
+
+/// Nothing was carried out.
+impl UndoMaker for FixedRules {
+    fn undo(self: Arc<Self>, word: UndoWord) -> BoxFuture<'static, Result<UndoReport, NoUndo>> {
+        ready(Err(NoUndo::NoCall(word.of))).boxed()
+    }
+
+    fn undo_task(
+        self: Arc<Self>,
+        word: TaskUndoWord,
+    ) -> BoxFuture<'static, Result<TaskUndoReport, NoTaskUndo>> {
+        ready(Err(NoTaskUndo::Unfit(word.why))).boxed()
     }
 }
 

@@ -199,6 +199,7 @@ impl LedgerCalls {
                 | StoreEvent::Extended(_)
                 | StoreEvent::Granted(_)
                 | StoreEvent::Revoked(_)
+                | StoreEvent::UndoAsked(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_),
             )

@@ -155,6 +155,7 @@ impl EndedCalls {
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => {}
         }

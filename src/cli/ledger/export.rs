@@ -3,7 +3,7 @@
 use super::ExportArgs;
 use super::LedgerLocation;
 use super::contents::{LedgerContent, keys};
-use super::noted::event;
+use super::noted::{event, event_line};
 use super::output::LedgerOutput;
 use super::{reading, text};
 use crate::store::content_key::ContentKeys;
@@ -55,16 +55,8 @@ impl ExportArgs {
         if !self.entries && record.kind == REKEYED_RECORD && !self.wanted.is_of_entries() {
             return Ok(Some(text::line_of(record.seq, "rekeyed", &record.bytes)));
         }
-        if self.entries || !event(record)?.is_some_and(|event| self.fits(&event)) {
-            return Ok(None);
-        }
-        // Answers, and the arguments of held calls, stay in the journal; digests are in the events.
-        let head = record
-            .bytes
-            .split(|byte| *byte == b'\n')
-            .next()
-            .unwrap_or_default();
-        Ok(Some(text::line_of(record.seq, "event", head)))
+        let event = event(record)?.filter(|event| !self.entries && self.fits(event));
+        Ok(event.map(|event| event_line(record, event)))
     }
 
     fn fits(&self, event: &StoreEvent) -> bool {
@@ -86,6 +78,7 @@ impl ExportArgs {
                 Some(allowed.map_or(minted.grant.id, |allowed| allowed.id))
             }
             StoreEvent::Revoked(revoked) => Some(revoked.id),
+            StoreEvent::UndoAsked(asked) => Some(asked.of),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)

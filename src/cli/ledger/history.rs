@@ -102,6 +102,7 @@ impl History {
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return;

@@ -2,7 +2,7 @@
 //! operators took away, incidents, definitions that changed.
 
 use super::call_filter::CallFilter;
-use super::text::{json, plain, short};
+use super::text::{json, line_of, plain, short};
 use crate::cli::table::cut as fitted;
 use crate::cli::terminal::{Terminal, Tone};
 use crate::store::journal::{JournalError, JournalRecord};
@@ -32,6 +32,18 @@ pub(super) fn event(record: &JournalRecord) -> Result<Option<StoreEvent>, Journa
         why: error.to_string(),
     };
     StoreEvent::decode(bytes).map(Some).map_err(why)
+}
+
+/// The line for the event in `record`. What undos keep of calls, answers, and the arguments of held calls stay in the
+/// journal; digests are in the events.
+pub(super) fn event_line(record: &JournalRecord, mut event: StoreEvent) -> String {
+    if event.leave_out()
+        && let Ok(head) = serde_json::to_vec(&event)
+    {
+        return line_of(record.seq, "event", &head);
+    }
+    let head = record.bytes.split(|byte| *byte == b'\n').next();
+    line_of(record.seq, "event", head.unwrap_or_default())
 }
 
 /// One thing that happened.

@@ -1,7 +1,7 @@
 //! What the ledger has of some tools in some time, line by line as `ledger export` writes it: for the file of
 //! an incident.
 
-use super::noted::event;
+use super::noted::{event, event_line};
 use super::text;
 use crate::model::ids::ActionId;
 use crate::model::wildcard;
@@ -33,8 +33,8 @@ impl ScopedRows {
         }
     }
 
-    /// The line for `record`; none when it is about something else. Answers, and the arguments of held
-    /// calls, are not in it.
+    /// The line for `record`; none when it is about something else. Answers, the arguments of held calls,
+    /// and what undos keep of calls are not in it.
     pub(in crate::cli) fn line(
         &mut self,
         record: &JournalRecord,
@@ -56,12 +56,7 @@ impl ScopedRows {
         if !self.concerns(&event) || at.is_some_and(|at| !self.covers(at)) {
             return Ok(None);
         }
-        let head = record.bytes.split(|byte| *byte == b'\n').next();
-        Ok(Some(text::line_of(
-            record.seq,
-            "event",
-            head.unwrap_or_default(),
-        )))
+        Ok(Some(event_line(record, event)))
     }
 
     fn concerns(&mut self, event: &StoreEvent) -> bool {
@@ -75,6 +70,7 @@ impl ScopedRows {
             StoreEvent::Edited(edited) => return self.has_met(edited.id),
             StoreEvent::Extended(extended) => return self.has_met(extended.id),
             StoreEvent::Revoked(revoked) => return self.has_met(revoked.id),
+            StoreEvent::UndoAsked(asked) => return self.has_met(asked.of),
             StoreEvent::Reserved(_)
             | StoreEvent::Spent(_)
             | StoreEvent::Tallied(_)

@@ -8,6 +8,7 @@ use super::merged::NamedLedger;
 use super::noted::event;
 use super::output::LedgerOutput;
 use super::resolved::Resolved;
+use super::undone::UndoTold;
 use super::{LedgerShowArgs, reading, text};
 use crate::cli::terminal::ids::{MAX_IDS_NAMED, ambiguous, is_meant};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -30,6 +31,8 @@ struct Story {
     /// How it came to an end after its agent had been answered.
     resolved: Option<Resolved>,
     history: History,
+    /// Whether it can be taken back, and what became of that.
+    undone: UndoTold,
     /// What was sent and came back, where that is asked for.
     contents: Vec<LedgerContent>,
     /// Are there any?
@@ -129,6 +132,9 @@ impl LedgerShowArgs {
         let Some(event) = event(record)? else {
             return Ok(());
         };
+        if let Some(id) = story.ids.first() {
+            story.undone.note(id, &event);
+        }
         let Some(action) = action_of(&event) else {
             return Ok(());
         };
@@ -172,6 +178,10 @@ impl LedgerShowArgs {
             let whole = members.fold(entry.clone(), |entry, (name, value)| {
                 entry.with_new_member(name, &value)
             });
+            let whole = match story.undone.field() {
+                Some(undone) => whole.with_new_member("taken_back", &Text::of(&undone)),
+                None => whole,
+            };
             let whole = match &story.resolved {
                 Some(resolved) => whole.with_new_member("resolved", &resolved.field()),
                 None => whole,
@@ -192,6 +202,9 @@ impl LedgerShowArgs {
         }
         if let Some(resolved) = &story.resolved {
             writeln!(out, "{:<15} {}", "resolved", text::plain(&resolved.words()))?;
+        }
+        if let Some(words) = story.undone.words() {
+            writeln!(out, "{:<15} {words}", "taken back")?;
         }
         for content in &story.contents {
             let shown = match &content.text {
@@ -221,6 +234,7 @@ fn action_of(event: &StoreEvent) -> Option<ActionId> {
         StoreEvent::Edited(edited) => Some(edited.id),
         StoreEvent::Extended(extended) => Some(extended.id),
         StoreEvent::Granted(minted) => minted.allowed.as_ref().map(|allowed| allowed.id),
+        StoreEvent::UndoAsked(asked) => Some(asked.of),
         StoreEvent::Reserved(_)
         | StoreEvent::Spent(_)
         | StoreEvent::Tallied(_)
@@ -284,6 +298,7 @@ impl Story {
             | StoreEvent::Extended(_)
             | StoreEvent::Granted(_)
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {
                 return;

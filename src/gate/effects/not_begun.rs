@@ -1,11 +1,13 @@
 //! What is read of a call that the store did not let begin.
 
+use super::ASK_AGAIN;
 use crate::gate::effects::bill::Bill;
 use crate::guards::budget::shown;
 use crate::guards::task::stopped_by;
 use crate::model::refusal::Refusal;
 use crate::store::state::CommandRefusal;
 use crate::store::state::budget::Exceeded;
+use crate::store::state::undo::UndoBar;
 use serde_json::Value;
 
 /// What its agent reads of a call that could not be begun; nothing where the same call was quicker.
@@ -19,6 +21,7 @@ pub(super) fn not_begun(
         CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
         CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
         CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
+        CommandRefusal::NotUndone(bar) => Err(not_undone(bar)),
         CommandRefusal::State { .. }
         | CommandRefusal::NoTask
         | CommandRefusal::PlanFull
@@ -33,4 +36,16 @@ pub(super) fn not_begun(
 pub(super) fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Box<Value>>) -> Refusal {
     *left = Some(Box::new(shown(&exceeded.remaining)));
     bill.asked.refuse(exceeded)
+}
+
+/// A call that takes another one back, when something was quicker; its operator is told by how the
+/// undo stands.
+fn not_undone(bar: UndoBar) -> Refusal {
+    match bar {
+        UndoBar::Running(_) => Refusal::DuplicateInFlight {
+            after_ms: ASK_AGAIN,
+        },
+        UndoBar::Unknown(_) => Refusal::OutcomeUnknown,
+        UndoBar::NotOffered | UndoBar::Done(_) | UndoBar::Over(_) => Refusal::IdempotencyKeyExpired,
+    }
 }

@@ -19,6 +19,7 @@ use crate::model::times::millis;
 use crate::outlet::receipt::LaterCall;
 use crate::store::state::StoreKeys;
 use crate::store::state::claim::{Claim, ClaimStatus, claim_status};
+use crate::store::state::undo::{OpenUndo, UndoPhase};
 use std::time::Duration;
 
 /// How long a call waits for the same call in flight (guarantees §4, §7).
@@ -96,12 +97,20 @@ impl Effects {
         let (mut waited, keyed) = (None, asked.keyed);
         found.hash = Some(keyed.call_key().short());
         let held = tokio::time::timeout(HOLD, self.settled(asked, &mut waited, found)).await;
-        let Standing { status, claim } = held.unwrap_or_else(|_| {
+        let standing = held.unwrap_or_else(|_| {
             found.compared().because = Some(Because::InFlight);
             Err(Refusal::DuplicateInFlight {
                 after_ms: ASK_AGAIN,
             })
         })?;
+        if let Some((past, because)) = self.taken_back(&standing, waited).await? {
+            found.holder = None;
+            let compared = found.compared();
+            (compared.same_as, compared.because) = (Some(past), Some(because));
+            compared.past = Some(past);
+            return self.open(asked, 0, found).await;
+        }
+        let Standing { status, claim } = standing;
         match (status, claim) {
             (
                 ClaimStatus::Open { round: 1.., .. },
@@ -138,6 +147,35 @@ impl Effects {
             (ClaimStatus::Conflict, _) => Err(Refusal::IdempotencyConflict),
             (ClaimStatus::Expired, _) => Err(Refusal::IdempotencyKeyExpired),
         }
+    }
+
+    /// The ended call whose key another one takes, because it was taken back since, or was to take one
+    /// back and has failed. `waited`: for which call in flight this one has waited.
+    async fn taken_back(
+        &self,
+        standing: &Standing,
+        waited: Option<ActionId>,
+    ) -> Result<Option<(ActionId, Because)>, Refusal> {
+        let Standing { status, claim } = standing;
+        let is_over = matches!(status, ClaimStatus::Ended(_) | ClaimStatus::Expired);
+        let Some(claim) = claim.as_ref().filter(|_| is_over) else {
+            return Ok(None);
+        };
+        if claim.has_rounds() || waited == Some(claim.action) {
+            return Ok(None);
+        }
+        let of = claim.undoes.unwrap_or(claim.action);
+        let place = StoreKeys {
+            undo: Some(OpenUndo::key_of(of)),
+            ..StoreKeys::default()
+        };
+        let undo = self.look(place).await?.undo;
+        let because = match (undo.map(|undo| undo.phase), claim.undoes) {
+            (Some(UndoPhase::Done { .. }), None) => Because::Undone,
+            (Some(UndoPhase::Requested | UndoPhase::Failed { .. }), Some(_)) => Because::UndoFailed,
+            (Some(_) | None, _) => return Ok(None),
+        };
+        Ok(Some((claim.action, because)))
     }
 
     /// A key that nobody holds, unless an equal call holds this one.

@@ -29,6 +29,7 @@ use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, Spend, StoreCommand};
 use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tally::EndedRead;
+use crate::store::state::undo::AnswerWorth;
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(in crate::gate) struct HeldClaim {
     pub(in crate::gate) late: Option<Late>,
     /// What it cost, when the result says so, in millionths.
     pub(in crate::gate) cost: Option<u64>,
+    /// What its answer leaves for an undo.
+    pub(in crate::gate) worth: AnswerWorth,
     /// Where calls follow it, and whether its answer was read, where that counts.
     pub(in crate::gate) answer: Option<AwaitedAnswer>,
 }
@@ -99,6 +102,7 @@ impl Taken {
             proof: Proof::NotSent,
             late: None,
             cost: None,
+            worth: AnswerWorth::Unread,
             answer: None,
         }));
         Cleared::Claimed(stamp)
@@ -214,6 +218,7 @@ impl HeldClaim {
             proof,
             late,
             cost,
+            worth,
             answer: awaited,
         } = self;
         let (key, action) = (claimed.key, claimed.action);
@@ -249,6 +254,7 @@ impl HeldClaim {
             cost,
             failed: ended.failed,
             seen: ended.seen,
+            worth,
         };
         let settled = match effects
             .store
@@ -304,7 +310,8 @@ fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, co
         match late::keep(&*store, is_error, body).await {
             Ok(stored) => {
                 let phase = late::ended_with(proof, round, stored);
-                let ending = LateEnding { phase, cost };
+                let worth = AnswerWorth::Unread;
+                let ending = LateEnding { phase, cost, worth };
                 Box::pin(late::settle(&*store, key, action, ending)).await;
             }
             Err(error) => {

@@ -190,6 +190,7 @@ impl Gate {
             is_relayed: origin.is_relayed,
             task,
             asks_page: AtomicBool::default(),
+            undoes: origin.undoes.clone(),
             claimed: OnceLock::new(),
             page: OnceLock::new(),
             waited: AtomicU64::default(),

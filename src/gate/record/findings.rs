@@ -112,6 +112,10 @@ pub enum Because {
     WindowOver,
     /// Another call: its server says that a second one changes nothing.
     IdempotentTool,
+    /// Another call: the other was taken back.
+    Undone,
+    /// Another call: the other was to take the same one back, and has failed.
+    UndoFailed,
 }
 
 impl Because {
@@ -130,13 +134,19 @@ impl Because {
             Self::WentOn => "went_on",
             Self::WindowOver => "window_over",
             Self::IdempotentTool => "idempotent_tool",
+            Self::Undone => "undone",
+            Self::UndoFailed => "undo_failed",
         }
     }
 
     /// Whether it makes the call another one.
     pub fn is_new_call(self) -> bool {
         match self {
-            Self::WentOn | Self::WindowOver | Self::IdempotentTool => true,
+            Self::WentOn
+            | Self::WindowOver
+            | Self::IdempotentTool
+            | Self::Undone
+            | Self::UndoFailed => true,
             Self::SameKey
             | Self::Declared
             | Self::InFlight
@@ -205,6 +215,14 @@ impl KeyFound {
     /// The ended call whose key it takes.
     pub(in crate::gate) fn past(&self) -> Option<ActionId> {
         self.compared.as_ref()?.past
+    }
+
+    /// The equal call that was taken back, so that this one ran.
+    pub(in crate::gate) fn after_undo(&self) -> Option<ActionId> {
+        let compared = self.compared.as_ref()?;
+        compared
+            .past
+            .filter(|_| compared.because == Some(Because::Undone))
     }
 
     /// The calls that its agent has gone on from, if that was looked at.

@@ -259,6 +259,10 @@ impl ApprovalAsking<'_> {
     fn patience(&self, key: Digest, hold: &AwaitedHold<'_>) -> Duration {
         let (effects, call, rule) = (self.effects, &self.subject.call, self.rule);
         let now = self.gate.clock.steady();
+        // The operator who asks for an undo asks again once it is allowed.
+        if call.origin.undoes.is_some() {
+            return Duration::ZERO;
+        }
         if matches!(call.origin.task, TaskTerms::Of(_) | TaskTerms::Round(_)) {
             return Duration::MAX;
         }

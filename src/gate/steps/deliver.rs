@@ -27,6 +27,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
 use crate::gate::steps::proof::Proof;
 use crate::gate::steps::shaper::Shaper;
+use crate::gate::steps::undo_kept;
 use crate::guards::ToolRules;
 use crate::guards::budget::out_of_time;
 use crate::guards::secrets::Sealed;
@@ -179,6 +180,8 @@ async fn delivered(
             attempt += 1;
             continue;
         }
+        let action = held.claimed.action;
+        held.worth = undo_kept::worth(&*effects.store, action, rules, &ended);
         let era = call.origin.era;
         let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it

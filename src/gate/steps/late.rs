@@ -7,6 +7,7 @@ use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
 use crate::gate::steps::proof::Proof;
 use crate::gate::steps::shaper::Shaper;
+use crate::gate::steps::undo_kept;
 use crate::guards::ToolRules;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -19,6 +20,7 @@ use crate::store::state::StoreKeys;
 use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::command::{Settle, Spend, StoreCommand};
 use crate::store::state::settlement::{Charge, Evidence};
+use crate::store::state::undo::AnswerWorth;
 use crate::telemetry::tasks;
 use crate::upstream::parked_tasks::{MAX_TASK_TIME, TaskEnding, TaskSettling};
 use bytes::Bytes;
@@ -157,6 +159,7 @@ impl Late {
             )
             .after(self.before);
             let cost = spent(rules, &ended);
+            let worth = undo_kept::worth(&*store, action, rules, &ended);
             let phase = match (proof, readable(ended, self.era)) {
                 (Proof::NotSent, _) if !is_parked => ClaimPhase::NotSent,
                 (Proof::NotRun { again: true }, _) if !is_parked => ClaimPhase::Failed {
@@ -190,7 +193,7 @@ impl Late {
                     }
                 }
             };
-            let ending = LateEnding { phase, cost };
+            let ending = LateEnding { phase, cost, worth };
             let is_kept = Box::pin(settle(&*store, key, action, ending)).await;
             if let Some(settling) = self.parked.filter(|_| is_kept) {
                 settling.keeps();
@@ -338,6 +341,8 @@ pub(in crate::gate) struct LateEnding {
     pub(in crate::gate) phase: ClaimPhase,
     /// What it cost, in millionths, when its answer says so.
     pub(in crate::gate) cost: Option<u64>,
+    /// What its answer leaves for an undo.
+    pub(in crate::gate) worth: AnswerWorth,
 }
 
 /// Ends an unknown outcome with what is known after all; whether that is durable.
@@ -347,7 +352,7 @@ pub(in crate::gate) async fn settle(
     action: ActionId,
     ending: LateEnding,
 ) -> bool {
-    let LateEnding { phase, cost } = ending;
+    let LateEnding { phase, cost, worth } = ending;
     let became = phase.word();
     let settle = Settle {
         key,
@@ -357,6 +362,7 @@ pub(in crate::gate) async fn settle(
         cost,
         failed: false,
         seen: None,
+        worth,
     };
     let settled = tokio::time::timeout(LATE_ANSWER_TIMEOUT, async {
         loop {

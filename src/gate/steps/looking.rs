@@ -22,6 +22,7 @@ use crate::store::claims::{Store, StoreError};
 use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
+use crate::store::state::undo::AnswerWorth;
 use crate::upstream::link::Tolerance;
 use crate::upstream::links::{BridgeTerms, Links, WaitingRequest};
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
@@ -200,6 +201,7 @@ pub(in crate::gate) async fn end(
         cost: None,
         failed: false,
         seen: None,
+        worth: AnswerWorth::Unread,
     };
     store
         .run(StoreCommand::Settle(settle), None)

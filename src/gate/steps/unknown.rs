@@ -23,6 +23,7 @@ use crate::store::claims::StoreError;
 use crate::store::state::claim::{Claim, ClaimPhase};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
+use crate::store::state::undo::AnswerWorth;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -175,9 +176,10 @@ impl CallAgain<'_> {
         let ResentCall {
             answer,
             cost,
+            worth,
             late,
             told,
-        } = resend(delivery, rule).await;
+        } = resend(&*effects.store, action, delivery, rule).await;
         let took = gate.clock.steady().saturating_sub(begun);
         timer.looked(took);
         effects
@@ -193,12 +195,17 @@ impl CallAgain<'_> {
             return Ok(false);
         };
         let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
-        let ended = self.end(gate, body, cost).await;
+        let ended = self.end(gate, body, (cost, worth)).await;
         ended.map_err(unavailable).map(|()| true)
     }
 
     /// A late answer, a look or an operator may have been quicker.
-    async fn end(&self, gate: &Gate, body: Bytes, cost: Option<u64>) -> Result<(), StoreError> {
+    async fn end(
+        &self,
+        gate: &Gate,
+        body: Bytes,
+        (cost, worth): (Option<u64>, AnswerWorth),
+    ) -> Result<(), StoreError> {
         let (store, action) = (&gate.effects.store, self.claim.action);
         let stored = store.keep(false, body).await?;
         let settle = Settle {
@@ -209,6 +216,7 @@ impl CallAgain<'_> {
             cost,
             failed: false,
             seen: None,
+            worth,
         };
         store.run(StoreCommand::Settle(settle), None).await?.ok();
         gate.effects.inquiries.resends.forget(action);

@@ -287,6 +287,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
                 is_named: false,
             },
             hints_idempotent: hints_idempotent(self.policy, question.tool),
+            undoes: None,
         };
         let keyed = rule.key(&asked, &case.left);
         let keyed = self.notes.note(Stage::Idempotency, keyed)?;

@@ -1,8 +1,13 @@
 //! What a call is known by once it has its key.
 
-use super::{CallPlace, KeySource, Likeness, Regime, Rule, TOMBSTONE_TTL};
+use super::{
+    CallPlace, KeyRequest, KeySource, Likeness, MAX_KEY_TTL, Regime, Rule, TOMBSTONE_TTL, derive,
+};
+use crate::guards::evidence::NotRepeated;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::store::state::undo::OpenUndo;
 use std::time::Duration;
 
 /// The call has its key. Made by [`Rule::key`] only.
@@ -18,11 +23,59 @@ pub struct Keyed {
     pub(super) ttl: Duration,
     pub(super) window: Duration,
     pub(super) place: CallPlace,
+    /// The call that it takes back.
+    pub(super) undoes: Option<ActionId>,
     pub(super) seed: Option<String>,
     pub(super) near: Option<Likeness>,
 }
 
+impl Rule {
+    /// Gives the call its key: the agent's own, else a derived one (guarantees §3). Keys that
+    /// disagree, or cannot be used, refuse like a missing one.
+    ///
+    /// What takes another call back is known by that call, whatever key it came with: twice is once.
+    pub fn key(&self, asked: &KeyRequest<'_>, _watched: &NotRepeated) -> Result<Keyed, Refusal> {
+        let keyed = self.own_key(asked)?;
+        Ok(match asked.undoes {
+            Some(of) => keyed.undoing(of),
+            None => keyed,
+        })
+    }
+
+    /// What the call has in common with all that equal it, whatever their keys: its key where that is
+    /// made of all arguments, and none of them can hold a key.
+    pub(super) fn kin(&self, asked: &KeyRequest<'_>, fingerprint: Digest) -> Digest {
+        let mut fingerprint = fingerprint;
+        if self.holds_key(asked.arguments) {
+            let mut rest = asked.arguments.clone();
+            if let Some(members) = rest.as_object_mut() {
+                members.retain(|name, _| self.holders().all(|holder| holder != name));
+            }
+            fingerprint = derive::fingerprint(&KeyRequest {
+                arguments: &rest,
+                ..*asked
+            });
+        }
+        derive::call_key(asked, derive::KeyKind::Arguments, fingerprint.as_bytes())
+    }
+}
+
 impl Keyed {
+    /// The key of a call that takes `of` back. Its answer is given again for as long as `of` could be
+    /// taken back, and no call that equals it is held for it.
+    pub(super) fn undoing(self, of: ActionId) -> Self {
+        let ttl = self.ttl.max(MAX_KEY_TTL);
+        Self {
+            call_key: OpenUndo::call_key_of(of),
+            regime: Regime::Keyed,
+            undoes: Some(of),
+            near: None,
+            window: ttl,
+            ttl,
+            ..self
+        }
+    }
+
     /// SHA-256 over tenant, agent, user, server, tool and key, each with its length: what the store knows
     /// the call by.
     pub fn call_key(&self) -> Digest {
@@ -97,7 +150,7 @@ impl Keyed {
     /// How long the key stays used after that: a given one is never executed again silently, while
     /// a call that equals one whose window is over is a new call.
     pub fn keep(&self) -> Duration {
-        if self.source == KeySource::Derived {
+        if self.source == KeySource::Derived && self.undoes.is_none() {
             Duration::ZERO
         } else {
             TOMBSTONE_TTL
@@ -109,9 +162,11 @@ impl Keyed {
     /// next call for the last. The documents' formula goes out as it is, so that a server which
     /// computes it as well finds it equal.
     pub fn upstream_key(&self, claim: ActionId) -> String {
-        match (&self.seed, self.source) {
+        let is_of_claim = self.source == KeySource::Derived || self.undoes.is_some();
+        match (&self.seed, is_of_claim) {
             (Some(seed), _) => seed.clone(),
-            (None, KeySource::Derived) => {
+            // One that has failed may be made anew.
+            (None, true) => {
                 let claim = claim.to_string();
                 Digest::of_parts(
                     "toolgate upstream key",
@@ -119,7 +174,7 @@ impl Keyed {
                 )
                 .to_string()
             }
-            (None, _) => {
+            (None, false) => {
                 Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string()
             }
         }

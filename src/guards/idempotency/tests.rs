@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::guards::Mode;
+use crate::guards::evidence::NotRepeated;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, TenantId};
 use serde_json::json;
 
@@ -86,6 +88,7 @@ impl KeyedSample {
                     is_named: false,
                 },
                 hints_idempotent: false,
+                undoes: None,
             },
             &NotRepeated::observed(Mode::Observe).unwrap(),
         )

@@ -101,6 +101,7 @@ impl Outbox {
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Carried(_)
             | StoreEvent::Noted(_) => None,
         }

@@ -51,6 +51,8 @@ fn claim() -> Claim {
         is_late: false,
         was_unknown: false,
         inquiry: None,
+        undo: None,
+        undoes: None,
     }
 }
 

@@ -9,10 +9,11 @@
 //! h <key>                a held call: JSON on a line, then its arguments
 //! d <time> <key>         when it changed last: a digest of its tool and agent
 //! p <key>                a standing grant: JSON on a line, then its constraints
+//! u <key>                an undo: JSON
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! k <kin> <call key>     the claim holds the calls that equal it
-//! x <time> <c|t|s|h|p> <key> something may be forgotten from then on
+//! x <time> <c|t|s|h|p|u> <key> something may be forgotten from then on
 //! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
@@ -30,8 +31,8 @@ use crate::model::ids::ActionId;
 use anew::unkept_run;
 use names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
-    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring,
-    idle_since, kept_in, named, named_by,
+    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting,
+    expiring, idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;
 use rows::IndexRows;
@@ -59,6 +60,7 @@ mod rows;
 mod runs;
 mod stopped;
 mod sweep;
+mod undos;
 mod values;
 
 pub(super) use changes::IndexChanges;
@@ -160,6 +162,9 @@ impl Index {
         }
         if let (None, Some(key)) = (&view.grant, place.grant) {
             view.grant = self.grant(&key)?;
+        }
+        if let (None, Some(key)) = (&view.undo, place.undo) {
+            view.undo = self.undo(&key)?;
         }
         Ok(())
     }
@@ -287,6 +292,7 @@ impl Index {
         }
         self.put_holds(&mut rows, &changes.holds)?;
         grants::put(&mut rows, &changes.grants)?;
+        undos::put(&mut rows, &changes.undos)?;
         if let Some(runs) = &mut *self.runs.lock() {
             return runs.add(rows, applied).map_err(|error| unkept_run(&error));
         }
@@ -367,6 +373,7 @@ impl Index {
             SESSION_PREFIX,
             HOLD_PREFIX,
             GRANT_PREFIX,
+            UNDO_PREFIX,
         ];
         let known = kinds
             .into_iter()
@@ -383,6 +390,7 @@ impl Index {
                     TASK_PREFIX => Carried::Task(key, Box::new(read(&value)?)),
                     HOLD_PREFIX => Carried::Hold(key, Box::new(read_hold(&value)?)),
                     GRANT_PREFIX => Carried::Grant(key, Box::new(read_grant(&value)?)),
+                    UNDO_PREFIX => Carried::Undo(key, Box::new(read(&value)?)),
                     _ => Carried::Session(key, read(&value)?),
                 })
             });

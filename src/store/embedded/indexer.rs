@@ -261,6 +261,7 @@ impl EmbeddedInner {
             let is_busy = |key: &_| {
                 let is_paid = table.claims.contains_key(key) || table.tasks.contains_key(key);
                 let is_asked = table.holds.contains_key(key) || table.grants.contains_key(key);
+                let is_asked = is_asked || table.undos.contains_key(key);
                 is_paid || is_asked || table.sessions.contains_key(key)
             };
             if !self.lookup.change(|index| index.sweep(now, is_busy))? {

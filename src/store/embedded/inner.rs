@@ -17,6 +17,7 @@ use crate::store::sent_flags::SentFlags;
 use crate::store::state::claim::Claim;
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
+use crate::store::state::undo::OpenUndo;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView, decide};
 use crate::store::table::StateTable;
 use crate::store::time::RaisedTime;
@@ -66,10 +67,12 @@ impl EmbeddedInner {
             || place.account.is_some() && view.account.is_none();
         let lacks_hold = place.hold.is_some() && view.hold.is_none();
         let lacks_grant = place.grant.is_some() && view.grant.is_none();
+        let lacks_undo = place.undo.is_some() && view.undo.is_none();
         if lacks_claim
             || lacks_task
             || lacks_hold
             || lacks_grant
+            || lacks_undo
             || place.session.is_some() && view.session.is_none()
         {
             self.lookup.ask(|index| index.complete(&mut view, place))?;
@@ -121,6 +124,10 @@ impl EmbeddedInner {
         Ok(StoreKeys {
             task: claim.as_ref().map(|claim| claim.task),
             account: claim.as_ref().and_then(|claim| claim.account),
+            undo: claim
+                .as_ref()
+                .and_then(|claim| claim.undoes)
+                .map(OpenUndo::key_of),
             grant: claim.and_then(|claim| claim.grant).map(|used| used.key),
             ..place
         })

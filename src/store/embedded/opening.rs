@@ -14,6 +14,7 @@ use crate::store::state::Millis;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
+use crate::store::state::undo::AnswerWorth;
 use crate::store::stopped_tasks::StoppedTasks;
 use crate::store::table::{StateTable, Versioned};
 use crate::store::time::{Anchor, Time};
@@ -198,6 +199,7 @@ impl EmbeddedInner {
                 evidence: Evidence::Restart,
                 cost: None,
                 seen: None,
+                worth: AnswerWorth::Unread,
             };
             if let Ok((_, ticket)) = self.decide(&StoreCommand::Settle(settle), None)? {
                 last = Some(ticket.seq());

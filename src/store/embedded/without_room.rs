@@ -9,6 +9,7 @@ use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{RevokeGrant, Settle, StoreCommand};
 use crate::store::state::event::{GrantMinted, Intended, StoreEvent};
 use crate::store::state::settlement::Evidence;
+use crate::store::state::undo::AnswerWorth;
 
 /// Why a grant is taken back.
 const NO_ROOM: &str = "there was no room on the disk to keep it";
@@ -34,6 +35,7 @@ impl EmbeddedInner {
             | StoreEvent::Edited(_)
             | StoreEvent::Extended(_)
             | StoreEvent::Revoked(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Steered(_) => StoreError::Full(format!("{why}; {WAITS}")),
             StoreEvent::Settled(_)
             | StoreEvent::Reserved(_)
@@ -58,6 +60,7 @@ impl EmbeddedInner {
             cost: None,
             failed: false,
             seen: None,
+            worth: AnswerWorth::Unread,
         };
         // Queued behind the intent, and waited for by nobody.
         if let Err(error) = self.decide(&StoreCommand::Settle(settle), None) {

@@ -10,6 +10,8 @@ use super::fence::SessionFence;
 use super::grant::Grant;
 use super::hold::{self, Hold, UsedClaim};
 use super::settlement::{Charge, Evidence};
+use super::undo::{UndoChange, UndoPhase};
+use super::undoing;
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
@@ -63,6 +65,8 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             let meant = view.grant.iter_mut().filter(|grant| grant.id == revoked.id);
             meant.for_each(|grant| grant.revoked = Some(revoked.revoked.clone()));
         }
+        StoreEvent::UndoAsked(asked) => undoing::ask(asked, &mut view.undo),
+        StoreEvent::Carried(Carried::Undo(_, undo)) => view.undo = Some((**undo).clone()),
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
         StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
         StoreEvent::Edited(edited) => view.hold.iter_mut().for_each(|hold| hold.edit(edited)),
@@ -200,6 +204,10 @@ fn apply_intended(intended: &Intended, view: &mut StoreView) {
     if let (Some(used), Some(grant)) = (&intended.grant, &mut view.grant) {
         grant.take(used, intended.at);
     }
+    if let (Some(_), Some(undo)) = (intended.undoes, &mut view.undo) {
+        let by = intended.action;
+        undo.come_to(UndoPhase::Running { by }, intended.at);
+    }
     if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
         hold.phase = hold::HoldPhase::Used {
             action: intended.action,
@@ -221,6 +229,9 @@ fn apply_settled(settled: &Settled, view: &mut StoreView) {
         settle_task(settled, claim, task);
     }
     claim.settle(settled);
+    if let Some(change) = &settled.undo {
+        change.apply(&mut view.undo, settled.at);
+    }
     give_back(settled, &mut view.grant);
 }
 
@@ -311,6 +322,8 @@ impl Claim {
                 .filter(|_| intended.round > 0)),
             was_unknown: false,
             inquiry: intended.inquiry.clone(),
+            undo: intended.undo.clone(),
+            undoes: intended.undoes,
         }
     }
 
@@ -341,6 +354,10 @@ impl Claim {
         }
         self.was_unknown |= self.holds_kin();
         self.phase = settled.phase.clone();
+        if let Some(UndoChange::Offered(_)) = settled.undo.as_deref() {
+            // It stands there from then on.
+            self.undo = None;
+        }
         self.is_late |= settled.evidence != Evidence::Exchange;
         self.changed = settled.at;
         if self.phase.is_final() {

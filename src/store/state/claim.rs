@@ -6,6 +6,7 @@ use super::Millis;
 use super::grant::GrantUse;
 use super::kinship::Kinship;
 use super::settlement::Evidence;
+use super::undo::UndoTerms;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
@@ -79,6 +80,12 @@ pub struct Claim {
     /// How it can be found out what became of it, as long as it has not ended.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub inquiry: Option<Box<Inquiry>>,
+    /// How it is taken back once it was carried out, where another call does that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<Box<UndoTerms>>,
+    /// The call that it takes back, if it takes one back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undoes: Option<ActionId>,
 }
 
 /// How far a claim got.

@@ -11,6 +11,7 @@ use super::hold::{EditedCall, HoldQuestion};
 use super::kinship::Kinship;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
+use super::undo::{AnswerWorth, AskUndo, OpenUndo, UndoTerms};
 use crate::model::absence::DecidingRight;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -53,6 +54,8 @@ pub enum StoreCommand {
     Mint(Box<MintGrant>),
     /// An operator takes such a word back.
     Revoke(RevokeGrant),
+    /// An operator asks for the undo of a call.
+    AskUndo(AskUndo),
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -144,6 +147,10 @@ pub struct Intent {
     pub kinship: Kinship,
     /// How it can be found out what became of it.
     pub inquiry: Option<Box<Inquiry>>,
+    /// How it is taken back, where another call does that.
+    pub undo: Option<Box<UndoTerms>>,
+    /// The call that it takes back, if it takes one back.
+    pub undoes: Option<ActionId>,
 }
 
 /// What became of a claim.
@@ -163,6 +170,8 @@ pub struct Settle {
     pub failed: bool,
     /// For the loop detector.
     pub seen: Option<SeenCall>,
+    /// What the answer leaves for an undo.
+    pub worth: AnswerWorth,
 }
 
 /// A call without a claim that a budget counts.
@@ -379,6 +388,14 @@ impl Spend {
     }
 }
 
+/// What is about a held call.
+fn of_hold(key: Digest) -> StoreKeys {
+    StoreKeys {
+        hold: Some(key),
+        ..StoreKeys::default()
+    }
+}
+
 impl StoreCommand {
     /// What it is about. A settlement's task and session stand in its claim.
     pub fn place(&self) -> StoreKeys {
@@ -390,6 +407,7 @@ impl StoreCommand {
                 session: Some(intent.session),
                 hold: intent.hold,
                 grant: intent.grant.map(|used| used.key),
+                undo: intent.undoes.map(OpenUndo::key_of),
             },
             Self::Settle(settle) => StoreKeys {
                 call: Some(settle.key),
@@ -413,20 +431,11 @@ impl StoreCommand {
                 task: Some(*task),
                 ..StoreKeys::default()
             },
-            Self::Hold(ask) => StoreKeys {
-                hold: Some(ask.key),
-                ..StoreKeys::default()
-            },
+            Self::Hold(ask) => of_hold(ask.key),
             Self::Decide(Decide { key, .. })
             | Self::Extend(ExtendHold { key, .. })
-            | Self::Withdraw(Withdraw { key, .. }) => StoreKeys {
-                hold: Some(*key),
-                ..StoreKeys::default()
-            },
-            Self::Edit(edit) => StoreKeys {
-                hold: Some(edit.key),
-                ..StoreKeys::default()
-            },
+            | Self::Withdraw(Withdraw { key, .. }) => of_hold(*key),
+            Self::Edit(edit) => of_hold(edit.key),
             Self::Mint(mint) => StoreKeys {
                 hold: mint.allow.as_ref().map(|allow| allow.key),
                 grant: Some(Grant::key_of(mint.grant.id)),
@@ -434,6 +443,10 @@ impl StoreCommand {
             },
             Self::Revoke(revoke) => StoreKeys {
                 grant: Some(Grant::key_of(revoke.id)),
+                ..StoreKeys::default()
+            },
+            Self::AskUndo(ask) => StoreKeys {
+                undo: Some(OpenUndo::key_of(ask.of)),
                 ..StoreKeys::default()
             },
             Self::Fence { session, .. } => StoreKeys {

@@ -3,6 +3,7 @@
 
 mod note;
 mod people;
+mod shown;
 
 use super::account::AccountShare;
 use super::budget::{Rate, SeenCall, TaskUsage};
@@ -14,6 +15,7 @@ use super::hold::Hold;
 use super::kinship::Kinship;
 use super::settlement::{Charge, Evidence};
 use super::tally::ReadTally;
+use super::undo::{OpenUndo, UndoAsked, UndoChange, UndoTerms};
 use super::{Millis, StoreKeys};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::Digest;
@@ -87,6 +89,8 @@ pub enum StoreEvent {
     Granted(Box<GrantMinted>),
     /// An operator has taken that back.
     Revoked(GrantRevoked),
+    /// An operator has asked for the undo of a call.
+    UndoAsked(UndoAsked),
     /// What was known when the events that made it were dropped.
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
@@ -132,6 +136,8 @@ pub enum Carried {
     Hold(Digest, Box<Hold>),
     /// A standing grant.
     Grant(Digest, Box<Grant>),
+    /// An undo.
+    Undo(Digest, Box<OpenUndo>),
 }
 
 impl Carried {
@@ -152,6 +158,7 @@ impl Carried {
             Self::Session(key, _) => keys.session = Some(*key),
             Self::Hold(key, _) => keys.hold = Some(*key),
             Self::Grant(key, _) => keys.grant = Some(*key),
+            Self::Undo(key, _) => keys.undo = Some(*key),
         }
         keys
     }
@@ -220,6 +227,12 @@ pub struct Intended {
     /// How it can be found out what became of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub inquiry: Option<Box<Inquiry>>,
+    /// How the call is taken back, where another call does that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<Box<UndoTerms>>,
+    /// The call that it takes back, if it takes one back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undoes: Option<ActionId>,
 }
 
 /// A claim comes to another phase.
@@ -252,6 +265,9 @@ pub struct Settled {
     /// For the loop detector.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seen: Option<SeenCall>,
+    /// What it makes of an undo.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo: Option<Box<UndoChange>>,
 }
 
 /// A reservation without a claim.
@@ -347,6 +363,14 @@ fn of_hold(key: Digest) -> StoreKeys {
     }
 }
 
+/// What is about the undo of a call.
+fn of_undo(of: ActionId) -> StoreKeys {
+    StoreKeys {
+        undo: Some(OpenUndo::key_of(of)),
+        ..StoreKeys::default()
+    }
+}
+
 impl StoreEvent {
     /// What it is about.
     pub fn place(&self) -> StoreKeys {
@@ -358,12 +382,14 @@ impl StoreEvent {
                 session: Some(intended.session),
                 hold: intended.hold,
                 grant: intended.grant.map(|used| used.key),
+                undo: intended.undoes.map(OpenUndo::key_of),
             },
             Self::Settled(settled) => StoreKeys {
                 call: Some(settled.key),
                 task: Some(settled.task),
                 account: settled.account,
                 grant: settled.grant.map(|used| used.key),
+                undo: settled.undo.as_deref().map(UndoChange::key),
                 ..StoreKeys::default()
             },
             Self::Reserved(reserved) => StoreKeys {
@@ -402,6 +428,7 @@ impl StoreEvent {
                 grant: Some(Grant::key_of(*id)),
                 ..StoreKeys::default()
             },
+            Self::UndoAsked(asked) => of_undo(asked.of),
             Self::Carried(carried) => carried.place(),
             Self::Noted(_) => StoreKeys::default(),
         }
@@ -422,6 +449,8 @@ impl StoreEvent {
             Self::Carried(Carried::Session(_, session)) => session.at,
             Self::Carried(Carried::Hold(_, hold)) => hold.changed(),
             Self::Carried(Carried::Grant(_, grant)) => grant.changed(),
+            Self::Carried(Carried::Undo(_, undo)) => undo.changed,
+            Self::UndoAsked(asked) => asked.asked.at,
             Self::Granted(minted) => minted.grant.minted,
             Self::Revoked(revoked) => revoked.revoked.at,
             Self::Held(held) => held.hold.asked,
@@ -455,6 +484,7 @@ impl StoreEvent {
             | Self::Decided(_)
             | Self::Extended(_)
             | Self::Revoked(_)
+            | Self::UndoAsked(_)
             | Self::Carried(_)
             | Self::Noted(_) => None,
         };
@@ -483,6 +513,7 @@ impl StoreEvent {
             | Self::Decided(_)
             | Self::Extended(_)
             | Self::Revoked(_)
+            | Self::UndoAsked(_)
             | Self::Carried(_)
             | Self::Noted(_) => {}
         }

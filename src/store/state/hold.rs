@@ -12,6 +12,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::model::shown_argument::ShownArgument;
+use crate::model::taken_back::TakenBack;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -149,6 +150,9 @@ pub struct HoldQuestion {
     pub bound_to: Option<String>,
     /// SHA-256 of the tool's definition, in hex.
     pub schema_hash: String,
+    /// The call that it takes back, and who asked for that, where it takes one back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undoes: Option<TakenBack>,
     /// Is it the definition that the tool has in the agent's own sessions? There it may be another one
     /// than toolgate itself is told.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -184,9 +188,13 @@ impl HoldQuestion {
         hold_kind(self.tool.as_str(), &self.agent, self.tenant.as_deref())
     }
 
-    /// Whether `who` is the name of the agent that asks, or of the user for whom it does.
+    /// Whether `who` is the name of the agent that asks, of the user for whom it does, or of the operator
+    /// who asks for an undo.
     pub fn is_asked_by(&self, who: &str) -> bool {
-        let mut asking = std::iter::once(&self.agent).chain(&self.user);
+        let operator = self.undoes.iter().map(|undoes| &undoes.who);
+        let mut asking = std::iter::once(&self.agent)
+            .chain(&self.user)
+            .chain(operator);
         asking.any(|name| is_same_name(who, name))
     }
 }

@@ -5,6 +5,7 @@ use super::claim::Stored;
 use super::command::{Decide, HoldBounds, HoldRequest};
 use super::hold::HoldQuestion;
 use super::settlement::Evidence;
+use super::undo::AnswerWorth;
 use super::*;
 use crate::model::absence::DecidingRight;
 use crate::model::entry::Entry;
@@ -22,6 +23,7 @@ mod random;
 mod records;
 mod standing;
 mod tasks;
+mod undos;
 
 /// An hour, in the store's time.
 pub(in crate::store) const HOUR_MS: Millis = 3_600_000;
@@ -79,6 +81,8 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         entry: entry("bank__pay"),
         kinship: Kinship::default(),
         inquiry: None,
+        undo: None,
+        undoes: None,
     }
 }
 
@@ -122,6 +126,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             policy: "3f9a1c".to_owned(),
             bound_to: None,
             schema_hash: "a".repeat(64),
+            undoes: None,
             own_definition: false,
             request: None,
         },
@@ -171,6 +176,7 @@ pub(in crate::store) fn settle(intent: &Intent, phase: ClaimPhase) -> Settle {
         cost: None,
         failed,
         seen: None,
+        worth: AnswerWorth::Unread,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::store::state::claim::{ClaimPhase, ClaimStatus, Stored};
 use crate::store::state::command::{Intent, Reserve, Spend, StoreCommand};
 use crate::store::state::settlement::Charge;
 use crate::store::state::tests::{named, result, settle, unknown};
+use crate::store::state::undo::OpenUndo;
 use crate::store::state::{StoreKeys, StoreView};
 
 /// Everything that can be known, in many states.
@@ -107,6 +108,7 @@ async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
             session,
             hold: call.hold,
             grant: call.grant.map(|used| used.key),
+            undo: call.undoes.map(OpenUndo::key_of),
         };
         views.push(store.load_view(place).await.unwrap());
     }

@@ -237,6 +237,7 @@ async fn known(store: &dyn Store) -> Vec<StoreView> {
             session,
             hold: Some(of(b'h', key)),
             grant: None,
+            undo: None,
         };
         views.push(store.load_view(place).await.unwrap());
     }

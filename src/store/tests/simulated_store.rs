@@ -14,6 +14,7 @@ use crate::store::state::event::{Intended, StoreEvent};
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::{self, Hold};
 use crate::store::state::settlement::Evidence;
+use crate::store::state::undo::{AnswerWorth, OpenUndo};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
 use crate::store::table::StateTable;
 use crate::store::tests::same::SplitMixRng;
@@ -174,6 +175,7 @@ impl SimulatedStore {
                 cost: None,
                 failed: true,
                 seen: None,
+                worth: AnswerWorth::Unread,
             };
             paper.decide(&StoreCommand::Settle(settle)).unwrap();
         }
@@ -195,6 +197,7 @@ impl SimulatedStore {
             cost: None,
             failed: false,
             seen: None,
+            worth: AnswerWorth::Unread,
         };
         self.decide(&StoreCommand::Settle(settle)).unwrap();
         self.waiters.wake(&key);
@@ -247,6 +250,7 @@ impl SimulatedStore {
         if let (StoreCommand::Settle(_), Some(claim)) = (command, table.view(place).claim) {
             place.task = Some(claim.task);
             place.grant = claim.grant.map(|used| used.key);
+            place.undo = claim.undoes.map(OpenUndo::key_of);
         }
         let now = self.time.now();
         let view = StoreView {

@@ -35,6 +35,8 @@ fn unsent() -> Claim {
         edited: None,
         was_unknown: false,
         inquiry: None,
+        undo: None,
+        undoes: None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::gate::record;
 use crate::gate::steps::still_so::bound_to;
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::refusal::Refusal;
+use crate::model::taken_back::TakenBack;
 use crate::policy::Policy;
 use crate::store::state::hold::HoldQuestion;
 
@@ -22,6 +23,10 @@ impl ApprovalAsking<'_> {
             None if rules.undo.is_irreversible() => "it cannot be undone".to_owned(),
             None => "its contract asks for each call".to_owned(),
         };
+        let undoes = self.subject.call.origin.undoes.as_ref();
+        let why = undoes.map_or(why.clone(), |TakenBack { of, who }| {
+            format!("{why}; it takes back the call {of}, as {who} asks")
+        });
         let named = self.policy.allowlist.contract_name_of(&tool.name);
         match named {
             Some(name) if !rules.place.is_empty() => {
@@ -87,6 +92,7 @@ pub(super) fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         because: None,
         left: None,
         schema_hash: tool.hash.clone(),
+        undoes: call.origin.undoes.clone(),
         own_definition: is_own(&call.origin.links, tool),
         request: None,
     }

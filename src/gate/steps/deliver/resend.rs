@@ -7,8 +7,12 @@ use crate::gate::record::probes::LookAnswer;
 use crate::gate::steps::dispatch::terms;
 use crate::gate::steps::late::{self, Late};
 use crate::gate::steps::proof::{Broken, Named, Proof};
+use crate::gate::steps::undo_kept;
 use crate::guards::idempotency;
 use crate::mcp::message::Message;
+use crate::model::ids::ActionId;
+use crate::store::claims::Store;
+use crate::store::state::undo::AnswerWorth;
 use std::time::Duration;
 
 /// What came of it.
@@ -17,14 +21,19 @@ pub(in crate::gate) struct ResentCall {
     pub(in crate::gate) answer: Option<Message>,
     /// What the call cost, in millionths, when its answer says so.
     pub(in crate::gate) cost: Option<u64>,
+    /// What its answer leaves for an undo.
+    pub(in crate::gate) worth: AnswerWorth,
     /// An answer that may still come.
     pub(in crate::gate) late: Option<Late>,
     /// What came back, for the ledger; how long it took is for who waited.
     pub(in crate::gate) told: LookAnswer,
 }
 
-/// Sends the call, which changes something and has a claim, and waits for its answer, or for its deadline.
+/// Sends the call, which changes something and has the claim of `action`, and waits for its answer, or for
+/// its deadline.
 pub(in crate::gate) async fn resend(
+    store: &dyn Store,
+    action: ActionId,
     delivery: Delivery<'_>,
     rule: &idempotency::Rule,
 ) -> ResentCall {
@@ -37,6 +46,7 @@ pub(in crate::gate) async fn resend(
     };
     let (proof, parked) = delivery.proof(&ended, named);
     let (cost, told) = (late::spent(rules, &ended), told(&ended));
+    let worth = undo_kept::worth(store, action, rules, &ended);
     // Of the first sending nothing is known still, whatever is said of this one but that it was done.
     let proven = proof.after(Proof::Unknown);
     let rest = late.or(parked.map(|rest| rest.exchange));
@@ -55,6 +65,7 @@ pub(in crate::gate) async fn resend(
     ResentCall {
         answer,
         cost,
+        worth,
         late,
         told,
     }

@@ -291,6 +291,7 @@ impl SimulatedWorld {
                 is_relayed: false,
                 task,
                 asks_page: AtomicBool::default(),
+                undoes: None,
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),
                 waited: AtomicU64::default(),

@@ -144,6 +144,7 @@ impl SimulatedWorld {
                 | StoreEvent::Extended(_)
                 | StoreEvent::Granted(_)
                 | StoreEvent::Revoked(_)
+                | StoreEvent::UndoAsked(_)
                 | StoreEvent::Noted(_)
                 | StoreEvent::Carried(_) => {}
             }

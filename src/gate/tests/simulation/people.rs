@@ -180,6 +180,7 @@ fn check_words(world: &SimulatedWorld, events: Vec<StoreEvent>, book: &Book) {
             | StoreEvent::Steered(_)
             | StoreEvent::Fenced { .. }
             | StoreEvent::Extended(_)
+            | StoreEvent::UndoAsked(_)
             | StoreEvent::Noted(_)
             | StoreEvent::Carried(_) => {}
         }

@@ -1,6 +1,7 @@
 //! Whatever changes something says who may call it, and how it is undone: by a call, by a person,
 //! by nothing because nothing is lost, or not at all (003-15, 003-19, 003-52, 003-64).
 
+use super::undo_check;
 use crate::guards::permission;
 use crate::guards::rollback::{
     ACTION_PLACEHOLDER, ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, Undo,
@@ -8,13 +9,20 @@ use crate::guards::rollback::{
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::pointer::is_pointer;
+use crate::model::times::between;
 use crate::policy::file::{Contract, RollbackSettings, SideEffect};
 use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Actions that take something away, which is then lost.
 const LOSING_ACTIONS: [&str; 2] = ["delete", "pay"];
 /// What stands for a part of the call that is taken back, in front of a pointer.
 const PLACEHOLDER_PREFIXES: [&str; 2] = [RESULT_PREFIX, ARGUMENTS_PREFIX];
+/// For how long after its end a call can be taken back, where nothing is said.
+const DEFAULT_ROLLBACK_WITHIN: Duration = Duration::from_hours(24);
+const ROLLBACK_WITHIN_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_mins(1)..=Duration::from_hours(24 * 30);
 /// Values in the arguments of a rollback.
 const MAX_ROLLBACK_VALUES: usize = 256;
 
@@ -31,10 +39,15 @@ pub(super) fn undo(side_effect: Option<&SideEffect>, additive: bool, irreversibl
         Some(RollbackSettings {
             tool: Some(tool),
             arguments,
+            within,
+            verify,
             ..
         }) => Undo::Call(Rollback {
             tool: ToolName::new(tool),
             arguments: arguments.clone(),
+            // What is wrong with it is told where the contract is judged.
+            within: written_within(within.as_deref(), &mut Problems::default()),
+            check: verify.as_ref().map(undo_check::compiled).map(Box::new),
         }),
         Some(RollbackSettings {
             manual: Some(how), ..
@@ -42,6 +55,12 @@ pub(super) fn undo(side_effect: Option<&SideEffect>, additive: bool, irreversibl
         _ if additive => Undo::Additive,
         _ => Undo::Unsaid,
     }
+}
+
+/// For how long after its end a call can be taken back.
+fn written_within(within: Option<&str>, problems: &mut Problems) -> Duration {
+    let within = between("within", within, ROLLBACK_WITHIN_BOUNDS, problems);
+    within.unwrap_or(DEFAULT_ROLLBACK_WITHIN)
 }
 
 /// The keys by which `contract` says how its effect is undone.
@@ -148,7 +167,10 @@ fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems:
         tool,
         arguments,
         manual,
+        within: _,
+        verify: _,
     } = rollback;
+    judge_of_call(rollback, servers, problems);
     match (tool, manual) {
         (Some(_), Some(_)) => problems.error(
             "has a `tool`, and `manual` as well",
@@ -194,7 +216,31 @@ fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems:
     });
 }
 
-fn judge_arguments(arguments: &Map<String, Value>, problems: &mut Problems) {
+/// What only a call has.
+fn judge_of_call(rollback: &RollbackSettings, servers: &[ServerName], problems: &mut Problems) {
+    let RollbackSettings {
+        tool: _,
+        arguments: _,
+        manual,
+        within,
+        verify,
+    } = rollback;
+    written_within(within.as_deref(), problems);
+    if let Some(check) = verify {
+        problems.under("verify", |problems| {
+            undo_check::judge(check, servers, problems);
+        });
+    }
+    let written = [("within", within.is_some()), ("verify", verify.is_some())];
+    let written = written.into_iter().filter(|(_, is_written)| *is_written);
+    for (key, _) in written.filter(|_| manual.is_some()) {
+        problems.under(key, |problems| {
+            problems.error("belongs to a call, and there is no `tool`", "add `tool`");
+        });
+    }
+}
+
+pub(super) fn judge_arguments(arguments: &Map<String, Value>, problems: &mut Problems) {
     let mut left = MAX_ROLLBACK_VALUES;
     for (name, value) in arguments {
         problems.under(name.clone(), |problems| {

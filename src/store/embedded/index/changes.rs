@@ -6,6 +6,7 @@ use crate::store::state::claim::Claim;
 use crate::store::state::fence::SessionFence;
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
+use crate::store::state::undo::OpenUndo;
 use crate::store::table::{StateTable, Versioned};
 use std::collections::HashMap;
 
@@ -17,6 +18,7 @@ pub(in crate::store::embedded) struct IndexChanges {
     pub(in crate::store::embedded) sessions: Vec<(Digest, SessionFence)>,
     pub(in crate::store::embedded) holds: Vec<(Digest, Hold)>,
     pub(in crate::store::embedded) grants: Vec<(Digest, Grant)>,
+    pub(in crate::store::embedded) undos: Vec<(Digest, OpenUndo)>,
 }
 
 impl IndexChanges {
@@ -28,6 +30,7 @@ impl IndexChanges {
         let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
         let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
         let grants = table.grants.iter().filter(|(_, kept)| kept.change > upto);
+        let undos = table.undos.iter().filter(|(_, kept)| kept.change > upto);
         Self {
             claims: claims
                 .map(|(key, kept)| (*key, kept.value.clone()))
@@ -42,6 +45,9 @@ impl IndexChanges {
             grants: grants
                 .map(|(key, kept)| (*key, kept.value.clone()))
                 .collect(),
+            undos: undos
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
         }
     }
 
@@ -53,6 +59,7 @@ impl IndexChanges {
             sessions: values(table.sessions),
             holds: values(table.holds),
             grants: values(table.grants),
+            undos: values(table.undos),
         }
     }
 
@@ -62,7 +69,7 @@ impl IndexChanges {
 
     pub(super) fn len(&self) -> usize {
         let calls = self.claims.len() + self.tasks.len() + self.sessions.len();
-        calls + self.holds.len() + self.grants.len()
+        calls + self.holds.len() + self.grants.len() + self.undos.len()
     }
 }
 

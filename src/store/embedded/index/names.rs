@@ -18,6 +18,7 @@ pub(super) const SESSION_PREFIX: u8 = b's';
 pub(super) const HOLD_PREFIX: u8 = b'h';
 pub(super) const PAST_PREFIX: u8 = b'd';
 pub(super) const GRANT_PREFIX: u8 = b'p';
+pub(super) const UNDO_PREFIX: u8 = b'u';
 pub(super) const ACTION_PREFIX: u8 = b'a';
 pub(super) const OPEN_PREFIX: u8 = b'o';
 pub(super) const KIN_PREFIX: u8 = b'k';
@@ -30,7 +31,7 @@ pub(super) fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
 }
 
-/// The key in a name of a claim, task, session, held call or grant.
+/// The key in a name of a claim, task, session, held call, grant or undo.
 pub(super) fn named_by(name: &[u8]) -> Option<Digest> {
     Some(Digest::new(name.get(1..)?.try_into().ok()?))
 }

@@ -7,7 +7,9 @@
 
 use super::IndexProgress;
 use super::merge_ahead::MergeAhead;
-use super::names::{GRANT_PREFIX, HOLD_PREFIX, KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, named_by};
+use super::names::{
+    GRANT_PREFIX, HOLD_PREFIX, KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, named_by,
+};
 use super::rows::{IndexRow, IndexRows};
 use crate::model::digest::Digest;
 use crate::owners::private::fresh;
@@ -38,7 +40,7 @@ pub(super) struct IndexRuns {
     most: usize,
     /// The newest last.
     runs: Vec<SortedRun>,
-    /// Tasks, sessions, held calls and grants that there are: others are not looked for.
+    /// Tasks, sessions, held calls, grants and undos that there are: others are not looked for.
     seen: KeyFilter,
     merge: Option<MergeAhead>,
     /// Rows in all runs, those too in whose place newer ones come.
@@ -140,7 +142,13 @@ impl IndexRuns {
 /// The key in `name`, where only those are looked for that there may be. Which claims there are the
 /// index knows itself.
 fn filtered(name: &[u8]) -> Option<Digest> {
-    let kinds = [TASK_PREFIX, SESSION_PREFIX, HOLD_PREFIX, GRANT_PREFIX];
+    let kinds = [
+        TASK_PREFIX,
+        SESSION_PREFIX,
+        HOLD_PREFIX,
+        GRANT_PREFIX,
+        UNDO_PREFIX,
+    ];
     let is_one = name.len() == 1 + KEY_BYTES && kinds.contains(name.first()?);
     named_by(name).filter(|_| is_one)
 }

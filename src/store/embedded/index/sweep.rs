@@ -2,7 +2,7 @@
 
 use super::names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, IDLE_RETENTION_MS,
-    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, acting, expiring, kept_in, named,
+    KEY_BYTES, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting, expiring, kept_in, named,
 };
 use super::rows::IndexRows;
 use super::values::claim_text;
@@ -81,6 +81,9 @@ impl Index {
                     .is_some_and(|grant| grant.outlived() <= now) =>
             {
                 rows.remove(named(GRANT_PREFIX, key));
+            }
+            UNDO_PREFIX if self.undo(key)?.is_some_and(|undo| undo.outlived() <= now) => {
+                rows.remove(named(UNDO_PREFIX, key));
             }
             _ => {}
         }

@@ -1,7 +1,9 @@
 //! Events as the journal keeps them.
 
 use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
+use super::super::kept_text::KeptText;
 use super::super::tally::{EndedRead, ReadTally};
+use super::super::undo::{OpenUndo, UndoAsking, UndoChange, UndoPhase, UndoTerms};
 use super::*;
 use crate::store::state::claim::inquiry::{Inquiry, KeptQuestion};
 use crate::store::state::event::Carried;
@@ -98,6 +100,55 @@ fn taken() -> GrantUse {
     }
 }
 
+/// How a call is taken back, with `arguments`.
+fn undo_terms(arguments: &str) -> UndoTerms {
+    UndoTerms {
+        tool: ToolName::new("bank__undo"),
+        arguments: KeptText::plain(arguments),
+        within: HOUR_MS,
+        agent: "billing-agent".to_owned(),
+        tenant: Some("t_001".to_owned()),
+        user: None,
+    }
+}
+
+/// What an end makes of an undo; by the numbers which.
+fn undo_change(numbers: [u64; 4]) -> UndoChange {
+    let of = ActionId::generate();
+    let by = ActionId::generate();
+    let phases = [
+        UndoPhase::Offered,
+        UndoPhase::Requested,
+        UndoPhase::Running { by },
+        UndoPhase::Done { by },
+        UndoPhase::Failed { by },
+        UndoPhase::Unknown { by },
+    ];
+    let phase = phases[usize::try_from(numbers[1] % 6).unwrap_or_default()];
+    if numbers[2] % 2 == 0 {
+        return UndoChange::Ended { of, phase };
+    }
+    UndoChange::Offered(Box::new(OpenUndo {
+        of,
+        tool: ToolName::new("bank__pay"),
+        key: named("key"),
+        terms: undo_terms("long \\ \"and\" short"),
+        values: (numbers[3] % 2 == 0).then(|| KeptText::Sealed {
+            key: "k".to_owned(),
+            hex: "00ff".to_owned(),
+        }),
+        offered: numbers[0],
+        until: numbers[1],
+        phase,
+        changed: numbers[2],
+        asked: (numbers[3] % 3 == 0).then(|| UndoAsking {
+            who: "ann".to_owned(),
+            why: "a typo".to_owned(),
+            at: numbers[3],
+        }),
+    }))
+}
+
 fn settled() -> impl Strategy<Value = StoreEvent> {
     (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
@@ -119,6 +170,7 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
                     refused: true,
                     times: u32::try_from(numbers[3] % 7).unwrap_or_default() + 1,
                 }),
+                undo: (numbers[0] % 2 == 0).then(|| Box::new(undo_change(numbers))),
             })
         },
     )
@@ -171,6 +223,8 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
                     }),
                 })
             }),
+            undo: (n[1] % 3 == 0).then(|| Box::new(undo_terms("{\"values\":{}}"))),
+            undoes: (n[0] % 3 == 0).then(ActionId::generate),
         }))
     })
 }

@@ -1,6 +1,8 @@
 //! The book: what has happened, and what may happen next, by the events alone.
 
 use super::super::super::command::{Reserve, Spend};
+use super::super::super::kept_text::KeptText;
+use super::super::super::undo::{OpenUndo, UndoTerms};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -13,6 +15,7 @@ pub(super) struct ReferenceState {
     pub(super) tasks: BTreeMap<Digest, TaskUsage>,
     pub(super) sessions: BTreeMap<Digest, SessionFence>,
     pub(super) holds: BTreeMap<Digest, Hold>,
+    pub(super) undos: BTreeMap<Digest, OpenUndo>,
 }
 
 impl ReferenceState {
@@ -26,6 +29,7 @@ impl ReferenceState {
                 .and_then(|key| self.sessions.get(&key).copied()),
             hold: place.hold.and_then(|key| self.holds.get(&key).cloned()),
             grant: None,
+            undo: place.undo.and_then(|key| self.undos.get(&key).cloned()),
             waiting: WaitingHolds::default(),
             grants: LiveGrants::default(),
         }
@@ -39,6 +43,19 @@ impl ReferenceState {
         self.tasks.extend(place.task.zip(view.task));
         self.sessions.extend(place.session.zip(view.session));
         self.holds.extend(place.hold.zip(view.hold));
+        self.undos.extend(place.undo.zip(view.undo));
+    }
+}
+
+/// How a call is taken back.
+fn any_terms() -> UndoTerms {
+    UndoTerms {
+        tool: ToolName::new("bank__undo"),
+        arguments: KeptText::plain("{}"),
+        within: 1000,
+        agent: "billing-agent".to_owned(),
+        tenant: None,
+        user: None,
     }
 }
 
@@ -159,7 +176,9 @@ impl ReferenceStore {
     fn run(&mut self, command: &StoreCommand) -> Result<StoreEvent, CommandRefusal> {
         let mut place = command.place();
         if let (StoreCommand::Settle(_), Some(key)) = (command, place.call) {
-            place.task = self.world.claims.get(&key).map(|claim| claim.task);
+            let claim = self.world.claims.get(&key);
+            place.task = claim.map(|claim| claim.task);
+            place.undo = claim.and_then(|claim| claim.undoes).map(OpenUndo::key_of);
         }
         let view = self.world.view(place);
         let event = decide(command, &view, self.now)?;
@@ -266,6 +285,7 @@ impl ReferenceStore {
                 cost: step.cost,
             },
             entry: entry(TOOL_NAMES[step.tool]),
+            undo: (step.tool == 0).then(|| Box::new(any_terms())),
             ..intent("", self.token(step.stale))
         }
     }

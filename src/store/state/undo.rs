@@ -1,0 +1,276 @@
+//! What takes a call back (003-64): offered with the outcome of a call that was carried out, asked
+//! for by an operator, and made by a call of its own, whose claim says what becomes of it.
+
+use super::Millis;
+use super::kept_text::KeptText;
+use crate::model::digest::Digest;
+use crate::model::ids::{ActionId, ToolName};
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds for which an undo can still be shown after its end: a day if nobody asked for it,
+/// else 30 days.
+const UNASKED_RETENTION_MS: Millis = 24 * 3600 * 1000;
+const ASKED_RETENTION_MS: Millis = 30 * UNASKED_RETENTION_MS;
+
+/// How a call is taken back, as its contract says when it begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoTerms {
+    /// What is called then: `server__tool`.
+    pub tool: ToolName,
+    /// Its arguments as JSON; what stands for a part of the result stands there still.
+    pub arguments: KeptText,
+    /// For how many milliseconds after the call's end.
+    pub within: u64,
+    /// The agent whose call it is.
+    pub agent: String,
+    /// Its tenant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant: Option<String>,
+    /// The user for whom it was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
+}
+
+/// The undo of a call that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenUndo {
+    /// The call.
+    pub of: ActionId,
+    /// Its tool: `server__tool`.
+    pub tool: ToolName,
+    /// Its call key.
+    pub key: Digest,
+    /// How it is taken back.
+    pub terms: UndoTerms,
+    /// The parts of its result that this needs, as a JSON object by their pointers; none: they are
+    /// in the answer that is kept of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub values: Option<KeptText>,
+    /// When it was known that it was carried out.
+    pub offered: Millis,
+    /// It cannot be taken back from then on.
+    pub until: Millis,
+    /// How far that is.
+    pub phase: UndoPhase,
+    /// Since when.
+    pub changed: Millis,
+    /// Who asked for it last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked: Option<UndoAsking>,
+}
+
+/// How far an undo is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoPhase {
+    /// Nobody has asked for it.
+    Offered,
+    /// An operator has, and nothing was sent.
+    Requested,
+    /// This call takes it back, right now.
+    Running {
+        /// The call.
+        by: ActionId,
+    },
+    /// This call has taken it back.
+    Done {
+        /// The call.
+        by: ActionId,
+    },
+    /// This call has not, which its tool server says, or did not run.
+    Failed {
+        /// The call.
+        by: ActionId,
+    },
+    /// It is not known whether this call has.
+    Unknown {
+        /// The call.
+        by: ActionId,
+    },
+}
+
+/// Who asks for an undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoAsking {
+    /// The operator.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: Millis,
+}
+
+/// An operator asks for the undo of a call.
+#[derive(Debug, Clone)]
+pub struct AskUndo {
+    /// The call.
+    pub of: ActionId,
+    /// The operator.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+/// An operator has asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoAsked {
+    /// The call.
+    pub of: ActionId,
+    /// Who, and why.
+    pub asked: UndoAsking,
+}
+
+/// What the end of a call makes of an undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoChange {
+    /// The call was carried out, and can be taken back.
+    Offered(Box<OpenUndo>),
+    /// It was to take this one back.
+    Ended {
+        /// The call that is taken back.
+        of: ActionId,
+        /// What became of that.
+        phase: UndoPhase,
+    },
+}
+
+/// What the answer to a call leaves for its undo.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AnswerWorth {
+    /// Nobody has looked: whatever is needed is in what is kept of it.
+    #[default]
+    Unread,
+    /// It says that the call failed: there is nothing to take back.
+    Failed,
+    /// The parts of the result that are needed.
+    Kept(KeptText),
+}
+
+/// Why a call cannot be taken back now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoBar {
+    /// Nothing is known of it that could be.
+    NotOffered,
+    /// This call takes it back right now.
+    Running(ActionId),
+    /// It is not known whether this call has taken it back.
+    Unknown(ActionId),
+    /// This call has taken it back.
+    Done(ActionId),
+    /// It could be up to then.
+    Over(Millis),
+}
+
+impl UndoTerms {
+    /// Without what was sent, to be shown.
+    pub fn leave_out(&mut self) {
+        self.arguments.leave_out();
+    }
+}
+
+impl UndoPhase {
+    /// The word for people and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Offered => "offered",
+            Self::Requested => "requested",
+            Self::Running { .. } => "running",
+            Self::Done { .. } => "done",
+            Self::Failed { .. } => "failed",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// The call that takes the other one back, or was to.
+    pub fn by(&self) -> Option<ActionId> {
+        match self {
+            Self::Offered | Self::Requested => None,
+            Self::Running { by }
+            | Self::Done { by }
+            | Self::Failed { by }
+            | Self::Unknown { by } => Some(*by),
+        }
+    }
+}
+
+impl OpenUndo {
+    /// Under which key the undo of `of` is kept.
+    pub fn key_of(of: ActionId) -> Digest {
+        Digest::of_parts("undo", &[of.as_bytes()])
+    }
+
+    /// The call key of the call that takes `of` back, which operator ever asks for it: twice is once.
+    pub fn call_key_of(of: ActionId) -> Digest {
+        Digest::of_parts("comp", &[of.as_bytes()])
+    }
+
+    /// When it may be forgotten.
+    pub fn outlived(&self) -> Millis {
+        let kept = match self.phase {
+            UndoPhase::Offered => UNASKED_RETENTION_MS,
+            UndoPhase::Requested
+            | UndoPhase::Running { .. }
+            | UndoPhase::Done { .. }
+            | UndoPhase::Failed { .. }
+            | UndoPhase::Unknown { .. } => ASKED_RETENTION_MS,
+        };
+        self.until.max(self.changed).saturating_add(kept)
+    }
+
+    /// Why it cannot begin at `now`; none if it can.
+    pub fn bar(&self, now: Millis) -> Option<UndoBar> {
+        match self.phase {
+            UndoPhase::Running { by } => Some(UndoBar::Running(by)),
+            UndoPhase::Unknown { by } => Some(UndoBar::Unknown(by)),
+            UndoPhase::Done { by } => Some(UndoBar::Done(by)),
+            UndoPhase::Offered | UndoPhase::Requested | UndoPhase::Failed { .. }
+                if now >= self.until =>
+            {
+                Some(UndoBar::Over(self.until))
+            }
+            UndoPhase::Offered | UndoPhase::Requested | UndoPhase::Failed { .. } => None,
+        }
+    }
+
+    /// Without what was sent and came back, to be shown.
+    pub fn leave_out(&mut self) {
+        self.terms.leave_out();
+        self.values.iter_mut().for_each(KeptText::leave_out);
+    }
+
+    /// Comes to `phase`.
+    pub(super) fn come_to(&mut self, phase: UndoPhase, at: Millis) {
+        (self.phase, self.changed) = (phase, at);
+    }
+}
+
+impl UndoChange {
+    /// Under which key the undo is kept that it is about.
+    pub fn key(&self) -> Digest {
+        match self {
+            Self::Offered(undo) => OpenUndo::key_of(undo.of),
+            Self::Ended { of, .. } => OpenUndo::key_of(*of),
+        }
+    }
+
+    /// Without what was sent and came back, to be shown.
+    pub fn leave_out(&mut self) {
+        if let Self::Offered(undo) = self {
+            undo.leave_out();
+        }
+    }
+
+    /// What it makes of what was known.
+    pub(super) fn apply(&self, undo: &mut Option<OpenUndo>, at: Millis) {
+        match self {
+            Self::Offered(offered) => *undo = Some((**offered).clone()),
+            Self::Ended { of, phase } => {
+                let meant = undo.iter_mut().filter(|undo| undo.of == *of);
+                // What another call has become says nothing of the one that runs.
+                let meant = meant.filter(|undo| undo.phase.by() == phase.by());
+                meant.for_each(|undo| undo.come_to(*phase, at));
+            }
+        }
+    }
+}

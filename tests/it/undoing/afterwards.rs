@@ -1,0 +1,164 @@
+//! What follows an undo: the key of the call is free; one that failed, or was not allowed yet, is made
+//! anew; and what a person has to allow waits for one.
+
+use super::{UndoStage, decision, done, failed, name_of};
+use crate::harness::until;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The same call after an undo is a new call, and its answer says so; the one after that is it, again.
+#[tokio::test]
+async fn an_undone_key_is_free() {
+    let stage = UndoStage::new().await;
+    let (arguments, key) = (json!({ "name": "a" }), "k");
+    let id = stage.made("draft", key).await;
+    let again = stage.calls("draft", arguments.clone(), key).await;
+    assert_eq!(decision(&again)["replayed"], true, "{again}");
+    assert_eq!(stage.undoes(&id).await.0, 0);
+    let anew = stage.calls("draft", arguments.clone(), key).await;
+    let said = decision(&anew);
+    assert_eq!(
+        (&said["ran_after_undo_of"], &said["replayed"]),
+        (&json!(id), &Value::Null),
+        "{anew}"
+    );
+    assert_eq!(stage.sent("draft").len(), 2);
+    let replayed = stage.calls("draft", arguments, key).await;
+    assert_eq!(decision(&replayed)["replayed"], true, "{replayed}");
+    // It is a call of its own, and taken back as one.
+    let second = said["action_id"].as_str().unwrap();
+    assert_eq!(stage.undoes(second).await.0, 0);
+    assert_eq!((stage.sent("draft").len(), stage.sent("bin").len()), (2, 2));
+    let entries = stage.gate.ledger().await;
+    let row = entries.iter().find(|entry| entry["action_id"] == second);
+    assert_eq!(row.map(|row| &row["because"]), Some(&json!("undone")));
+}
+
+/// An undo that its tool server refuses has failed, the key of the call is as it was, and it can be
+/// made once more.
+#[tokio::test]
+async fn a_failed_undo_is_made_anew() {
+    let stage = UndoStage::new().await;
+    let id = stage.made("draft", "k").await;
+    let bins = AtomicUsize::new(0);
+    stage.scripted.answers(move |seen| {
+        if name_of(seen) == "bin" && bins.fetch_add(1, Ordering::SeqCst) == 0 {
+            return failed();
+        }
+        done(&json!({ "id": 1 }))
+    });
+    let (code, said) = stage.undoes(&id).await;
+    assert!(
+        code == 1 && said.contains("failed by") && said.contains("locked"),
+        "{said}"
+    );
+    let again = stage.calls("draft", json!({ "name": "a" }), "k").await;
+    assert_eq!(decision(&again)["replayed"], true, "{again}");
+    let (code, said) = stage.undoes(&id).await;
+    assert!(code == 0 && said.contains("taken back by"), "{said}");
+    let (code, _) = stage.undoes(&id).await;
+    assert_eq!((code, stage.sent("bin").len()), (1, 2));
+}
+
+/// An undo is a call like others: a person may have to allow it, and not the operator who asks for it.
+#[tokio::test]
+async fn an_undo_waits_for_a_person() {
+    let stage = UndoStage::with("approvers: [finance]").await;
+    let id = stage.made("draft", "k").await;
+    let ask = ["undo", &id, "--why", "a typo"];
+    let (code, said) = stage.runs("ann", &ask).await;
+    assert!(
+        code == 1 && said.contains("a person has to allow it"),
+        "{said}"
+    );
+    let hold = said.split("approvals show ").nth(1);
+    let hold = hold.and_then(|rest| rest.split_whitespace().next());
+    let hold = hold.unwrap_or_else(|| panic!("{said}")).to_owned();
+    let allow = ["approvals", "allow", &hold, "--why", "it is due"];
+    let (code, said) = stage.runs("ann", &allow).await;
+    assert!(code != 0, "she asks for it herself: {said}");
+    assert_eq!(stage.sent("bin"), Vec::<Value>::new());
+    // Another operator asks for the same, which waits already.
+    let (code, said) = stage.undoes(&id).await;
+    assert!(code == 1 && said.contains(&hold), "{said}");
+    let allow = ["approvals", "allow", &hold, "--why", "it is due"];
+    let (code, said) = stage.runs("fay", &allow).await;
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = stage.undoes(&id).await;
+    assert!(code == 0 && said.contains("taken back by"), "{said}");
+    assert_eq!(stage.sent("bin").len(), 1);
+    assert_eq!(stage.row_of(&id).await["approved_by"], json!(["fay"]));
+}
+
+/// The original's late answer: nothing is taken back while nobody knows; once it is known, it is.
+#[tokio::test]
+async fn a_late_answer_can_be_taken_back() {
+    let stage = UndoStage::new().await;
+    let (release, late) = tokio::sync::oneshot::channel();
+    let late = std::sync::Mutex::new(Some(late));
+    stage.scripted.answers(move |seen| {
+        match late.lock().unwrap().take_if(|_| name_of(seen) == "draft") {
+            Some(late) => crate::harness::scripted_server::Reply::Later(late),
+            None => done(&json!({ "id": 9 })),
+        }
+    });
+    let setup = stage.gate.setup.clone().server_member("timeout: 1s");
+    let stage = UndoStage {
+        scripted: stage.scripted,
+        gate: {
+            let mut gate = stage.gate;
+            gate.terminate();
+            gate.wait().await;
+            setup.start().await
+        },
+    };
+    let answer = stage.calls("draft", json!({ "name": "a" }), "k").await;
+    let said = decision(&answer);
+    assert_eq!(said["code"], "outcome_unknown", "{answer}");
+    let id = said["action_id"].as_str().unwrap();
+    let (code, said) = stage.undoes(id).await;
+    assert!(code == 1 && said.contains("calls resolve"), "{said}");
+    assert!(release.send(done(&json!({ "id": 7 }))).is_ok());
+    until("the late answer", || async {
+        (stage.undoes(id).await.0 == 0).then_some(())
+    })
+    .await;
+    let sent = stage.sent("bin");
+    assert_eq!((sent.len(), &sent[0]["id"]), (1, &json!(7)));
+}
+
+/// What an operator says of a call counts for its undo, too.
+#[tokio::test]
+async fn a_resolved_call_can_be_taken_back() {
+    let stage = UndoStage::new().await;
+    stage.scripted.answers(|seen| {
+        if name_of(seen) == "draft" {
+            return crate::harness::scripted_server::Reply::Silence;
+        }
+        done(&json!({}))
+    });
+    let setup = stage.gate.setup.clone().server_member("timeout: 1s");
+    let mut gate = stage.gate;
+    gate.terminate();
+    gate.wait().await;
+    let stage = UndoStage {
+        scripted: stage.scripted,
+        gate: setup.start().await,
+    };
+    let id = stage.made("draft", "k").await;
+    let result = r#"{"content":[{"type":"text","text":"9"}],"structuredContent":{"id":9}}"#;
+    let words = [
+        "calls",
+        "resolve",
+        &id,
+        "--applied",
+        "--why",
+        "seen",
+        "--result",
+        result,
+    ];
+    let (code, said) = stage.runs("rita", &words).await;
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(stage.undoes(&id).await.0, 0);
+    assert_eq!(stage.sent("bin")[0]["id"], 9);
+}

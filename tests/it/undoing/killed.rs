@@ -1,0 +1,76 @@
+//! toolgate is killed at every point of an undo, and started again: the call is taken back once, or it
+//! is known that nobody knows.
+
+use super::UndoStage;
+use crate::harness::setup::beside;
+use crate::kills::{PROGRAM, build};
+
+/// The points of the second call, which is the one that takes the first one back.
+const POINTS: [&str; 8] = [
+    "preparing:2",
+    "intent-before-fsync:2",
+    "intent-after-fsync:2",
+    "before-send:2",
+    "after-send:2",
+    "outcome-before-fsync:2",
+    "outcome-after-fsync:2",
+    "reply-to-agent:2",
+];
+
+/// 003-64, 004-14: killed between any two states, what was asked for is made once, and what is not
+/// known says so.
+#[tokio::test]
+async fn a_killed_undo_is_made_once() {
+    build();
+    for point in POINTS {
+        let stage = UndoStage::new().await;
+        let mut gate = stage.gate;
+        gate.terminate();
+        gate.wait().await;
+        let setup = gate.setup.clone();
+        let armed = setup.clone().program(beside(PROGRAM));
+        let armed = armed.environment("TOOLGATE_FAILPOINT", point);
+        let mut stage = UndoStage {
+            scripted: stage.scripted,
+            gate: armed.start().await,
+        };
+        let id = stage.made("draft", "k").await;
+        let (code, _) = stage.undoes(&id).await;
+        assert_ne!(code, 0, "{point}: toolgate was killed before it answered");
+        stage.gate.wait().await;
+        let stage = UndoStage {
+            scripted: stage.scripted,
+            gate: setup.start().await,
+        };
+        let (code, said) = stage.undoes(&id).await;
+        let sent = stage.sent("bin").len();
+        let is_known = code == 0 || said.contains("taken back already");
+        let is_unknown = said.contains("it is not known whether");
+        assert!(is_known != is_unknown, "{point}: {said}");
+        assert!(
+            sent <= 1 && (is_unknown || sent == 1),
+            "{point}: sent {sent} times: {said}"
+        );
+        if is_unknown {
+            // An operator says what became of it; then it is as known as any.
+            let by = said.split("calls resolve ").nth(1).unwrap_or_default();
+            let by = by
+                .trim()
+                .trim_end_matches('`')
+                .split(['`', ' ', ';'])
+                .next();
+            let words = [
+                "calls",
+                "resolve",
+                by.unwrap(),
+                "--applied",
+                "--why",
+                "seen",
+            ];
+            let (code, told) = stage.runs("rita", &words).await;
+            assert_eq!(code, 0, "{point}: {told}");
+            let (_, said) = stage.undoes(&id).await;
+            assert!(said.contains("taken back already"), "{point}: {said}");
+        }
+    }
+}
