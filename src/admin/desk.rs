@@ -27,6 +27,7 @@ pub(super) mod sign_in;
 mod strangers;
 pub(super) mod streams;
 mod tools;
+mod undoing;
 mod visible;
 
 use super::OperatorsDoor;
@@ -54,6 +55,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .merge(batch::routes())
         .merge(live::routes())
         .merge(calls::routes())
+        .merge(undoing::routes())
         .merge(tools::routes())
         .merge(incidents::routes())
         .merge(grants::routes())

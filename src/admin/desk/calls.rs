@@ -83,7 +83,8 @@ async fn settle(
     shown(&door, &sign_in, status, Some(note)).await
 }
 
-async fn shown(
+/// The page, with what came of what was just done.
+pub(super) async fn shown(
     door: &OperatorsDoor,
     sign_in: &SignIn,
     status: StatusCode,

@@ -1,0 +1,82 @@
+//! The form that takes a call back, on the page of calls.
+
+use super::calls::shown;
+use super::form::SignedForm;
+use super::frame::PageNote;
+use crate::admin::OperatorsDoor;
+use crate::admin::undo::undone;
+use crate::mcp::pretty::plain;
+use crate::model::ids::ActionId;
+use crate::model::verbs::OperatorVerb;
+use crate::store::undos::{UndoReport, UndoWord};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use serde_json::Value;
+use std::sync::Arc;
+
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
+    Router::new().route("/calls/undo", post(take))
+}
+
+async fn take(
+    State(door): State<Arc<OperatorsDoor>>,
+    SignedForm { sign_in, fields }: SignedForm,
+) -> Response {
+    let known = &sign_in.operator;
+    let is_dry = match fields.first("verdict") {
+        "show" => Some(true),
+        "undo" => Some(false),
+        _ => None,
+    };
+    let of = fields.first("action").trim().parse::<ActionId>();
+    let (status, note) = match (is_dry, of) {
+        _ if !door.operators.may(known, OperatorVerb::Resolve) => (
+            StatusCode::FORBIDDEN,
+            PageNote::bad("Nothing was done: your roles do not undo calls."),
+        ),
+        (Some(is_dry), Ok(of)) => {
+            let (who, why) = (known.name.clone(), fields.why());
+            let word = UndoWord {
+                of,
+                who,
+                why,
+                is_dry,
+            };
+            match undone(&door, word).await {
+                Ok(report) => (StatusCode::OK, told(&report, is_dry)),
+                Err(why) => (
+                    StatusCode::CONFLICT,
+                    PageNote::bad(format!("Nothing was done: {}.", plain(&why.to_string()))),
+                ),
+            }
+        }
+        (Some(_) | None, _) => (
+            StatusCode::BAD_REQUEST,
+            PageNote::bad("Nothing was done: give the whole action id of the call."),
+        ),
+    };
+    shown(&door, &sign_in, status, Some(note)).await
+}
+
+/// What came of it, in a sentence.
+fn told(report: &UndoReport, is_dry: bool) -> PageNote {
+    let arguments = Value::Object(report.arguments.clone()).to_string();
+    let call = format!("{} {}", plain(&report.tool), plain(&arguments));
+    let (said, until) = (plain(&report.words), plain(&report.until));
+    if is_dry {
+        return PageNote::good(format!(
+            "Nothing was sent. It would call {call}, until {until}: {said}"
+        ));
+    }
+    match (report.state.as_str(), &report.approval_id) {
+        ("done", _) => PageNote::good(format!("It was taken back by {call}.")),
+        ("requested", Some(id)) => PageNote::bad(format!(
+            "Not sent yet: a person has to allow {call} first ({}). Then take it back again.",
+            plain(id)
+        )),
+        (state, _) => PageNote::bad(format!("It is {}: {call}: {said}", plain(state))),
+    }
+}
