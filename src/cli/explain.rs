@@ -332,6 +332,9 @@ impl Screen<'_> {
         if let Some(words) = rules.audit.describe() {
             self.out.add("ledger", "keeps", words);
         }
+        if let Some(words) = shown::undoing(&rules.undo) {
+            self.out.add("undo", "possible", words);
+        }
         Ok(())
     }
 }

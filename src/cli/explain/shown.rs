@@ -1,8 +1,10 @@
-//! How the caller's profile shows the tool, and what its schema no longer says.
+//! How the caller's profile shows the tool, and what its schema no longer says; and how a call can be
+//! taken back.
 
 use super::steps::ExplainedSteps;
 use crate::gate::catalogue::view::variant_of;
 use crate::guards::ToolRules;
+use crate::guards::rollback::Undo;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
 use crate::model::ids::ToolName;
@@ -69,4 +71,13 @@ pub(super) fn read_back<'a>(
         .back
         .read(arguments)?
         .map_or(Cow::Borrowed(arguments), Cow::Owned))
+}
+
+/// By which call an operator can have the call taken back, and for how long.
+pub(super) fn undoing(undo: &Undo) -> Option<String> {
+    let rollback = undo.call()?;
+    let (tool, within) = (&rollback.tool, rollback.within.as_secs());
+    Some(format!(
+        "an operator can have it taken back by {tool}, for {within} s after its end"
+    ))
 }
