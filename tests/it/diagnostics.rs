@@ -271,10 +271,6 @@ fn contracts_beyond() -> [(&'static str, String); 10] {
                 "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    permission: anyone\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {values} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], permission: anyone, side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n"
             ),
         ),
-        (
-            "breakers",
-            format!("{good}breakers:\n{}", many(65, breaker)),
-        ),
         ("large", format!("{good}{}", many(20_000, line))),
     ]
 }
