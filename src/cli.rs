@@ -125,7 +125,7 @@ enum CliVerb {
     Report(report::Args),
     /// Compare, show and approve what servers say of their tools.
     Pins(pins::Args),
-    /// List, show and compare the policies that were in force; go back to one.
+    /// List, show, compare policies that were in force; go back to one.
     ///
     /// The files of each policy that comes in force are kept in the data directory as a bundle, under the hash of
     /// all of them.

@@ -3,7 +3,7 @@
 use super::{App, incidents};
 use crate::admin::tools::Switches;
 use crate::gate::reconciling::Reconciler;
-use crate::gate::undoing::Undoing;
+use crate::gate::undoing::CallUndoer;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl App {
             is_known: Arc::new(is_known),
             grants: gate.clone(),
             edits: gate.clone(),
-            undo: Arc::new(Undoing {
+            undo: Arc::new(CallUndoer {
                 gate: gate.clone(),
                 links: self.door.links.clone(),
                 running: self.door.running.clone(),

@@ -15,7 +15,7 @@ use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
-use crate::model::taken_back::TakenBack;
+use crate::model::taken_back::UndoneCall;
 use crate::outlet::Outlet;
 use crate::outlet::receipt::Receipt;
 use crate::policy::Policy;
@@ -112,7 +112,7 @@ pub struct CallOrigin {
     /// Whether it can wait for a person as a task.
     pub task: TaskTerms,
     /// The call that it takes back, where an operator has asked for that.
-    pub undoes: Option<TakenBack>,
+    pub undoes: Option<UndoneCall>,
     /// The key that it has claimed, once it has.
     pub claimed: OnceLock<Digest>,
     /// It is answered by a question that asks its agent to open a page.

@@ -389,7 +389,11 @@ impl<'p> World for Live<'p> {
             lease,
             past: self.found.key.past(),
             inquiry: inquiry::of(self.gate, &case.subject, keyed),
-            undo: undo_kept::terms(&*self.gate.effects.store, &case.subject),
+            undo: undo_kept::terms(
+                &*self.gate.effects.store,
+                &case.subject.call,
+                case.subject.rules,
+            ),
             entry,
             left: &mut self.found.remaining,
         };

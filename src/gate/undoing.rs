@@ -47,7 +47,7 @@ const OBSERVED: &str = "nothing is enforced in observe mode, so nothing would ma
 const BROKEN: &str = "toolgate itself broke; look at the ledger for what was sent";
 
 /// Makes the calls that take others back.
-pub(crate) struct Undoing {
+pub(crate) struct CallUndoer {
     /// What judges and sends them.
     pub(crate) gate: Arc<Gate>,
     /// What they reach.
@@ -67,7 +67,7 @@ struct UndoPlan {
     check: Option<UndoCheck>,
 }
 
-impl UndoMaker for Undoing {
+impl UndoMaker for CallUndoer {
     fn undo(self: Arc<Self>, word: UndoWord) -> BoxFuture<'static, Result<UndoReport, NoUndo>> {
         Box::pin(async move {
             let running = self.running.clone();
@@ -90,7 +90,7 @@ impl UndoMaker for Undoing {
     }
 }
 
-impl Undoing {
+impl CallUndoer {
     async fn made(&self, word: UndoWord) -> Result<UndoReport, NoUndo> {
         let store = &*self.gate.effects.store;
         let plan = self.plan(word.of).await?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The call that is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TakenBack {
+pub struct UndoneCall {
     /// The call.
     #[schemars(with = "String")]
     pub of: ActionId,

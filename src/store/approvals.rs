@@ -24,7 +24,7 @@ use crate::model::decision_terms::DecisionTerms;
 use crate::model::digest::sha256;
 use crate::model::ids::ActionId;
 use crate::model::shown_argument::ShownArgument;
-use crate::model::taken_back::TakenBack;
+use crate::model::taken_back::UndoneCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,7 +157,7 @@ pub(crate) struct OpenHold {
     pub self_approval: bool,
     /// The call that it takes back, and the operator who asked for that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub undoes: Option<TakenBack>,
+    pub undoes: Option<UndoneCall>,
     /// What was said, in its order.
     pub decisions: Vec<DecisionView>,
     /// The call that has begun with it.

@@ -25,14 +25,14 @@ const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: 
 
 /// What is drafted is binned, by its id; `bin` says when a person is asked about that.
 fn policy(bin: &str) -> String {
-    let common = "purpose: A test., permission: anyone, secrets: []";
+    let rest = "purpose: A test., permission: anyone, secrets: []";
     format!(
         "contracts:
-  bank__draft: {{ {common}, actions: [write], side_effect: {{ writes: drafts, rollback: {{ tool: bank__bin, arguments: {{ id: result#/id, name: \
+  bank__draft: {{ {rest}, actions: [write], side_effect: {{ writes: drafts, rollback: {{ tool: bank__bin, arguments: {{ id: result#/id, name: \
          arguments#/name, of: action# }} }} }} }}
-  bank__bin: {{ {common}, actions: [delete], approval: {{ {bin} }}, side_effect: {{ writes: drafts, rollback: {{ manual: out of the bin }} }} }}
-  bank__post: {{ {common}, actions: [write], side_effect: {{ writes: letters, rollback: {{ manual: call the office }} }} }}
-  bank__note: {{ {common}, actions: [write], additive: true }}
+  bank__bin: {{ {rest}, actions: [delete], approval: {{ {bin} }}, side_effect: {{ writes: drafts, rollback: {{ manual: out of the bin }} }} }}
+  bank__post: {{ {rest}, actions: [write], side_effect: {{ writes: letters, rollback: {{ manual: call the office }} }} }}
+  bank__note: {{ {rest}, actions: [write], additive: true }}
   bank__look: {{ purpose: A test., actions: [read], secrets: [] }}
 "
     )

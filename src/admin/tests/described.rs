@@ -45,5 +45,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 28, "{told:?}");
+    assert_eq!(told.len(), 30, "{told:?}");
 }

@@ -1,7 +1,7 @@
 //! What is kept of a call so that it can be taken back (003-64): with its intent what its contract
 //! names and what that takes over of the arguments, with its outcome the parts of the result.
 
-use crate::gate::case::Subject;
+use crate::gate::call::Call;
 use crate::gate::record::is_tool_error;
 use crate::gate::steps::proof::Broken;
 use crate::guards::ToolRules;
@@ -19,8 +19,11 @@ pub(in crate::gate) const VALUES_PART: &str = "values";
 
 /// How the call is taken back, as its contract says before it is sent; none where no call does that,
 /// and for a call that takes another one back itself.
-pub(in crate::gate) fn terms(store: &dyn Store, subject: &Subject<'_>) -> Option<Box<UndoTerms>> {
-    let Subject { call, rules, .. } = subject;
+pub(in crate::gate) fn terms(
+    store: &dyn Store,
+    call: &Call,
+    rules: &ToolRules,
+) -> Option<Box<UndoTerms>> {
     let rollback = rules.undo.call().filter(|_| call.origin.undoes.is_none())?;
     let mut taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
     let check = rollback.check.as_deref();

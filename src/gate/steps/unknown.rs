@@ -195,7 +195,7 @@ impl CallAgain<'_> {
             return Ok(false);
         };
         let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
-        let ended = self.end(gate, body, (cost, worth)).await;
+        let ended = self.end(gate, body, cost, worth).await;
         ended.map_err(unavailable).map(|()| true)
     }
 
@@ -204,7 +204,8 @@ impl CallAgain<'_> {
         &self,
         gate: &Gate,
         body: Bytes,
-        (cost, worth): (Option<u64>, AnswerWorth),
+        cost: Option<u64>,
+        worth: AnswerWorth,
     ) -> Result<(), StoreError> {
         let (store, action) = (&gate.effects.store, self.claim.action);
         let stored = store.keep(false, body).await?;

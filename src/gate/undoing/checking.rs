@@ -2,7 +2,7 @@
 //! effect is there before, and gone afterwards.
 
 use super::sending::{MadeCall, UndoEnd};
-use super::{UndoPlan, Undoing};
+use super::{CallUndoer, UndoPlan};
 use crate::gate::catalogue::pinned;
 use crate::gate::record::is_tool_error;
 use crate::guards::rollback::UndoCheck;
@@ -24,7 +24,7 @@ pub(super) enum CheckResult {
     Unread(String),
 }
 
-impl Undoing {
+impl CallUndoer {
     /// Before the call is made: that there is something to take back.
     pub(super) async fn is_there(&self, plan: &UndoPlan) -> Result<(), NoUndo> {
         let Some(check) = &plan.check else {

@@ -1,6 +1,6 @@
 //! The call that takes another one back, as it is sent: nobody waits for it but the operator who asked.
 
-use super::{UndoPlan, Undoing};
+use super::{CallUndoer, UndoPlan};
 use crate::gate::call::{ArgumentOrigin, Call, CallOrigin, TaskTerms};
 use crate::gate::catalogue::tool::Tool;
 use crate::mcp::answer::DECISION_META_KEY;
@@ -11,7 +11,7 @@ use crate::mcp::revision::Revision;
 use crate::model::call::{CallMeta, ToolCall};
 use crate::model::ids::{ActionId, unguessable};
 use crate::model::refusal::Refusal;
-use crate::model::taken_back::TakenBack;
+use crate::model::taken_back::UndoneCall;
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::store::undos::NoUndo;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ pub(super) struct MadeCall<'a> {
     pub(super) tool: &'a Tool,
     pub(super) arguments: &'a Map<String, Value>,
     /// The call that it takes back, if it is made for that.
-    pub(super) undoes: Option<TakenBack>,
+    pub(super) undoes: Option<UndoneCall>,
 }
 
 /// How the call ended, as its operator reads it.
@@ -84,14 +84,14 @@ fn said(body: &Text) -> Option<String> {
     first.or_else(|| body.get("message").and_then(text))
 }
 
-impl Undoing {
+impl CallUndoer {
     /// Sends the call, and ends with what comes of it.
     pub(super) async fn sent(&self, plan: &UndoPlan, who: String) -> Result<UndoEnd, NoUndo> {
         let of = plan.undo.of;
         let made = MadeCall {
             tool: &plan.tool,
             arguments: &plan.arguments,
-            undoes: Some(TakenBack { of, who }),
+            undoes: Some(UndoneCall { of, who }),
         };
         let answer = self.answered(plan, made).await?;
         Ok(UndoEnd::of(answer.as_ref()))

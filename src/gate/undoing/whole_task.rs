@@ -1,7 +1,7 @@
 //! Takes back what a task has done, the last call first; what cannot be taken back ends that, since
 //! what was before it may be what it rests on.
 
-use super::Undoing;
+use super::CallUndoer;
 use crate::guards::rollback::Undo;
 use crate::model::ids::ActionId;
 use crate::store::tasks::{TaskView, task};
@@ -9,7 +9,7 @@ use crate::store::undos::{
     NoTaskUndo, NoUndo, TaskUndoReport, TaskUndoStep, TaskUndoWord, UndoWord,
 };
 
-impl Undoing {
+impl CallUndoer {
     /// Takes back the calls of a task that are known. What was taken back before is passed over, so that
     /// it can be asked for again; what fails is told, and the next is taken back all the same.
     pub(super) async fn whole_task(

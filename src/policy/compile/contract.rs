@@ -17,6 +17,7 @@ mod lint;
 mod providers;
 mod required;
 mod roles;
+mod undo_arguments;
 mod undo_check;
 mod variants;
 

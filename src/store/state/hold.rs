@@ -12,7 +12,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::people::EXPIRED_HOLD_GRACE_MS;
 use crate::model::shown_argument::ShownArgument;
-use crate::model::taken_back::TakenBack;
+use crate::model::taken_back::UndoneCall;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -152,7 +152,7 @@ pub struct HoldQuestion {
     pub schema_hash: String,
     /// The call that it takes back, and who asked for that, where it takes one back.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub undoes: Option<TakenBack>,
+    pub undoes: Option<UndoneCall>,
     /// Is it the definition that the tool has in the agent's own sessions? There it may be another one
     /// than toolgate itself is told.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]

@@ -9,7 +9,7 @@ use crate::gate::record;
 use crate::gate::steps::still_so::bound_to;
 use crate::model::decision_terms::DecisionTerms;
 use crate::model::refusal::Refusal;
-use crate::model::taken_back::TakenBack;
+use crate::model::taken_back::UndoneCall;
 use crate::policy::Policy;
 use crate::store::state::hold::HoldQuestion;
 
@@ -24,7 +24,7 @@ impl ApprovalAsking<'_> {
             None => "its contract asks for each call".to_owned(),
         };
         let undoes = self.subject.call.origin.undoes.as_ref();
-        let why = undoes.map_or(why.clone(), |TakenBack { of, who }| {
+        let why = undoes.map_or(why.clone(), |UndoneCall { of, who }| {
             format!("{why}; it takes back the call {of}, as {who} asks")
         });
         let named = self.policy.allowlist.contract_name_of(&tool.name);

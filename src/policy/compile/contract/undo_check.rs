@@ -1,6 +1,6 @@
 //! The read that shows whether a call was taken back, as a contract names it.
 
-use super::effect::judge_arguments;
+use super::undo_arguments::judge_arguments;
 use crate::guards::rollback::UndoCheck;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName, ToolName};

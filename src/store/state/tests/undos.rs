@@ -190,16 +190,16 @@ fn an_undo_has_its_window() {
     let call = undoing(&intent, 2, None);
     let late = world.begins(&call, until);
     assert_eq!(late, refused(UndoBar::Over(until)));
-    assert!(world.begins(&call, until - 1).is_ok());
-    world.ends(&call, ClaimPhase::Completed(result("gone")), false);
-    let by = call.action;
-    assert_eq!(world.phase(), Some(UndoPhase::Done { by }));
     // A call of another name takes nothing back.
     let stranger = undoing(&undoable("other"), 3, None);
     assert_eq!(
         world.begins(&stranger, START_MS),
         refused(UndoBar::NotOffered)
     );
+    assert!(world.begins(&call, until - 1).is_ok());
+    world.ends(&call, ClaimPhase::Completed(result("gone")), false);
+    let by = call.action;
+    assert_eq!(world.phase(), Some(UndoPhase::Done { by }));
 }
 
 proptest! {
