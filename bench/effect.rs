@@ -8,9 +8,11 @@ use toolgate::model::entry::Entry;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store;
 use toolgate::store::state::budget::{BudgetLimits, Price};
-use toolgate::store::state::claim::{ClaimPhase, Kinship, Stored};
+use toolgate::store::state::claim::{ClaimPhase, Stored};
 use toolgate::store::state::command::{Intent, Settle, StoreCommand};
+use toolgate::store::state::kinship::Kinship;
 use toolgate::store::state::settlement::Evidence;
+use toolgate::store::state::undo::AnswerWorth;
 
 /// Call number `call` of `caller`, who is a session of its own: intent, mark and outcome.
 pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
@@ -41,6 +43,9 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         },
         entry: entry(&action, "dispatching"),
         kinship: Kinship::default(),
+        inquiry: None,
+        undo: None,
+        undoes: None,
     };
     store
         .run(StoreCommand::Begin(Box::new(intent)), None)
@@ -59,6 +64,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         cost: None,
         failed: false,
         seen: None,
+        worth: AnswerWorth::Unread,
     };
     store
         .run(

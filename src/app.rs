@@ -9,9 +9,9 @@ use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
 use crate::gate::effects::Effects;
 use crate::gate::{
-    Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
-    effects::slots::Slots, own_tasks::OwnTasks, reconciling::schedule::LookSchedule,
-    record::breaking::BreakerWatch, record::hook_events::Hooks, vault::Vault,
+    Gate, GateWatches, catalogue::list::Listings, catalogue::toolbox::Toolbox,
+    effects::refusal_streaks::Rows, effects::slots::Slots, own_tasks::OwnTasks,
+    reconciling::schedule::LookSchedule, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::policy::live::LivePolicy;
@@ -120,10 +120,7 @@ impl App {
         // Who only looks tells nobody.
         let is_serving = keeping.is_some();
         let leftovers = leftovers(data)?;
-        let apply = policy.clone();
-        let apply = Arc::new(move |disabled| apply.take_away(disabled));
-        let disabling =
-            Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
+        let disabling = switches::disabling(data, &journal, policy)?;
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
@@ -154,9 +151,10 @@ impl App {
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
-            looks: Arc::default(),
-            outcome_looks: LookSchedule::new(config.reconcile),
-            breakers: BreakerWatch::default(),
+            watches: GateWatches {
+                outcome_looks: LookSchedule::new(config.reconcile),
+                ..GateWatches::default()
+            },
         });
         let incidents = incidents::open(data, &gate, is_serving)?;
         let disk = attended::begin(config, &gate, is_serving, &stop)?;

@@ -84,6 +84,13 @@ pub struct Gate {
     pub slots: Slots,
     /// Held calls that are their agents' tasks.
     pub own_tasks: OwnTasks,
+    /// What looks on beside the calls.
+    pub watches: GateWatches,
+}
+
+/// What goes on beside the calls.
+#[derive(Default)]
+pub struct GateWatches {
     /// When operators have looked at held calls.
     pub(crate) looks: Arc<HoldLooks>,
     /// Looks at calls with an unknown outcome that no agent has come again for.

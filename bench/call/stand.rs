@@ -8,7 +8,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use toolgate::config;
-use toolgate::gate::Gate;
 use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin, TaskTerms};
 use toolgate::gate::catalogue::last_fit::LastFit;
 use toolgate::gate::catalogue::list::Listings;
@@ -19,6 +18,7 @@ use toolgate::gate::effects::Effects;
 use toolgate::gate::effects::slots::Slots;
 use toolgate::gate::own_tasks::OwnTasks;
 use toolgate::gate::record::hook_events::Hooks;
+use toolgate::gate::{Gate, GateWatches};
 use toolgate::mcp::json::Text;
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
@@ -135,6 +135,7 @@ impl Stand {
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
+            watches: GateWatches::default(),
             public_url: None,
         });
         let links = Arc::new(Links::shared(servers));
@@ -190,6 +191,7 @@ impl Stand {
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),
                 waited: AtomicU64::default(),
+                undoes: None,
             }),
         }
     }

@@ -85,7 +85,7 @@ pub(super) async fn count_unknown(gate: Arc<Gate>, recount: Arc<Notify>) {
         let holds = open_counts::count(&**store, &gate.metrics).await;
         let waiting = {
             let seen = HoldsSeen {
-                looks: &gate.looks,
+                looks: &gate.watches.looks,
                 is_void: &|hold| gate.void(hold).is_some(),
             };
             unattended.look(&holds, &seen, store.now())

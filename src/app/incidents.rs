@@ -37,7 +37,7 @@ pub(super) fn open(
 /// what breakers ask for.
 fn keep(incidents: &Arc<Incidents>, gate: &Arc<Gate>) {
     let (incidents, gate) = (incidents.clone(), gate.clone());
-    let trips = gate.breakers.trips();
+    let trips = gate.watches.breakers.trips();
     tasks::spawn("incidents", async move {
         let store = &*gate.effects.store;
         incidents.repair(store).await;

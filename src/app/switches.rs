@@ -5,7 +5,23 @@ use crate::admin::tools::Switches;
 use crate::gate::reconciling::Reconciler;
 use crate::gate::undoing::CallUndoer;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
+use crate::policy::live::LivePolicy;
+use crate::store::disabling::Disabling;
+use crate::store::journal::Journal;
+use anyhow::Context as _;
+use std::path::Path;
 use std::sync::Arc;
+
+/// The tools that operators have taken away; each change goes into `policy` at once.
+pub(super) fn disabling(
+    data: &Path,
+    journal: &Journal,
+    policy: &Arc<LivePolicy>,
+) -> anyhow::Result<Disabling> {
+    let apply = policy.clone();
+    let apply = Arc::new(move |disabled| apply.take_away(disabled));
+    Disabling::open(data, journal.clone(), apply).context("no tool may be shown")
+}
 
 impl App {
     /// How operators take tools away. A tool whose server was never up may exist.
@@ -40,7 +56,7 @@ impl App {
                 links: self.door.links.clone(),
                 running: self.door.running.clone(),
             }),
-            looks: gate.looks.clone(),
+            looks: gate.watches.looks.clone(),
             void: Arc::new(move |hold| gate.void(hold)),
             asker: Arc::new(self.reconciler()),
             policies: self.door.policy.swaps(),

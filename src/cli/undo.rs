@@ -61,8 +61,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         Err(why) => return Ok(refused(&why)),
     };
     args.say(&report, || words(&report, args.dry_run))?;
-    let is_gone = report.state == "done" && report.verified != Some(false);
-    let is_done = is_gone || args.dry_run && report.verdict == "passed";
+    let has_worked = report.state == "done" && report.verified != Some(false);
+    let is_done = has_worked || args.dry_run && report.verdict == "passed";
     Ok(u8::from(!is_done))
 }
 

@@ -26,6 +26,7 @@ use crate::policy::{META_MAX_BYTES, Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Without a file: one server, observed, for everybody on this machine.
@@ -259,6 +260,18 @@ fn callers(settings: &mut ConfigSettings) -> identity::Settings {
     }
 }
 
+/// Where agents are served.
+fn listening(
+    settings: &ConfigSettings,
+    is_open: bool,
+    problems: &mut Problems,
+) -> Option<SocketAddr> {
+    let (listen, unencrypted, mode) = (&settings.listen, settings.unencrypted, settings.mode);
+    problems.under("listen", |problems| {
+        doors::agents(listen, unencrypted, is_open, mode, problems)
+    })
+}
+
 fn build(
     mut settings: ConfigSettings,
     named: DeclaredNames,
@@ -266,10 +279,7 @@ fn build(
     problems: &mut Problems,
 ) -> CheckedConfig {
     let mode = settings.mode;
-    let listen = problems.under("listen", |problems| {
-        let (listen, unencrypted) = (&settings.listen, settings.unencrypted);
-        doors::agents(listen, unencrypted, named.open, mode, problems)
-    });
+    let listen = listening(&settings, named.open, problems);
     let callers = callers(&mut settings);
     let admin = operators(settings.admin, &callers, &named, problems);
     let identity = callers.compile(problems);

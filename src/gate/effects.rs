@@ -343,23 +343,13 @@ impl Effects {
         call: &Call,
         begin: Beginning<'_>,
     ) -> Result<Option<Claimed>, Refusal> {
-        let Beginning {
-            keyed,
-            confirmed,
-            approved,
-            bill,
-            lease,
-            past,
-            inquiry,
-            undo,
-            entry,
-            left,
-        } = begin;
+        let (keyed, bill, lease, left) = (begin.keyed, begin.bill, begin.lease, begin.left);
+        let approved = begin.approved;
         // While this one waited for a person or for its turn, an equal call may have been lost.
         if call.round().is_none() && !matches!(self.kin(keyed).await?, KinStand::Free) {
             return Ok(None);
         }
-        let confirms = confirmed.draft().map(|draft| draft.to_string());
+        let confirms = begin.confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
         let intent = Intent {
@@ -382,11 +372,11 @@ impl Effects {
             entry: Entry {
                 fence: Some(fence),
                 confirms,
-                ..entry
+                ..begin.entry
             },
-            kinship: kinship(call, keyed, past),
-            inquiry,
-            undo,
+            kinship: kinship(call, keyed, begin.past),
+            inquiry: begin.inquiry,
+            undo: begin.undo,
             undoes: call.takes_back(),
         };
         let begins = StoreCommand::Begin(Box::new(intent));

@@ -65,7 +65,7 @@ impl Reconciler {
 
     /// Looks by the timer, where it is on, until toolgate ends.
     pub(crate) async fn run(self) {
-        let Some(terms) = self.gate.outcome_looks.terms() else {
+        let Some(terms) = self.gate.watches.outcome_looks.terms() else {
             return;
         };
         let ending = self.gate.effects.ending.clone();
@@ -112,13 +112,15 @@ impl Reconciler {
             .values()
             .map(|(_, claim)| (claim.action, unknown(claim)))
             .collect();
-        let due = gate.outcome_looks.due(&ages, gate.clock.steady());
+        let due = gate.watches.outcome_looks.due(&ages, gate.clock.steady());
         stream::iter(due)
             .for_each_concurrent(LOOKS_AT_ONCE, |action| async move {
                 let looked = Box::pin(self.look(action, LookBy::Timer)).await;
                 if let Err(unasked) = looked {
                     tracing::debug!(%action, %unasked, "an unknown outcome is not looked at");
-                    gate.outcome_looks.passed_over(action, gate.clock.steady());
+                    gate.watches
+                        .outcome_looks
+                        .passed_over(action, gate.clock.steady());
                 }
             })
             .await;
@@ -196,7 +198,7 @@ impl Reconciler {
             since: look.since,
             now: gate.clock.steady(),
         };
-        let sum = gate.outcome_looks.count(claim.action, counted);
+        let sum = gate.watches.outcome_looks.count(claim.action, counted);
         let by = match by {
             LookBy::Timer => "the timer",
             LookBy::Operator(name) => name,

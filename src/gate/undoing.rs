@@ -167,17 +167,16 @@ impl CallUndoer {
             _ => Err(lacking(UNREADABLE)),
         };
         let (named, mut parts) = (take("arguments")?, take("values")?);
-        let of_result = match &undo.values {
-            Some(values) => self.opened(undo, VALUES_PART, values)?,
-            None => {
-                let result = self.result(undo).await?;
-                let mut values = taken(&named, RESULT_PREFIX, &result);
-                let of_check = check
-                    .iter()
-                    .map(|check| check.taken(RESULT_PREFIX, &result));
-                values.extend(of_check.flatten());
-                values
-            }
+        let of_result = if let Some(values) = &undo.values {
+            self.opened(undo, VALUES_PART, values)?
+        } else {
+            let result = self.result(undo).await?;
+            let mut values = taken(&named, RESULT_PREFIX, &result);
+            let of_check = check
+                .iter()
+                .map(|check| check.taken(RESULT_PREFIX, &result));
+            values.extend(of_check.flatten());
+            values
         };
         parts.extend(of_result);
         let made = |named: &Map<String, Value>| {

@@ -416,13 +416,12 @@ pub(crate) async fn decide(
         Ok(StoreEvent::Decided(decided)) => {
             let state = decided.phase.word().to_owned();
             tracing::info!(%id, tool = %hold.question.tool, who, allow, state, "an operator has decided on a held call");
-            let is_over = !matches!(decided.phase, HoldPhase::Pending);
             let waited = Duration::from_millis(decided.decision.at.saturating_sub(hold.asked));
             Ok(DecisionOutcome {
                 changed: true,
                 state,
                 void: was_void.map(str::to_owned),
-                waited: is_over.then_some(waited),
+                waited: (!matches!(decided.phase, HoldPhase::Pending)).then_some(waited),
             })
         }
         Err(CommandRefusal::Undecided(Undecided::Same)) => unchanged(store, id).await,

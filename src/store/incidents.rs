@@ -134,11 +134,11 @@ impl Incidents {
         };
         let (who, why) = (incident.who.clone(), incident.why.clone());
         incident.note(event(IncidentStep::Opened, &who, why, at));
-        self.put(&mut known, incident.clone()).await?;
+        Box::pin(self.put(&mut known, incident.clone())).await?;
         failpoint::reached("incident-opened");
         let Incident { id, scope, .. } = &incident;
         tracing::warn!(id, scope, who, "an incident is open: its tools are frozen");
-        self.settle(store, &mut known, incident).await
+        Box::pin(self.settle(store, &mut known, incident)).await
     }
 
     /// Does what a crash has left undone of incidents that were just opened.
@@ -148,7 +148,7 @@ impl Incidents {
         let begun: Vec<Incident> = begun.cloned().collect();
         for incident in begun {
             let id = incident.id;
-            if let Err(error) = self.settle(store, &mut known, incident).await {
+            if let Err(error) = Box::pin(self.settle(store, &mut known, incident)).await {
                 tracing::error!(%error, id, "an incident is not settled; it is tried at the next start again");
             }
         }
@@ -180,7 +180,7 @@ impl Incidents {
         let step = IncidentStep::Sampled;
         let at = store.now();
         let news = IncidentNews { step, who, why, at };
-        self.keep(&mut known, incident, news).await
+        Box::pin(self.keep(&mut known, incident, news)).await
     }
 
     /// Notes on all open incidents that the files of the policy have changed.
@@ -196,7 +196,7 @@ impl Incidents {
                 why: words.to_owned(),
                 at: store.now(),
             };
-            if let Err(error) = self.keep(&mut known, incident, news).await {
+            if let Err(error) = Box::pin(self.keep(&mut known, incident, news)).await {
                 tracing::error!(%error, id, "a reload cannot be noted on an incident");
             }
         }
@@ -234,7 +234,7 @@ impl Incidents {
             why: format!("its tools are away; void: {voided}; revoked: {revoked}"),
             at: store.now(),
         };
-        self.keep(known, incident, news).await
+        Box::pin(self.keep(known, incident, news)).await
     }
 
     /// Records `news`, then keeps it in the timeline of `incident`, and what else has changed of it.
@@ -247,7 +247,7 @@ impl Incidents {
         self.record(&incident, &news).await?;
         let IncidentNews { step, who, why, at } = news;
         incident.note(event(step, who, why, at));
-        self.put(known, incident.clone()).await?;
+        Box::pin(self.put(known, incident.clone())).await?;
         Ok(incident)
     }
 

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((opening.percent(), opening.failure()), (100, None));
         let opening = StoreOpening::new(StoppedTasks::none());
         let (why, ()) = tokio::join!(opening.failed(), async {
-            opening.fail("no room".to_owned())
+            opening.fail("no room".to_owned());
         });
         assert_eq!(why, "no room");
         assert!(opening.is_on() && !opening.passes(&task));

@@ -183,7 +183,7 @@ async fn a_call_is_taken_back_once() {
     assert_eq!(stage.sent("bin"), Vec::<Value>::new());
     let (code, said) = stage.undoes(&id).await;
     assert!(code == 0 && said.contains("taken back by"), "{said}");
-    assert_eq!(stage.sent("bin"), [expected.clone()]);
+    assert_eq!(stage.sent("bin"), std::slice::from_ref(&expected));
     for _ in 0..2 {
         let (code, said) = stage.undoes(&id).await;
         assert!(code == 1 && said.contains("taken back already"), "{said}");

@@ -51,7 +51,7 @@ pub(in crate::admin) async fn say(
         shown,
         surface: Some(surface.to_owned()),
     };
-    let came = decide(store, void, id, request).await?;
+    let came = Box::pin(decide(store, void, id, request)).await?;
     door.switches.recount.notify_one();
     if let Some(waited) = came.waited {
         let word = if allow { "allow" } else { "deny" };

@@ -61,7 +61,10 @@ async fn probes(token: Option<&str>, id: &str, body: &str) -> (u16, Value) {
     let answer = router.oneshot(asked).await.unwrap();
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (status, serde_json::from_slice(&body).unwrap())
+    (
+        status,
+        serde_json::from_str(std::str::from_utf8(&body).unwrap()).unwrap(),
+    )
 }
 
 /// Issue 19, `reconcile`: who may not resolve calls has no tool server asked about them, for what is

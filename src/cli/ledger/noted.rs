@@ -92,8 +92,9 @@ impl LedgerNote {
     /// How it is to be taken.
     fn tone(&self) -> Option<Tone> {
         match &self.noted.note {
-            Note::ReloadRefused { .. } | Note::Drifted { .. } => Some(Tone::Bad),
-            Note::Incident {
+            Note::ReloadRefused { .. }
+            | Note::Drifted { .. }
+            | Note::Incident {
                 step: IncidentStep::Opened | IncidentStep::Refused,
                 ..
             } => Some(Tone::Bad),

@@ -28,15 +28,12 @@ impl Diff {
     ) -> anyhow::Result<u8> {
         let kept = KeptPolicies::read(&place.place()?.data)?;
         let old = kept.named(&self.hash)?;
-        let (new, words) = match &self.other {
-            Some(other) => {
-                let name = kept.named(other)?;
-                (kept.shelf.get(name)?, short(&name))
-            }
-            None => {
-                let present = PresentPolicy::read(&config_of(place, &kept)?)?;
-                (present.bundle()?, "the files as they are now".to_owned())
-            }
+        let (new, words) = if let Some(other) = &self.other {
+            let name = kept.named(other)?;
+            (kept.shelf.get(name)?, short(&name))
+        } else {
+            let present = PresentPolicy::read(&config_of(place, &kept)?)?;
+            (present.bundle()?, "the files as they are now".to_owned())
         };
         let files = between(&kept.shelf.get(old)?, &new);
         if as_json {

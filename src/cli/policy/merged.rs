@@ -88,7 +88,12 @@ fn block(key: &str, value: &Value) -> String {
             let entries = entries.iter().map(|entry| format!("  - {}\n", flow(entry)));
             format!("{key}:\n{}", entries.collect::<String>())
         }
-        other => format!("{key}: {}\n", flow(other)),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => format!("{key}: {}\n", flow(value)),
     }
 }
 

@@ -205,6 +205,13 @@ impl Reserved {
     }
 }
 
+/// What becomes of a call whose answer is lost.
+fn unkept_answer() -> ClaimPhase {
+    ClaimPhase::Unknown {
+        why: "the answer could not be kept".to_owned(),
+    }
+}
+
 impl HeldClaim {
     async fn settle(
         self,
@@ -237,12 +244,7 @@ impl HeldClaim {
         let phase = phase(effects, round, answer, &entry).await;
         let (phase, unkept) = match phase {
             Ok(phase) => (phase, None),
-            Err(error) => (
-                ClaimPhase::Unknown {
-                    why: "the answer could not be kept".to_owned(),
-                },
-                Some(error),
-            ),
+            Err(error) => (unkept_answer(), Some(error)),
         };
         // The handle of a task and a question are no answers of the tool.
         let is_answered = phase.is_final() && phase.stored().is_some() && answer.is_some();
@@ -262,7 +264,9 @@ impl HeldClaim {
             .await
         {
             // It is queued, and will be written when there is room.
-            Err(StoreError::Full(_)) => late::written(&*effects.store, key, PATIENCE).await,
+            Err(StoreError::Full(_)) => {
+                Box::pin(late::written(&*effects.store, key, PATIENCE)).await
+            }
             settled => settled.map(drop),
         };
         if let (Some(awaited), Ok(()), true) = (&awaited, &settled, is_answered) {

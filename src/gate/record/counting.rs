@@ -73,7 +73,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
 fn watch(gate: &Gate, policy: &Policy, end: &WatchedEnd<'_>, now: Duration) {
     let is_away = || gate.policy.current().allowlist.is_disabled(end.tool);
     if !policy.breakers.is_empty() && !is_away() {
-        gate.breakers.watch(&policy.breakers, end, now);
+        gate.watches.breakers.watch(&policy.breakers, end, now);
     }
 }
 

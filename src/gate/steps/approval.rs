@@ -149,9 +149,8 @@ impl ApprovalAsking<'_> {
                 if is_over || self.becomes_task(kept.as_ref()) {
                     return Err(self.told(pending, key));
                 }
-                let waited = self
-                    .wait(key, &hold, patience.min(hold.left), changes)
-                    .await;
+                let patience = patience.min(hold.left);
+                let waited = self.wait(key, &hold, patience, changes).await;
                 timer.held();
                 waited?;
                 Ok(None)

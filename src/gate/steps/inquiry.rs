@@ -60,7 +60,9 @@ pub(in crate::gate) fn sent_key(tool: &Tool, upstream: &UpstreamKeyRule, key: &s
 /// whose arguments an operator has changed: its outcome is an operator's to find.
 fn question(gate: &Gate, subject: &Subject<'_>, rule: &Rule, key: &str) -> Option<KeptQuestion> {
     let call = &subject.call;
-    let probe = rule.probe().filter(|_| gate.outcome_looks.is_on())?;
+    let probe = rule
+        .probe()
+        .filter(|_| gate.watches.outcome_looks.is_on())?;
     if call.edit().is_some() {
         return None;
     }

@@ -382,7 +382,9 @@ pub(in crate::gate) async fn settle(
             true
         }
         // It is queued.
-        Err(StoreError::Full(_)) => written(store, key, LATE_ANSWER_TIMEOUT).await.is_ok(),
+        Err(StoreError::Full(_)) => Box::pin(written(store, key, LATE_ANSWER_TIMEOUT))
+            .await
+            .is_ok(),
         // An operator or a probe has said meanwhile what became of it, and may have been wrong.
         Ok(Err(_)) => {
             tracing::error!(%action, "a late answer came to a call that was settled without it");

@@ -49,13 +49,14 @@ fn take(named: &Value, prefix: &str, from: &Value, parts: &mut Map<String, Value
             parts.extend(part.map(|part| (text.clone(), part.clone())));
         }
         Value::Array(items) => {
-            items
-                .iter()
-                .for_each(|item| take(item, prefix, from, parts));
+            for item in items {
+                take(item, prefix, from, parts);
+            }
         }
         Value::Object(members) => {
-            let members = members.values();
-            members.for_each(|member| take(member, prefix, from, parts));
+            for member in members.values() {
+                take(member, prefix, from, parts);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -74,7 +75,7 @@ fn fill(named: &Value, parts: &Map<String, Value>, action: &str) -> Result<Value
             items.collect::<Result<_, _>>().map(Value::Array)
         }
         Value::Object(members) => filled(members, parts, action).map(Value::Object),
-        other => Ok(other.clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(named.clone()),
     }
 }
 

@@ -99,7 +99,7 @@ impl Compiler {
                 });
             }
             problems.under("breakers", |problems| {
-                self.add_breakers(&breakers, problems)
+                self.add_breakers(&breakers, problems);
             });
             written = Some(layers::WrittenLayers { layers, groups });
         }

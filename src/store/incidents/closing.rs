@@ -43,11 +43,11 @@ impl Incidents {
                 why: words.clone(),
                 at: store.now(),
             };
-            self.keep(&mut known, incident, news).await?;
+            Box::pin(self.keep(&mut known, incident, news)).await?;
             return Err(IncidentError::Failing(words.clone()));
         }
         let closing = JudgedClosing { wish, packs };
-        self.end(store, &mut known, incident, closing).await
+        Box::pin(self.end(store, &mut known, incident, closing)).await
     }
 
     /// Gives the tools of `incident` back.
@@ -83,7 +83,7 @@ impl Incidents {
             why: words,
             at,
         };
-        let closed = self.keep(known, incident, news).await?;
+        let closed = Box::pin(self.keep(known, incident, news)).await?;
         let Incident { id, scope, .. } = &closed;
         tracing::warn!(
             id,

@@ -4,6 +4,7 @@
 use super::{Kind, SimulatedWorld};
 use crate::config;
 use crate::gate::Gate;
+use crate::gate::GateWatches;
 use crate::gate::catalogue::last_fit::LastFit;
 use crate::gate::catalogue::list::Listings;
 use crate::gate::catalogue::tool::Tool;
@@ -13,8 +14,6 @@ use crate::gate::effects::Effects;
 use crate::gate::effects::refusal_streaks::Rows;
 use crate::gate::effects::slots::Slots;
 use crate::gate::own_tasks::OwnTasks;
-use crate::gate::reconciling::schedule::LookSchedule;
-use crate::gate::record::breaking::BreakerWatch;
 use crate::gate::record::hook_events::Hooks;
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
@@ -309,9 +308,7 @@ impl SimulatedWorld {
             observed_contents: ContentForm::default(),
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
-            looks: Arc::default(),
-            outcome_looks: LookSchedule::default(),
-            breakers: BreakerWatch::default(),
+            watches: GateWatches::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();

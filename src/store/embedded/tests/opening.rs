@@ -91,7 +91,7 @@ async fn task(store: &dyn Store, name: &str) -> Option<TaskUsage> {
     store.load_view(place).await.unwrap().task
 }
 
-fn is_opening<T: std::fmt::Debug>(asked: Result<T, StoreError>) {
+fn is_opening<T: std::fmt::Debug>(asked: &Result<T, StoreError>) {
     assert!(matches!(asked, Err(StoreError::Opening(_))), "{asked:?}");
 }
 
@@ -138,19 +138,19 @@ async fn nothing_is_decided_before_the_index_is_there() {
         StoreCommand::Decide(word(&ask, "ann", true)),
         steer(TaskAct::Reset),
     ] {
-        is_opening(opening.run(command, None).await);
+        is_opening(&opening.run(command, None).await);
     }
     assert_eq!(opening.shared.journal.durable_seq(), before);
-    is_opening(opening.load_view(place).await);
-    is_opening(opening.find(begin.action).await);
-    is_opening(opening.unsettled(9).await);
-    is_opening(opening.held(begin.key).await);
-    is_opening(opening.holds(9).await);
-    is_opening(opening.find_hold(begin.action).await);
-    is_opening(opening.past_holds(None, 9).await);
-    is_opening(opening.grants_of(&ToolName::new("bank__pay")).await);
-    is_opening(opening.grants(9).await);
-    is_opening(opening.tasks(TaskSearch::default(), 9).await);
+    is_opening(&opening.load_view(place).await);
+    is_opening(&opening.find(begin.action).await);
+    is_opening(&opening.unsettled(9).await);
+    is_opening(&opening.held(begin.key).await);
+    is_opening(&opening.holds(9).await);
+    is_opening(&opening.find_hold(begin.action).await);
+    is_opening(&opening.past_holds(None, 9).await);
+    is_opening(&opening.grants_of(&ToolName::new("bank__pay")).await);
+    is_opening(&opening.grants(9).await);
+    is_opening(&opening.tasks(TaskSearch::default(), 9).await);
     assert!(matches!(opening.refuses(), Some(StoreError::Opening(_))));
     assert!(job.run_beside(&opening.shared));
     is_all_there(&opening, &ask).await;
@@ -173,7 +173,7 @@ async fn reads_pass_meanwhile_and_are_counted_afterwards() {
         // A task is not forgotten because it is time to write.
         counts.write_all().await;
     }
-    is_opening(reads(&counts, "stopped", 1).await);
+    is_opening(&reads(&counts, "stopped", 1).await);
     assert!(job.run_beside(&opening.shared));
     assert_eq!(reads(&counts, "task", 3).await, Ok(of_before + 3));
     counts.write_all().await;
@@ -217,7 +217,7 @@ async fn who_is_stopped_is_noted_beside_the_index() {
     assert!(may_be_stopped("task"), "as an older toolgate wrote it");
     let (opening, job) = without_index(temp.path());
     let counts = ReadCounts::new(Arc::new(opening));
-    is_opening(reads(&counts, "task", 1).await);
+    is_opening(&reads(&counts, "task", 1).await);
     drop((counts, job));
     let store = store(temp.path());
     assert!(may_be_stopped("stopped") && !may_be_stopped("task"));

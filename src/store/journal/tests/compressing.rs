@@ -103,15 +103,11 @@ async fn a_compressed_segment_reads_as_it_was_written() {
         let journal = Journal::open_sealed(data, options, keys.clone()).unwrap();
         journal.record(entry(2001)).unwrap();
         let head = journal.close().await.unwrap();
-        let report = check(
-            data,
-            &VerifyOptions {
-                keys,
-                expected: Some(head),
-                ..VerifyOptions::default()
-            },
-        )
-        .unwrap();
+        let against = VerifyOptions {
+            expected: Some(head),
+            ..against
+        };
+        let report = check(data, &against).unwrap();
         assert_eq!(report.problem, None);
         assert_eq!(report.records, records.len() as u64 + 1);
     }

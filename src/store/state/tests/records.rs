@@ -125,7 +125,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
         UndoPhase::Unknown { by },
     ];
     let phase = phases[usize::try_from(numbers[1] % 6).unwrap_or_default()];
-    if numbers[2] % 2 == 0 {
+    if numbers[2].is_multiple_of(2) {
         return UndoChange::Ended { of, phase };
     }
     UndoChange::Offered(Box::new(OpenUndo {
@@ -133,7 +133,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
         tool: ToolName::new("bank__pay"),
         key: named("key"),
         terms: undo_terms("long \\ \"and\" short"),
-        values: (numbers[3] % 2 == 0).then(|| KeptText::Sealed {
+        values: (numbers[3].is_multiple_of(2)).then(|| KeptText::Sealed {
             key: "k".to_owned(),
             hex: "00ff".to_owned(),
         }),
@@ -141,7 +141,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
         until: numbers[1],
         phase,
         changed: numbers[2],
-        asked: (numbers[3] % 3 == 0).then(|| UndoAsking {
+        asked: (numbers[3].is_multiple_of(3)).then(|| UndoAsking {
             who: "ann".to_owned(),
             why: "a typo".to_owned(),
             at: numbers[3],
@@ -162,15 +162,15 @@ fn settled() -> impl Strategy<Value = StoreEvent> {
                 phase,
                 evidence: Evidence::Operator { who, why },
                 charge,
-                grant: (numbers[2] % 2 == 0).then(taken),
-                failed: numbers[1] % 2 == 0,
-                seen: (numbers[1] % 3 == 0).then_some(budget::SeenCall {
+                grant: (numbers[2].is_multiple_of(2)).then(taken),
+                failed: numbers[1].is_multiple_of(2),
+                seen: (numbers[1].is_multiple_of(3)).then_some(budget::SeenCall {
                     call: numbers[2],
                     outcome: numbers[3],
                     refused: true,
                     times: u32::try_from(numbers[3] % 7).unwrap_or_default() + 1,
                 }),
-                undo: (numbers[0] % 2 == 0).then(|| Box::new(undo_change(numbers))),
+                undo: (numbers[0].is_multiple_of(2)).then(|| Box::new(undo_change(numbers))),
             })
         },
     )

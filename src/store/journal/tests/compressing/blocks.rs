@@ -14,15 +14,8 @@ fn forged(header: &[u8], block: &[u8], layout: BlockLayout) -> Vec<u8> {
     [header, block, rows.as_slice(), &layout.footer(&rows)].concat()
 }
 
-/// threat-model §8: what a block may take is bounded, whatever it says of itself; beyond that it is damage, with its
-/// place.
-#[tokio::test]
-async fn a_block_that_claims_more_than_it_may_is_damage() {
-    let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), small(), 12, 3).await;
-    compress_closed(temp.path());
-    let path = segments(temp.path()).remove(0);
-    let header = fs::read(&path).unwrap()[..96].to_vec();
+/// Blocks and what is said of them: where the damage is, and what is told of it.
+fn claiming_too_much() -> [(Vec<u8>, BlockLayout, u64, &'static str); 11] {
     let sevens = |bytes: usize| compress_to_vec(&vec![7; bytes], 6);
     let one = BlockLayout {
         content: u64::from(CONTENT),
@@ -30,7 +23,8 @@ async fn a_block_that_claims_more_than_it_may_is_damage() {
         blocks: 1,
     };
     let block = MAX_BLOCK_BYTES;
-    let cases = [
+    let table = |layout| (sevens(9), layout, 0, "no whole table");
+    [
         (sevens(2 << 20), one, 96, "holds more than it should"),
         (
             sevens(CONTENT as usize + 1),
@@ -47,49 +41,35 @@ async fn a_block_that_claims_more_than_it_may_is_damage() {
             0,
             "does not fit its blocks",
         ),
-        (
-            sevens(9),
-            BlockLayout { block: 0, ..one },
-            0,
-            "no whole table",
-        ),
-        (
-            sevens(9),
-            BlockLayout {
-                block: block + 1,
-                ..one
-            },
-            0,
-            "no whole table",
-        ),
-        (
-            sevens(9),
-            BlockLayout { blocks: 2, ..one },
-            0,
-            "no whole table",
-        ),
-        (
-            sevens(9),
-            BlockLayout {
-                content: u64::MAX,
-                block,
-                blocks: MAX_BLOCKS,
-            },
-            0,
-            "no whole table",
-        ),
-        (
-            sevens(9),
-            BlockLayout {
-                content: u64::from(MAX_BLOCKS) * u64::from(block),
-                block,
-                blocks: MAX_BLOCKS,
-            },
-            0,
-            "no whole table",
-        ),
-    ];
-    for (nth, (block, layout, offset, words)) in cases.into_iter().enumerate() {
+        table(BlockLayout { block: 0, ..one }),
+        table(BlockLayout {
+            block: block + 1,
+            ..one
+        }),
+        table(BlockLayout { blocks: 2, ..one }),
+        table(BlockLayout {
+            content: u64::MAX,
+            block,
+            blocks: MAX_BLOCKS,
+        }),
+        table(BlockLayout {
+            content: u64::from(MAX_BLOCKS) * u64::from(block),
+            block,
+            blocks: MAX_BLOCKS,
+        }),
+    ]
+}
+
+/// threat-model §8: what a block may take is bounded, whatever it says of itself; beyond that it is damage, with its
+/// place.
+#[tokio::test]
+async fn a_block_that_claims_more_than_it_may_is_damage() {
+    let temp = tempfile::tempdir().unwrap();
+    written(temp.path(), small(), 12, 3).await;
+    compress_closed(temp.path());
+    let path = segments(temp.path()).remove(0);
+    let header = fs::read(&path).unwrap()[..96].to_vec();
+    for (nth, (block, layout, offset, words)) in claiming_too_much().into_iter().enumerate() {
         fs::write(&path, forged(&header, &block, layout)).unwrap();
         let problem = look(temp.path()).unwrap();
         assert!(problem.what.contains(words), "case {nth}: {problem}");
