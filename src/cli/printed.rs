@@ -11,7 +11,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// As [`print`], for a verb that prints again and again.
+/// As [`print()`], for a verb that prints again and again.
 ///
 /// # Errors
 /// Also where nobody reads any more, which [`is_closed_pipe`] knows.
