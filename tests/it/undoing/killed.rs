@@ -5,13 +5,13 @@ use super::UndoStage;
 use crate::harness::setup::beside;
 use crate::kills::{PROGRAM, build};
 
-/// The points of the second call, which is the one that takes the first one back.
-const POINTS: [&str; 8] = [
+/// The points of the second call, which is the one that takes the first one back. How often a body is asked
+/// for its end is chance, so that `after-send` has no second time that means this call.
+const POINTS: [&str; 7] = [
     "preparing:2",
     "intent-before-fsync:2",
     "intent-after-fsync:2",
     "before-send:2",
-    "after-send:2",
     "outcome-before-fsync:2",
     "outcome-after-fsync:2",
     "reply-to-agent:2",
