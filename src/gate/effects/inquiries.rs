@@ -166,7 +166,7 @@ impl InquiryTurns {
 }
 
 impl Effects {
-    /// For how long the call of `claim` has been on its way with nobody who waits for it: since its outcome
+    /// For how long the call of `claim` has been on its way while no agent waits for it: since its outcome
     /// became unknown, or since it was sent again where it can be.
     pub(in crate::gate) fn since_sent(&self, claim: &Claim) -> Duration {
         let inquiry = claim.inquiry.as_ref();

@@ -139,7 +139,7 @@ async fn what_one_entry_of_its_agent_may_call_is_not_void() {
     assert_eq!(stage.scripted.executions(), 1);
 }
 
-/// guarantees §7: where nobody is configured as a caller, everybody is the agent `anonymous`, and nothing of theirs is
+/// guarantees §7: where no caller is configured, each agent is `anonymous`, and nothing of theirs is
 /// void for that.
 #[tokio::test]
 async fn a_call_of_nobody_in_particular_is_not_void() {
