@@ -149,6 +149,24 @@ pub(super) struct MemberPlace<'a> {
 }
 
 impl<'a> KnownMembers<'a> {
+    /// Passes members up to the next that may be called `name`: what is written as its key says that, or
+    /// has to be read first. `text` is that of the object.
+    pub(super) fn pass_others(&mut self, name: &[u8], text: &[u8]) {
+        while let Some(member) = self.members.first() {
+            let [start, end] = member.key.map(|at| at as usize);
+            let is_as_long = end - start == name.len() + 2;
+            let written = || text.get(start + 1 - self.start..end - 1 - self.start);
+            if !member.is_plain || (is_as_long && written() == Some(name)) {
+                return;
+            }
+            let Some(next) = self.members.get(1 + usize::from(member.inside)..) else {
+                return;
+            };
+            self.first += 1 + member.inside;
+            self.members = next;
+        }
+    }
+
     /// Where the next member stands in the object.
     pub(super) fn step(&mut self) -> Option<MemberPlace<'a>> {
         let (member, rest) = self.members.split_first()?;

@@ -211,7 +211,11 @@ impl<'a> JsonMembers<'a> {
     /// Where the first member `key` stands. Nothing is copied on the way: on the path of a call most
     /// members are passed over.
     pub(super) fn place_of(&mut self, key: &str) -> Option<MemberPlace<'a>> {
-        while let Some(member) = self.step() {
+        loop {
+            if let Some(known) = &mut self.known {
+                known.pass_others(key.as_bytes(), &self.text.bytes);
+            }
+            let member = self.step()?;
             let name = &self.text.bytes[member.key.clone()];
             if name.get(1..name.len() - 1) == Some(key.as_bytes())
                 || (!member.is_plain && name.contains(&b'\\') && decode(name)? == key)
@@ -219,7 +223,6 @@ impl<'a> JsonMembers<'a> {
                 return Some(member);
             }
         }
-        None
     }
 
     /// The value of `key`.
