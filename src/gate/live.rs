@@ -212,9 +212,11 @@ impl<'p> World for Live<'p> {
             watched,
             is_planned,
         } = case;
-        let asked = subject.call.asked(&subject.tool, bill.place);
         let keyed = match &subject.rules.idempotency {
-            Some(rule) => Some(rule.key(&asked, &watched)?),
+            Some(rule) => {
+                let asked = subject.call.asked(&subject.tool, bill.place);
+                Some(rule.key(&asked, &watched)?)
+            }
             None => None,
         };
         Ok(KeyedCall {

@@ -92,15 +92,18 @@ pub(crate) fn asks_too_much(
     if said.is_error {
         return asked.by_error(body);
     }
-    body.members()?.find_map(|(key, value)| match &*key {
-        "inputRequests" => asked.by_result(&value),
-        // How a task stands, and how it ended.
-        "task" | "result" => value
-            .get("inputRequests")
-            .and_then(|requests| asked.by_result(&requests)),
-        "error" => asked.by_error(&value),
-        _ => None,
-    })
+    body.members()?
+        .parts()
+        .find_map(|(key, value)| match &*key {
+            "inputRequests" => asked.by_result(&value.text()),
+            // How a task stands, and how it ended.
+            "task" | "result" => value
+                .text()
+                .get("inputRequests")
+                .and_then(|requests| asked.by_result(&requests)),
+            "error" => asked.by_error(&value.text()),
+            _ => None,
+        })
 }
 
 /// What one message asks.

@@ -1,7 +1,7 @@
 //! Whose task a task is: the caller whose call made it, at the server that made it
 //! (threat-model §3C C4), of which tool, and what its contract makes of what the server says of it.
 
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::mcp::json::{JsonMembers, SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::{Caller, CallerKey};
 use crate::model::ids::{AgentId, ServerName, ToolName};
@@ -169,11 +169,12 @@ struct TaskInResult {
 impl TaskInResult {
     fn of(result: &Text) -> Self {
         let mut said = Self::default();
-        for (key, value) in result.members().into_iter().flatten() {
+        let members = result.members().map(JsonMembers::parts);
+        for (key, value) in members.into_iter().flatten() {
             match &*key {
-                "resultType" => said.is_task = value.as_str().as_deref() == Some("task"),
-                "taskId" => said.flat = Some(value),
-                "task" => said.held = value.get("taskId"),
+                "resultType" => said.is_task = value.text().as_str().as_deref() == Some("task"),
+                "taskId" => said.flat = Some(value.text()),
+                "task" => said.held = value.text().get("taskId"),
                 "content" => said.has_content = true,
                 _ => {}
             }

@@ -7,7 +7,7 @@ use super::link::UpstreamExchange;
 use super::questions::{bytes_of, tell};
 use crate::mcp::bridge::{answer_to_legacy_server, input_required, is_after_pages};
 use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
-use crate::mcp::json::Text;
+use crate::mcp::json::{JsonMembers, Text};
 use crate::mcp::message::Message;
 use crate::model::caller::{Caller, CallerKey};
 use crate::model::ids::{ServerName, unguessable};
@@ -178,7 +178,8 @@ impl ParkedCalls {
     /// there. A request that its server refused until pages were opened is begun anew.
     pub(crate) fn is_round(params: Option<&Text>) -> bool {
         let is_of_round = |key: &str| matches!(key, "inputResponses" | "requestState");
-        let mut members = params.and_then(Text::members).into_iter().flatten();
+        let members = params.and_then(Text::members).map(JsonMembers::parts);
+        let mut members = members.into_iter().flatten();
         members.any(|(key, _)| is_of_round(&key)) && !is_after_pages(params)
     }
 
