@@ -252,13 +252,7 @@ async fn kept(live: &mut Live<'_>, entry: &Entry, is_counted: bool) -> Ended {
 
 /// What the ledger keeps of the call besides its entry.
 fn contents(live: &mut Live<'_>, tool: Option<&Tool>, ending: &Ending) -> Vec<Item> {
-    let recorded = live.recorded(tool);
-    let mut contents = if recorded.found.has_kept_arguments {
-        Vec::new()
-    } else {
-        contents::arguments(&recorded, Some(ending))
-    };
-    contents.extend(contents::result(&recorded, ending));
+    let contents = contents::at_end(&live.recorded(tool), ending);
     live.found.has_kept_arguments = true;
     contents
 }

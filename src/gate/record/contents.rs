@@ -19,15 +19,30 @@ const MAX_REFUSED_BYTES: usize = 4 << 10;
 /// could not keep what the contract says.
 pub(in crate::gate) fn keep_arguments(recorded: &RecordedCall<'_>) -> Result<bool, Refusal> {
     if !recorded.found.has_kept_arguments {
-        let kept = recorded.gate.keep(arguments(recorded, None));
+        let arguments = with_rule(recorded, |rule| arguments(recorded, rule, None));
+        let kept = recorded.gate.keep(arguments);
         kept.map_err(|_| Refusal::StoreUnavailable)?;
     }
     Ok(true)
 }
 
+/// What the ledger keeps of a call that has ended, but for what it has already: its arguments and its result.
+pub(in crate::gate) fn at_end(recorded: &RecordedCall<'_>, ending: &Ending) -> Vec<Item> {
+    with_rule(recorded, |rule| {
+        let mut kept = if recorded.found.has_kept_arguments {
+            Vec::new()
+        } else {
+            arguments(recorded, rule, Some(ending))
+        };
+        kept.extend(result(recorded, rule, ending));
+        kept
+    })
+}
+
 /// The arguments, as they were given and as they are sent.
-pub(in crate::gate) fn arguments(
+fn arguments(
     recorded: &RecordedCall<'_>,
+    rule: &audit::Rule,
     ending: Option<&Ending>,
 ) -> Vec<Item> {
     let judged = &recorded.call.judged;
@@ -45,33 +60,29 @@ pub(in crate::gate) fn arguments(
         (ContentPart::Original, original),
         (ContentPart::Arguments, Some(&judged.arguments)),
     ];
-    with_rule(recorded, |rule| {
-        let parts = parts
-            .into_iter()
-            .filter_map(|(part, value)| Some((part, value?)));
-        parts
-            .filter_map(|(part, value)| kept(recorded, rule, part, value, most))
-            .collect()
-    })
+    let parts = parts
+        .into_iter()
+        .filter_map(|(part, value)| Some((part, value?)));
+    parts
+        .filter_map(|(part, value)| kept(recorded, rule, part, value, most))
+        .collect()
 }
 
 /// The result, as its agent reads it, if there is one.
-pub(in crate::gate) fn result(recorded: &RecordedCall<'_>, ending: &Ending) -> Vec<Item> {
+fn result(recorded: &RecordedCall<'_>, rule: &audit::Rule, ending: &Ending) -> Option<Item> {
     let answer = ending
         .as_ref()
         .ok()
         .filter(|_| !recorded.found.key.replayed);
-    let Some(body) = answer.and_then(|answer| answer.body.as_ref()) else {
-        return Vec::new();
-    };
-    with_rule(recorded, |rule| {
-        let value = Text::parse::<Value>(body).ok();
-        let kept = value.and_then(|value| {
-            let part = ContentPart::Result;
-            kept(recorded, rule, part, &value, MAX_CONTENT_BYTES)
-        });
-        kept.into_iter().collect()
-    })
+    let body = answer?.body.as_ref()?;
+    let value = Text::parse::<Value>(body).ok()?;
+    kept(
+        recorded,
+        rule,
+        ContentPart::Result,
+        &value,
+        MAX_CONTENT_BYTES,
+    )
 }
 
 /// What `keep` makes of the rule for the call; nothing where hashes alone are kept.
@@ -97,11 +108,14 @@ fn observed(recorded: &RecordedCall<'_>, said: Option<&audit::Rule>) -> Option<a
     let RecordedCall {
         gate, policy, call, ..
     } = *recorded;
+    if policy.mode != Mode::Observe {
+        return None;
+    }
     let contract = policy.allowlist.contract_of(&call.judged.tool);
     let is_said = said
         .or(contract.map(|rules| &rules.audit))
         .is_some_and(|rule| rule.is_said);
-    (policy.mode == Mode::Observe && !is_said).then(|| audit::Rule::unsaid(gate.observed_contents))
+    (!is_said).then(|| audit::Rule::unsaid(gate.observed_contents))
 }
 
 fn kept(
