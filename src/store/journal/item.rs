@@ -7,6 +7,7 @@ use super::frame::{CONTENT_RECORD, ENTRY_RECORD, EVENT_RECORD, RECORD_HEADER_BYT
 use crate::model::entry::Entry;
 
 mod shorten;
+mod written;
 
 /// Bytes of the largest event.
 pub const MAX_EVENT_BYTES: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! Entries as they are written: no larger than 32 KiB (threat-model §8). What an agent made too
 //! long is cut, never the entry left out: that would be a way to call without a trace.
 
+use super::written::append;
 use crate::model::entry::Entry;
 use serde_json::Value;
 
@@ -30,13 +31,6 @@ pub(super) fn write(entry: &mut Entry, out: &mut Vec<u8>) {
         out.truncate(start);
         shorten(entry, size);
         append(entry, out);
-    }
-}
-
-fn append(entry: &Entry, out: &mut Vec<u8>) {
-    // Fails only for maps with keys that are no text and for writers that fail; this has neither.
-    if let Err(error) = serde_json::to_writer(out, entry) {
-        tracing::error!(%error, "an entry could not be written as JSON");
     }
 }
 
