@@ -14,7 +14,7 @@ use super::state::grant::Grant;
 use super::state::hold::Hold;
 use super::state::kept_text::KeptText;
 use super::state::tally::{EndedRead, ReadTally};
-use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, apply, decide};
+use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, count_reads};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -137,15 +137,17 @@ impl ReadCounts {
         let now = self.store.now();
         let task = reader.task;
         let one = tally(reader, ReadTally::of(read), now);
-        let is_full = {
+        let counted = {
             let mut counts = self.tasks.lock();
-            let counted = self.counted_mut(&mut counts, task);
-            counted.map(|counted| counted.count(one.clone(), now))
+            match self.counted_mut(&mut counts, task) {
+                Some(counted) => Ok(counted.count(one, now)),
+                None => Err(Box::new(one)),
+            }
         };
-        match is_full {
-            None => Box::pin(self.write(one)).await,
-            Some(true) => Box::pin(self.write_reads(task)).await,
-            Some(false) => Ok(()),
+        match counted {
+            Err(one) => Box::pin(self.write(*one)).await,
+            Ok(true) => Box::pin(self.write_reads(task)).await,
+            Ok(false) => Ok(()),
         }
     }
 
@@ -221,7 +223,7 @@ impl CountedTask {
     /// What the store knows, and what is counted here.
     fn told_of(&self, mut view: StoreView, now: Millis) -> StoreView {
         if let Some(reads) = &self.reads {
-            tallied(reads, &mut view, now);
+            count_reads(reads, &mut view, now);
         }
         view
     }
@@ -238,7 +240,7 @@ impl CountedTask {
                 task,
                 ..StoreView::default()
             };
-            tallied(&one, &mut view, now);
+            count_reads(&one, &mut view, now);
             self.known = KnownTask::of(view.task.map(Arc::new));
         }
         match &mut self.reads {
@@ -258,13 +260,6 @@ fn tally(reader: Reader, reads: ReadTally, since: Millis) -> TaskTally {
         since,
         idle,
         origin,
-    }
-}
-
-/// What `reads` make of what is known.
-fn tallied(reads: &TaskTally, view: &mut StoreView, now: Millis) {
-    if let Ok(event) = decide(&StoreCommand::Tally(reads.clone()), view, now) {
-        apply(&event, view);
     }
 }
 

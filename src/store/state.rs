@@ -24,6 +24,7 @@ mod undoing;
 
 pub use apply::apply;
 pub(crate) use apply::apply_to_grant;
+pub(crate) use spending::count_reads;
 
 use crate::model::digest::Digest;
 use crate::model::task::{TaskOrigin, TaskState, TaskStopped};

@@ -372,7 +372,7 @@ fn origin(call: &Call, source: TaskSource) -> TaskOrigin {
         TaskSource::Agent => None,
     };
     TaskOrigin {
-        agent: caller.agent.to_string(),
+        agent: caller.agent.as_str().to_owned(),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
         user: caller.user.as_ref().map(ToString::to_string),
         named_by: source.word().to_owned(),

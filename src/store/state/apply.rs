@@ -79,7 +79,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
 }
 
 /// The task that goes on, or the one that `begins`.
-fn begun<'a>(
+pub(super) fn begun<'a>(
     task: &'a mut Option<TaskUsage>,
     begins: Option<&TaskOrigin>,
     at: Millis,

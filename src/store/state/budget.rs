@@ -181,7 +181,7 @@ impl TaskUsage {
         self.calls += 1;
         self.cost = self.cost.saturating_add(cost);
         self.last = self.last.max(now);
-        let used = self.tool(tool);
+        let used = self.tool(&ToolName::new(tool));
         used.calls += 1;
         match rate {
             (Some(rate), _) => used.take(rate, now),
@@ -200,7 +200,7 @@ impl TaskUsage {
                 self.cost = self.cost.saturating_sub(reserved);
                 self.steps = self.steps.saturating_sub(1);
                 self.calls = self.calls.saturating_sub(1);
-                let used = self.tool(tool.as_str());
+                let used = self.tool(tool);
                 used.calls = used.calls.saturating_sub(1);
             }
         }
@@ -209,7 +209,7 @@ impl TaskUsage {
     /// A call of `tool` that was reserved at `at` is proven not to have been sent: it counts for no
     /// rate either.
     pub(super) fn unsend(&mut self, tool: &ToolName, at: Millis, now: Millis) {
-        let used = self.tool(tool.as_str());
+        let used = self.tool(tool);
         used.recent.give_back(at, used.per, now);
     }
 
@@ -222,7 +222,7 @@ impl TaskUsage {
         now: Millis,
     ) {
         if failed {
-            let used = self.tool(tool.as_str());
+            let used = self.tool(tool);
             used.failures_in_a_row = used.failures_in_a_row.saturating_add(1);
         }
         self.note(failed, seen, now);
@@ -352,11 +352,14 @@ impl TaskUsage {
         }
     }
 
-    pub(super) fn tool(&mut self, tool: &str) -> &mut ToolUsage {
+    pub(super) fn tool(&mut self, tool: &ToolName) -> &mut ToolUsage {
         let known = self.tools.contains_key(tool) || self.tools.len() < MAX_COUNTED_TOOLS;
-        self.tools
-            .entry(ToolName::new(if known { tool } else { OTHER_TOOLS_KEY }))
-            .or_default()
+        let name = if known {
+            tool.clone()
+        } else {
+            ToolName::new(OTHER_TOOLS_KEY)
+        };
+        self.tools.entry(name).or_default()
     }
 }
 

@@ -127,7 +127,7 @@ impl TaskUsage {
         for (tool, calls) in &reads.tools {
             self.steps += calls;
             self.calls += calls;
-            self.tool(tool.as_str()).calls += calls;
+            self.tool(tool).calls += calls;
         }
         self.cost = self.cost.saturating_add(reads.cost);
         self.last = self.last.max(now);
@@ -137,7 +137,7 @@ impl TaskUsage {
         self.failures += reads.failures;
         self.failures_in_a_row += reads.failures_in_a_row;
         for row in &reads.rows {
-            let used = self.tool(row.tool.as_str());
+            let used = self.tool(&row.tool);
             used.failures_in_a_row = row.after(used.failures_in_a_row);
         }
         for seen in &reads.seen {

@@ -4,6 +4,7 @@ use super::*;
 use crate::model::task::TaskOrigin;
 use crate::store::state::command::SteerTask;
 use crate::store::state::command::TaskTally;
+use crate::store::state::count_reads;
 use crate::store::state::event::TaskAct;
 use crate::store::state::tally::{EndedRead, ReadTally};
 use proptest::prelude::*;
@@ -112,6 +113,30 @@ proptest! {
             task
         };
         prop_assert_eq!(unsent_tools(each), unsent_tools(summed));
+    }
+}
+
+proptest! {
+    /// guarantees §6: reads that are counted without an event are counted as their event counts them, in a
+    /// task that goes on and in one that has ended idle.
+    #[test]
+    fn reads_are_counted_as_their_event_counts_them(
+        reads in prop::collection::vec((some_read(), 0..1500_u64), 1..24),
+        size in 1..4_usize,
+    ) {
+        let (mut view, mut now) = (StoreView::default(), START_MS);
+        for some in reads.chunks(size) {
+            let counted: Vec<_> = some.iter().map(|(read, _)| read.clone()).collect();
+            let mut tally = tally_of(&counted);
+            let mut shorter = view.clone();
+            if let StoreCommand::Tally(tally) = &mut tally {
+                tally.since = now;
+                now += some.iter().map(|(_, pause)| pause).sum::<u64>();
+                count_reads(tally, &mut shorter, now);
+            }
+            run(&mut view, &tally, now).unwrap();
+            prop_assert_eq!(&shorter, &view);
+        }
     }
 }
 
