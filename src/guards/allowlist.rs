@@ -11,6 +11,7 @@ use crate::model::ids::{AgentId, NAME_SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
 use layers::{AllowlistLayer, Layers};
 use serde_json::Value;
+use shown::short;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ mod contracts;
 pub(crate) mod layers;
 pub(crate) mod listed;
 mod pattern;
+mod shown;
 pub(crate) mod side;
 mod side_rule;
 pub(crate) mod written;
@@ -27,8 +29,6 @@ pub(crate) use contracts::Contracts;
 pub(crate) use pattern::ToolPattern;
 pub(crate) use written::Settings;
 
-/// Characters of a name or a pattern that are shown.
-const SHOWN_CHARS_MAX: usize = 160;
 /// What is said of a tool of which no contract is.
 pub(crate) const NO_CONTRACT_WORDS: &str = "the tool has no contract";
 
@@ -484,24 +484,6 @@ impl fmt::Display for Provenance<'_> {
             LayerVerdict::Closed => f.write_str("closed, since no layer's `allow` names it"),
             LayerVerdict::Unclear(unclear) => write!(f, "no URI to compare: {unclear}"),
         }
-    }
-}
-
-/// At most [`SHOWN_CHARS_MAX`] characters of `text`, none of which does anything to a terminal
-/// (policy §2.6).
-fn short(text: &str) -> String {
-    let shown = text.chars().take(SHOWN_CHARS_MAX).map(|letter| {
-        if letter.is_control() {
-            '\u{fffd}'
-        } else {
-            letter
-        }
-    });
-    let shown: String = shown.collect();
-    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
-        shown + "…"
-    } else {
-        shown
     }
 }
 

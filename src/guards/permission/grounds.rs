@@ -29,7 +29,7 @@ impl Rule {
     pub(crate) fn grounds(&self, caller: &Caller, arguments: &Value) -> Vec<String> {
         let held = |needed: &Vec<String>| {
             let role = needed.iter().find(|role| caller.roles.contains(role));
-            role.map(|role| format!("role {role}"))
+            role.map(|role| ["role ", role].concat())
         };
         let mut grounds: Vec<String> = self.roles.iter().filter_map(held).collect();
         let tenant = caller.tenant.as_ref().filter(|_| !self.tenants.is_empty());
