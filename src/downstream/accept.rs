@@ -91,7 +91,8 @@ where
     let asked = Arc::clone(&guest);
     let answer = service_fn(move |request| {
         let turn = asked.turn();
-        let answer = service(request, Arc::clone(&asked));
+        // Boxed at once: the library moves what it is given three times before it is polled.
+        let answer = Box::pin(service(request, Arc::clone(&asked)));
         let guest = Arc::clone(&asked);
         async move {
             let mut answer = answer.await;
