@@ -147,10 +147,12 @@ impl fmt::Display for ActionId {
 
 /// 128 random bits in hex: session ids and other ids that must not be guessed.
 pub fn unguessable() -> String {
-    let Some(bytes) = random::bytes::<16>() else {
-        return uuid::Uuid::now_v7().simple().to_string();
-    };
-    hex(&bytes)
+    hex(&unguessable_bytes())
+}
+
+/// The same bits, not written out.
+pub(crate) fn unguessable_bytes() -> [u8; 16] {
+    random::bytes::<16>().unwrap_or_else(|| uuid::Uuid::now_v7().into_bytes())
 }
 
 /// The server that a tool's full name begins with, if it is declared.

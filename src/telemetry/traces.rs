@@ -10,6 +10,7 @@ pub(crate) use export::NotStarted;
 pub(super) use export::provider;
 
 use crate::mcp::answer::SentMeta;
+use crate::model::hex::hex;
 use crate::model::ids;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use tracing::field::Empty;
@@ -46,9 +47,8 @@ impl Trace {
 
     /// A new trace.
     pub(crate) fn new() -> Self {
-        let id = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
         Self {
-            id,
+            id: TraceId::from_bytes(ids::unguessable_bytes()),
             parent: None,
             state: TraceState::default(),
         }
@@ -79,7 +79,7 @@ impl Trace {
 
     /// The trace id in 32 hex digits, as the ledger keeps it (003-80).
     pub(crate) fn trace_id(&self) -> String {
-        self.id.to_string()
+        hex(&self.id.to_bytes())
     }
 
     /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id
