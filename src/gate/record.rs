@@ -113,10 +113,15 @@ pub(in crate::gate) fn has_failed(entry: &Entry) -> bool {
 pub(in crate::gate) fn seen(entry: &Entry, hashed: Option<&HashedCall>) -> SeenCall {
     let known = hashed.map(|hashed| hashed.seen);
     let refused = entry.aborted_reason.as_deref();
-    let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
+    // A result is known by its hash already.
+    let result = entry.result_hash.as_deref().filter(|_| refused.is_none());
+    let outcome = result.and_then(Digest::short_of_hex);
     SeenCall {
         call: known.unwrap_or_else(|| seen_call(&entry.tool, &entry.params_hash)),
-        outcome: Digest::of(outcome.as_bytes()).short(),
+        outcome: outcome.unwrap_or_else(|| {
+            let words = refused.unwrap_or_default();
+            Digest::of(words.as_bytes()).short()
+        }),
         refused: refused.is_some(),
         times: 1,
     }

@@ -44,6 +44,11 @@ impl Digest {
             .map_or(0, |first| u64::from_be_bytes(*first))
     }
 
+    /// [`Self::short`] of the one that is written in these hex digits, of which the first 16 count.
+    pub fn short_of_hex(text: &str) -> Option<u64> {
+        unhex(text.get(..16)?).map(u64::from_be_bytes)
+    }
+
     /// Reads 64 hex digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         unhex(text).map(Self)
@@ -77,5 +82,24 @@ impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         Self::from_hex(&text).ok_or_else(|| serde::de::Error::custom("expected 64 hex digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_form_is_that_of_the_digits() {
+        for text in ["", "a result", "another"] {
+            let digest = Digest::of(text.as_bytes());
+            assert_eq!(
+                Digest::short_of_hex(&digest.to_string()),
+                Some(digest.short())
+            );
+        }
+        for wrong in ["", "0123456789abcde", "0123456789abcdeg", "0123456789abcdé"] {
+            assert_eq!(Digest::short_of_hex(wrong), None, "{wrong}");
+        }
     }
 }
