@@ -11,8 +11,11 @@ use crate::model::ids::TenantId;
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
 use crate::model::task::{TaskSource, TaskState, TaskStopped};
 use crate::store::state::budget::MAX_PLANNED_CALLS;
+use known_keys::KeyTerms;
 use serde_json::Value;
 use std::borrow::Cow;
+
+mod known_keys;
 
 /// Where agents name the task in `_meta`.
 pub(crate) const TASK_META: &str = "dev.toolgate/task";
@@ -203,7 +206,7 @@ pub(crate) fn account_of(caller: &Caller) -> Digest {
 }
 
 fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
-    let kind: &[u8] = match source {
+    let kind: &'static [u8] = match source {
         TaskSource::Task => b"task",
         TaskSource::Wire => b"wire",
         TaskSource::Meta => b"meta",
@@ -211,10 +214,21 @@ fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
         TaskSource::Trace => b"trace",
         TaskSource::Agent => b"agent",
     };
-    TaskOrSession {
-        key: key_of(caller, kind, name),
-        source,
-    }
+    let terms = KeyTerms { caller, kind, name };
+    let key = match source {
+        // Each call may have one of its own.
+        TaskSource::Trace => made(terms),
+        TaskSource::Task
+        | TaskSource::Wire
+        | TaskSource::Meta
+        | TaskSource::Header
+        | TaskSource::Agent => terms.key(made),
+    };
+    TaskOrSession { key, source }
+}
+
+fn made(terms: KeyTerms<'_>) -> Digest {
+    key_of(terms.caller, terms.kind, terms.name)
 }
 
 fn key_of(caller: &Caller, kind: &[u8], name: &str) -> Digest {
