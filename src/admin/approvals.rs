@@ -239,7 +239,6 @@ async fn grant_too(door: &OperatorsDoor, word: AlwaysWord) -> Result<Response, R
     let came = DecisionOutcome {
         changed: true,
         state: "allowed".to_owned(),
-        void: None,
         waited: minted.waited,
     };
     let reply = DecisionReply {

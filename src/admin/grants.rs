@@ -217,6 +217,10 @@ pub(super) fn ungranted(why: &GrantError) -> Response {
             StatusCode::FORBIDDEN,
             "ask one who may; `admin.tokens` says who has which role",
         ),
+        GrantError::Void(_) => (
+            StatusCode::CONFLICT,
+            "its agent is told so, and asks anew when it sends the call again",
+        ),
         GrantError::Refused(_) => (
             StatusCode::CONFLICT,
             "`allow-once` lets one call run, and the next one asks again",

@@ -191,9 +191,6 @@ pub(crate) struct DecisionOutcome {
     pub changed: bool,
     /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
     pub state: String,
-    /// Why the call was void before it was denied, and would not have run whatever was said, where that is so.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub void: Option<String>,
     /// How long the call had waited, if this decided.
     #[serde(skip)]
     pub waited: Option<Duration>,
@@ -229,15 +226,17 @@ impl OpenHold {
     }
 
     fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
-        let can_run = matches!(state(hold, now), "pending" | "allowed");
-        let void = can_run.then(|| void(hold)).flatten();
+        let void = why_void(void, hold, now);
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == HoldPhase::Allowed;
         let decisions = hold.decisions.iter().map(DecisionView::of);
         let shown = Self {
             id: hold.id.to_string(),
-            state: void.map_or_else(|| state(hold, now), |_| VOID).to_owned(),
-            void: void.map(str::to_owned),
+            state: void
+                .as_ref()
+                .map_or_else(|| state(hold, now), |_| VOID)
+                .to_owned(),
+            void,
             asked,
             approve_by: time(hold.approve_by),
             execute_by: is_allowed.then(|| time(hold.ends())),
@@ -314,16 +313,24 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
         (HoldStatus::Lapsed { .. }, _) => "lapsed",
         (HoldStatus::TimedOut, _)
         | (HoldStatus::Absent, HoldPhase::Pending | HoldPhase::Allowed) => "expired",
-        (_, HoldPhase::Withdrawn) if voided(hold) => VOID,
+        (_, HoldPhase::Withdrawn) if voided(hold).is_some() => VOID,
         (_, phase) => phase.word(),
     }
 }
 
-/// Whether an incident has ended it.
-fn voided(hold: &Hold) -> bool {
-    hold.decisions
-        .last()
-        .is_some_and(OperatorDecision::is_of_incident)
+/// What an incident has ended it with, if one has.
+fn voided(hold: &Hold) -> Option<&OperatorDecision> {
+    let last = hold.decisions.last();
+    last.filter(|last| last.is_of_incident())
+}
+
+/// Why nobody's word on `hold` counts, though nobody has denied it and its time is not over.
+pub(crate) fn why_void(void: &VoidJudge, hold: &Hold, now: Millis) -> Option<String> {
+    match state(hold, now) {
+        "pending" | "allowed" => void(hold).map(str::to_owned),
+        VOID => voided(hold).map(|said| said.why.clone()),
+        _ => None,
+    }
 }
 
 /// Up to [`MAX_HOLDS_LISTED`] held calls that operators can decide, or that may still run; the oldest first.
@@ -392,15 +399,15 @@ pub(crate) async fn decide(
     let usual = usual.filter(|_| allow && why.is_empty() && !hold.question.terms.needs_why);
     let why = reason(usual.unwrap_or(&why), MAX_DECISION_REASON_BYTES);
     let why = why.map_err(DecisionError::Unfit)?;
-    let is_open = hold_status(Some(&hold), store.now()) == HoldStatus::Pending;
-    as_shown(&OpenHold::of(&hold, store.now(), void), shown.as_deref())?;
+    let now = store.now();
+    as_shown(&OpenHold::of(&hold, now, void), shown.as_deref())?;
+    // Whatever the operator says, no it would be.
+    if let Some(why) = why_void(void, &hold, now) {
+        return Err(too_late(&hold, &who, why));
+    }
+    let is_open = hold_status(Some(&hold), now) == HoldStatus::Pending;
     if is_open && allow && shown.is_none() && !hold.edits.is_empty() {
         return Err(DecisionError::Unshown);
-    }
-    let was_void = is_open.then(|| too_late(void, &hold, &who)).flatten();
-    // Denied it may be whatever the policy says: then it waits no longer.
-    if let Some(why) = was_void.filter(|_| allow) {
-        return Err(DecisionError::Void(why));
     }
     let decide = Decide {
         key,
@@ -420,7 +427,6 @@ pub(crate) async fn decide(
             Ok(DecisionOutcome {
                 changed: true,
                 state,
-                void: was_void.map(str::to_owned),
                 waited: (!matches!(decided.phase, HoldPhase::Pending)).then_some(waited),
             })
         }
@@ -440,12 +446,11 @@ pub(crate) async fn decide(
     }
 }
 
-/// Why the call that waits is void, if it is; told in the log, since it will not run whatever `who` says.
-fn too_late(void: &VoidJudge, hold: &Hold, who: &str) -> Option<&'static str> {
-    let why = void(hold)?;
+/// The refusal of a word of `who` on a call that is void; told in the log, too.
+fn too_late(hold: &Hold, who: &str, why: String) -> DecisionError {
     let (id, tool) = (hold.id, &hold.question.tool);
     tracing::info!(%id, %tool, who, why, "an operator's word on a held call comes too late: it is void");
-    Some(why)
+    DecisionError::Void(why)
 }
 
 /// How the held call `id` stands, of which an operator has said nothing new.
@@ -454,7 +459,6 @@ async fn unchanged(store: &dyn Store, id: ActionId) -> Result<DecisionOutcome, D
     Ok(DecisionOutcome {
         changed: false,
         state: state(&hold, store.now()).to_owned(),
-        void: None,
         waited: None,
     })
 }
@@ -482,7 +486,7 @@ pub(crate) async fn extend(
     let why = why.transpose().map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
     // Time is of no use to what cannot run.
-    if let Some(why) = void(&hold).filter(|_| hold.is_waiting(store.now())) {
+    if let Some(why) = why_void(void, &hold, store.now()) {
         return Err(DecisionError::Void(why));
     }
     let extend = ExtendHold {

@@ -51,6 +51,9 @@ pub(crate) enum GrantError {
     /// Not this operator's to decide.
     #[error("only an operator with one of these roles can grant that, and not for itself: {0}")]
     NotYours(String),
+    /// The held call can never run.
+    #[error("it is void, nothing will run: {0}")]
+    Void(String),
     /// There can be no such grant.
     #[error("it cannot be granted: {0}")]
     Refused(String),

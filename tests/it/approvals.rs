@@ -6,7 +6,7 @@ mod identity;
 mod more_time;
 mod page_words;
 pub mod pages;
-mod terminal;
+pub mod terminal;
 mod unattended;
 mod waits;
 mod waits_once;

@@ -8,6 +8,7 @@ mod edited;
 mod grants;
 mod listed;
 mod news;
+mod nobodys_word;
 mod pages;
 mod restarts;
 mod shut;

@@ -200,10 +200,7 @@ async fn decide(
             (Some(why), _) => format!("nothing was done: {why}"),
             (None, Err(_)) => "nothing was done: there is no such call".to_owned(),
             (None, Ok(id)) => match say(&door, known, id, said).await {
-                Ok(came) => match came.void {
-                    Some(why) => format!("{}; it was void: {why}", came.state),
-                    None => came.state,
-                },
+                Ok(came) => came.state,
                 Err(why) => format!("nothing was done: {why}"),
             },
         };

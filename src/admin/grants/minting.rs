@@ -12,7 +12,7 @@ use crate::model::absence::DecidingRight;
 use crate::model::amount::Amount;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::times::millis;
-use crate::store::approvals::OpenHold;
+use crate::store::approvals::{OpenHold, why_void};
 use crate::store::grants::view::GrantView;
 use crate::store::grants::{GrantError, MintedGrant, ShownCall, grant_reason, mint};
 use crate::store::state::command::Decide;
@@ -169,8 +169,8 @@ pub(in crate::admin) async fn always(
     if !known.roles.iter().any(|role| hold.roles.contains(role)) {
         return Err(GrantError::NotYours(hold.roles.join(", ")));
     }
-    if let Some(why) = (door.switches.void)(&hold) {
-        return Err(GrantError::Refused(format!("it is void: {why}")));
+    if let Some(why) = why_void(&*door.switches.void, &hold, store.now()) {
+        return Err(GrantError::Void(why));
     }
     let granting = granting(
         door,

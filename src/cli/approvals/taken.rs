@@ -13,10 +13,6 @@ pub(super) fn words(taken: &DecisionReply) -> String {
              grant {grant}\n"
         );
     }
-    if let Some(why) = &taken.came.void {
-        let why = plain(why);
-        return format!("{state} by {who}: it was void, and would not have run anyway: {why}\n");
-    }
     match (taken.came.changed, state.as_str()) {
         (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),
         (true, "allowed") => {

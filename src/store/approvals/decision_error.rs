@@ -23,9 +23,9 @@ pub(crate) enum DecisionError {
         /// Was it allowed?
         allowed: bool,
     },
-    /// It is about another call than the one that would run now.
-    #[error("it is void: {0}")]
-    Void(&'static str),
+    /// It is about another call than the one that would run now, or an incident has ended it.
+    #[error("it is void, nothing will run: {0}")]
+    Void(String),
     /// It is not what the operator was shown.
     #[error("it is not what you were shown any more")]
     Changed,

@@ -1,7 +1,7 @@
 //! An operator changes arguments of a held call before it is allowed: those that its contract names,
 //! to what the call itself could have brought. What was said before is void (guarantees §7).
 
-use super::{DecisionError, OpenHold, VoidJudge, as_shown};
+use super::{DecisionError, OpenHold, VoidJudge, as_shown, why_void};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::absence::DecidingRight;
 use crate::model::ids::ActionId;
@@ -57,14 +57,16 @@ pub(crate) async fn edit(
 ) -> Result<OpenHold, DecisionError> {
     let why = reason(&asked.why, MAX_DECISION_REASON_BYTES).map_err(DecisionError::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
-    if !hold.is_waiting(store.now()) {
+    let now = store.now();
+    let was_void = why_void(void, &hold, now);
+    if !hold.is_waiting(now) && was_void.is_none() {
         return Err(DecisionError::Gone(id));
     }
     if !hold.is_decided_by(&asked.who, &asked.right.roles) {
         return Err(not_theirs(&hold, &asked.who));
     }
-    as_shown(&OpenHold::of(&hold, store.now(), void), Some(&asked.shown))?;
-    if let Some(why) = void(&hold) {
+    as_shown(&OpenHold::of(&hold, now, void), Some(&asked.shown))?;
+    if let Some(why) = was_void {
         return Err(DecisionError::Void(why));
     }
     let arguments = changed(&hold, &asked.changes).map_err(DecisionError::Uneditable)?;

@@ -1,7 +1,7 @@
 //! What operators see of held calls, and what their words do.
 
 use super::super::memory::MemoryStore;
-use super::super::state::command::Intent;
+use super::super::state::command::{Intent, Withdraw};
 use super::super::state::tests::{ask, intent, right};
 use super::*;
 use crate::model::clock::hands::TestClock;
@@ -235,7 +235,6 @@ async fn operators_are_told_what_their_words_did() {
         Ok(DecisionOutcome {
             changed,
             state: state.to_owned(),
-            void: None,
             waited,
         })
     };
@@ -259,30 +258,60 @@ async fn operators_are_told_what_their_words_did() {
     );
 }
 
-/// guarantees §7: a call that can never run is nobody's to allow or to prolong; who denies it is told that it was void.
+/// guarantees §7: a call that can never run is nobody's to allow, to deny or to prolong; nothing is written down.
 #[tokio::test]
 async fn what_is_void_is_said_whatever_the_word() {
     let held = Box::pin(HeldForTwo::new()).await;
-    let why = "the tool has changed";
+    let why = "the tool has changed".to_owned();
     let void: &VoidJudge = &|_| Some("the tool has changed");
-    let allowed = decide(&held.store, void, held.id, said("ann", true)).await;
-    assert_eq!(allowed, Err(DecisionError::Void(why)));
+    for allow in [true, false] {
+        let word = decide(&held.store, void, held.id, said("ann", allow)).await;
+        assert_eq!(word, Err(DecisionError::Void(why.clone())), "{allow}");
+    }
     let more_time = ExtensionRequest {
         who: "ann".to_owned(),
         roles: vec!["approver".to_owned()],
         why: None,
     };
     let extended = extend(&held.store, void, held.id, more_time).await;
-    assert_eq!(extended, Err(DecisionError::Void(why)));
+    assert_eq!(extended, Err(DecisionError::Void(why.clone())));
     let shown = show(&held.store, void, held.id).await.unwrap().unwrap();
     assert_eq!(
         (shown.state.as_str(), shown.void.as_deref()),
-        ("void", Some(why))
+        ("void", Some(why.as_str()))
     );
-    let denied = decide(&held.store, void, held.id, said("bob", false)).await;
-    let denied = denied.unwrap();
-    assert_eq!(
-        (denied.state.as_str(), denied.void.as_deref()),
-        ("denied", Some(why))
-    );
+    assert_eq!(shown.decisions, []);
+    let now = show(&held.store, &|_| None, held.id).await.unwrap();
+    assert_eq!(now.unwrap().state, "pending", "nobody has denied it");
+}
+
+/// guarantees §7: what was allowed and is void now is not said to stand; what an incident has ended is void for good, by
+/// its words, whatever the policy says afterwards.
+#[tokio::test]
+async fn what_is_void_is_void_after_a_word_and_after_an_incident() {
+    let held = Box::pin(HeldCalls::of_each_state()).await;
+    let (allowed, denied, id) = (held.ids[0], held.ids[1], held.ids[3]);
+    let void: &VoidJudge = &|_| Some("the tool has changed");
+    for allow in [true, false] {
+        let word = decide(&held.store, void, allowed, said("bob", allow)).await;
+        let why = "the tool has changed".to_owned();
+        assert_eq!(word, Err(DecisionError::Void(why)), "{allow}");
+    }
+    let again = decide(&held.store, void, denied, said("bob", false)).await;
+    assert!(!again.unwrap().changed, "what was denied is not void");
+    let withdraw = Withdraw {
+        key: ask("pending").key,
+        id,
+        who: "ann".to_owned(),
+        void: Some("incident 1: odd".to_owned()),
+    };
+    held.run(StoreCommand::Withdraw(withdraw)).await;
+    for allow in [true, false] {
+        let word = decide(&held.store, &|_| None, id, said("bob", allow)).await;
+        let why = "incident 1: odd".to_owned();
+        assert_eq!(word, Err(DecisionError::Void(why)), "{allow}");
+    }
+    let shown = show(&held.store, &|_| None, id).await.unwrap().unwrap();
+    let told = (shown.state.as_str(), shown.void.as_deref());
+    assert_eq!(told, ("void", Some("incident 1: odd")));
 }

@@ -24,7 +24,7 @@ const KEY_LINE: &str = "a allow once";
 const LEAVE_KEY: &str = "q leave";
 
 /// A terminal with a program on it.
-struct WatchTerminal {
+pub struct WatchTerminal {
     keyboard: File,
     /// What the program has it from.
     line: OwnedFd,
@@ -34,7 +34,7 @@ struct WatchTerminal {
 
 impl WatchTerminal {
     /// Ann watches, and is shown the first screen.
-    async fn new(gate: &Gate) -> Self {
+    pub async fn new(gate: &Gate) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
@@ -66,11 +66,11 @@ impl WatchTerminal {
     }
 
     /// How often the words have stood on the screen.
-    fn count(&self, words: &str) -> usize {
+    pub fn count(&self, words: &str) -> usize {
         self.screen.lock().unwrap().matches(words).count()
     }
 
-    fn types(&mut self, keys: &[u8]) {
+    pub fn types(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).unwrap();
     }
 
@@ -80,7 +80,8 @@ impl WatchTerminal {
         modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
-    async fn ended(&mut self) -> Option<i32> {
+    /// Its exit code, once it has ended.
+    pub async fn ended(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(DEADLINE, self.program.wait()).await;
         ended.expect("it ends").unwrap().code()
     }
@@ -150,7 +151,7 @@ fn asks_why(n: u64) -> HoldRequest {
 
 impl WatchTerminal {
     /// Types `keys` once the words stand on the screen once more than before; echoed as it is typed.
-    async fn answers(&mut self, key: &[u8], question: &str, line: &[u8]) {
+    pub async fn answers(&mut self, key: &[u8], question: &str, line: &[u8]) {
         let before = self.count(question);
         self.types(key);
         until(question, || async {

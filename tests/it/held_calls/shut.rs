@@ -1,16 +1,14 @@
 //! Held calls whose tool is shut to their agent meanwhile: nobody's word on them counts, wherever it is said, and what
 //! is open still is not taken for shut (guarantees §7).
 
+use super::nobodys_word::{counts_for_nothing, is_void_since_its_tool_has_changed};
 use super::void::{at_once, reloads, shown};
 use super::{ANN, HoldingGate, OPERATORS, bank, call, held, in_front, policy};
-use crate::approvals::pages::{field, sends, signs_in};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::scripted_server::{Offers, tool};
-use crate::harness::until;
 use serde_json::{Value, json};
 
-const ANN_TOKEN: &str = "token-of-ann-who-has-the-role";
 const SHUT: &str = "the caller may not call the tool any more";
 
 async fn pays(agent: &Agent) -> Value {
@@ -23,76 +21,20 @@ fn denying(layer: &str) -> impl Fn(&str) -> String {
     move |text: &str| format!("{text}{denies}")
 }
 
-/// What `operator` reads who allows the call, changes nothing of it, and gives it more time: it is void, each time.
-async fn nobody_gets_around(stage: &HoldingGate, id: &str) {
-    for operator in [ANN, "eve"] {
-        for words in [
-            &["allow", id, "--why", "due"][..],
-            &["allow", id, "--why", "due", "--always"],
-            &["extend", id],
-        ] {
-            let (status, said) = stage.says(operator, words).await;
-            assert!(
-                status == 1 && said.contains("it is void") && said.contains(SHUT),
-                "{operator} {words:?}: {said}"
-            );
-        }
-    }
-    let bearer = format!("Bearer {ANN_TOKEN}");
-    let headers = [
-        ("authorization", bearer.as_str()),
-        ("content-type", "application/json"),
-    ];
-    let path = format!("/api/approvals/{id}");
-    let body = json!({ "decision": "allow-once", "why": "due" }).to_string();
-    let answer = stage
-        .gate
-        .asks_operators(("POST", &path), &headers, &body)
-        .await;
-    assert_eq!(answer.status, 409, "{answer:?}");
-    assert!(answer.text().contains("it is void"), "{}", answer.text());
-}
-
-/// guarantees §7: what a layer shuts is void for each operator, with the reason: on the page, at the API, at the terminal,
-/// and for the agent; who denies it reads that it was void.
+/// guarantees §7: what a layer shuts is void for each operator, with the reason: for who looks, for who says a word on it,
+/// for who waits for one, and for the agent.
 #[tokio::test]
-async fn what_a_layer_shuts_is_nobodys_to_allow() {
+async fn what_a_layer_shuts_is_nobodys_to_decide() {
     let stage = HoldingGate::new().await;
     let id = held(&pays(&stage.bot()).await);
-    let cookie = signs_in(&stage.gate, ANN_TOKEN).await;
-    let cookie = [("cookie", cookie.as_str())];
-    let page = format!("/approvals/{id}");
-    let card = stage.gate.asks_operators(("GET", &page), &cookie, "").await;
-    let (secret, digest) = (
-        field(&card.text(), "form_secret"),
-        field(&card.text(), "shown"),
-    );
     reloads(&stage, denying("agent: { bot: { PAY } }")).await;
-
     let void = shown(&stage, &id).await;
-    assert_eq!(void["state"], "void", "{void}");
     assert!(void["void"].as_str().unwrap().contains(SHUT), "{void}");
-    nobody_gets_around(&stage, &id).await;
-    let word = [
-        ("decision", "allow"),
-        ("why", "due"),
-        ("form_secret", secret.as_str()),
-        ("shown", digest.as_str()),
-    ];
-    let told = sends(&stage.gate, &page, &word, &cookie).await;
-    assert_eq!(told.status, 409);
-    assert!(told.text().contains("it is void"), "{}", told.text());
+    counts_for_nothing(&stage, &id, SHUT).await;
     let (status, said) = stage.says(ANN, &["wait", &id, "--timeout", "0s"]).await;
     assert!(status == 3 && said.contains(SHUT), "{status} {said}");
-
     let refused = pays(&stage.bot()).await;
     assert_eq!(code(&refused).as_deref(), Some("tool_not_allowlisted"));
-    let (status, said) = stage.says("eve", &["deny", &id, "--why", "old"]).await;
-    assert!(
-        status == 0 && said.contains("it was void") && said.contains(SHUT),
-        "{said}"
-    );
-    assert_eq!(shown(&stage, &id).await["state"], "denied");
     assert_eq!(stage.scripted.executions(), 0);
 }
 
@@ -163,16 +105,7 @@ async fn a_tool_that_is_gone_voids_a_hold() {
     let stage = HoldingGate::new().await;
     let id = held(&pays(&stage.bot()).await);
     stage.scripted.changes_tools(vec![tool("slow")]).await;
-    let void = until("it is void", || async {
-        let shown = shown(&stage, &id).await;
-        (shown["state"] == "void").then_some(shown)
-    })
-    .await;
-    let why = void["void"].as_str().unwrap();
-    assert!(why.contains("the tool has changed"), "{void}");
-    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
-    assert!(status == 1 && said.contains("it is void"), "{said}");
-    assert_eq!(stage.scripted.executions(), 0);
+    is_void_since_its_tool_has_changed(&stage, &id).await;
 }
 
 /// guarantees §7: the word of an operator who was taken away counts no more, for the agent and for who looks.

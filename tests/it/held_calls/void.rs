@@ -1,5 +1,6 @@
 //! What makes a held call void, and what does not (guarantees §7).
 
+use super::nobodys_word::{counts_for_nothing, is_void_since_its_tool_has_changed};
 use super::{ANN, HoldingGate, bank, call, decision, held, in_front, policy};
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
@@ -83,18 +84,8 @@ async fn an_edit_of_its_contract_voids_a_hold() {
         words.contains("has changed since a person was asked"),
         "{words}"
     );
-    let void = shown(&stage, &id).await;
-    assert_eq!(void["state"], "void", "{void}");
-    assert!(
-        void["void"].as_str().unwrap().contains("the policy"),
-        "{void}"
-    );
-    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
-    assert!(status == 1 && said.contains("it is void"), "{said}");
-    // Then it waits no longer, and takes no room of others.
-    let (status, said) = stage.says(ANN, &["deny", &id, "--why", "old"]).await;
-    assert_eq!(status, 0, "{said}");
-    assert_eq!(shown(&stage, &id).await["state"], "denied");
+    let why = "what the policy says of the tool or its agent has changed";
+    counts_for_nothing(&stage, &id, why).await;
     let anew = async { call(&bot, "slow", json!({ "n": 1 }), "k").await };
     let allows = async {
         let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
@@ -149,16 +140,7 @@ async fn a_tool_that_has_changed_voids_a_hold() {
     let mut pay = tool("pay");
     pay["description"] = json!("pays a stranger");
     stage.scripted.changes_tools(vec![pay]).await;
-    let void = until("it is void", || async {
-        let shown = shown(&stage, &id).await;
-        (shown["state"] == "void").then_some(shown)
-    })
-    .await;
-    let why = void["void"].as_str().unwrap();
-    assert!(why.contains("the tool has changed"), "{void}");
-    let (status, said) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
-    assert!(status == 1 && said.contains("it is void"), "{said}");
-    assert_eq!(stage.scripted.executions(), 0);
+    is_void_since_its_tool_has_changed(&stage, &id).await;
 }
 
 /// guarantees §7, 003-91: a budget that was lowered while a person was asked counts for what waits, too: it
