@@ -401,7 +401,7 @@ pub(crate) async fn decide(
     let why = why.map_err(DecisionError::Unfit)?;
     let now = store.now();
     as_shown(&OpenHold::of(&hold, now, void), shown.as_deref())?;
-    // Whatever the operator says, no it would be.
+    // It does not run, whatever the operator says.
     if let Some(why) = why_void(void, &hold, now) {
         return Err(too_late(&hold, &who, why));
     }

@@ -2,6 +2,7 @@
 //! 003-46, 003-47).
 
 mod alike;
+mod card;
 mod identity;
 mod more_time;
 mod page_words;
@@ -10,6 +11,7 @@ pub mod terminal;
 mod unattended;
 mod waits;
 mod waits_once;
+mod watched;
 
 use crate::harness::gate::{Gate, run};
 use crate::harness::setup::{Setup, contract, undo};

@@ -98,17 +98,20 @@ impl ApprovalCard {
         word_of(&self.hold, said)
     }
 
-    /// What happens once it is allowed, and whether that can be undone.
-    pub(super) fn consequence(&self) -> String {
+    /// What happens once it is allowed, and whether that can be undone; none where nothing will.
+    pub(super) fn consequence(&self) -> Option<String> {
+        if !["pending", "allowed"].contains(&self.hold.state.as_str()) {
+            return None;
+        }
         let undone = match &self.hold.undo {
             _ if self.hold.irreversible => "It cannot be undone.".to_owned(),
             Some(how) => format!("It can be undone: {how}."),
             None => "The contract says nothing of undoing it.".to_owned(),
         };
-        format!(
+        Some(format!(
             "Runs once, exactly as shown, within {} s of the last word that is needed. {undone}",
             self.hold.execute_within
-        )
+        ))
     }
 }
 

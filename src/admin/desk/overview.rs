@@ -53,8 +53,15 @@ struct HistoryPage<'a> {
 }
 
 impl HeldCallRow {
+    /// What matters first, then what else it brings; nothing of it twice.
     fn brief(&self) -> impl Iterator<Item = &ArgumentRow> {
-        self.card.arguments.iter().take(BRIEF_ARGUMENTS)
+        let all = &self.card.arguments;
+        let is_first = move |row: &ArgumentRow| {
+            let mut first = all.iter().filter(|row| row.is_first);
+            first.any(|first| first.name == row.name)
+        };
+        let brief = all.iter().filter(move |row| row.is_first || !is_first(row));
+        brief.take(BRIEF_ARGUMENTS)
     }
 }
 
