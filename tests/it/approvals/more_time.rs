@@ -103,3 +103,24 @@ async fn a_person_gives_more_time_at_a_prompt() {
     assert_eq!(status, 0, "{allowed}");
     assert_eq!(shown(&gate, &ids[0]).await["state"], "allowed");
 }
+
+/// 001-A3, threat-model §12: killed once it was given, more time stands, and is not given again.
+#[tokio::test]
+async fn more_time_outlives_a_kill() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({ "n": 1 }))]).await;
+    let mut gate = setup.begin().await;
+    let (status, given) = asks(&gate, "ann", &ids[0], &json!({})).await;
+    assert_eq!(status, 200, "{given}");
+    gate.kill().await;
+    let gate = gate.setup.clone().begin().await;
+    let after = shown(&gate, &ids[0]).await;
+    assert_eq!(
+        (&after["extended"], &after["approve_by"]),
+        (&json!(true), &given["approve_by"]),
+        "{after}"
+    );
+    let (status, again) = asks(&gate, "bob", &ids[0], &json!({})).await;
+    assert_eq!(status, 409, "{again}");
+}

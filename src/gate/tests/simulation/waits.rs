@@ -278,7 +278,7 @@ fn an_opened_page_allows_nothing() {
 }
 
 /// A program that hangs up after a minute is answered five seconds before that from then on; others are
-/// not. What is held stays so.
+/// not, nor is another version of it. What is held stays so.
 #[test]
 fn a_program_that_hangs_up_is_answered_before() {
     play(async |world| {
@@ -300,13 +300,15 @@ fn a_program_that_hangs_up_is_answered_before() {
             .unwrap();
         assert_eq!(code(&answer), "approval_pending");
         assert!((55_000..56_000).contains(&after), "{after}");
-        let mut other = world.holds_call("give", 0, &meta("patient", Some("p")));
-        let (after, answer) = heard(&mut other, Duration::from_hours(1))
-            .await
-            .pop()
-            .unwrap();
-        assert_eq!(code(&answer), "approval_pending");
-        assert!((1_800_000..1_801_000).contains(&after), "{after}");
+        let mut newer = impatient.clone();
+        newer["io.modelcontextprotocol/clientInfo"]["version"] = json!("2");
+        for (deed, other) in [(1, newer), (2, meta("patient", Some("p")))] {
+            let mut request = world.holds_call("give", deed, &other);
+            let told = heard(&mut request, Duration::from_hours(1)).await;
+            let (after, answer) = told.last().unwrap();
+            assert_eq!(code(answer), "approval_pending", "{other}");
+            assert!((1_800_000..1_801_000).contains(after), "{other}: {after}");
+        }
         assert!(world.book.borrow().done.is_empty());
     });
 }
