@@ -4,7 +4,7 @@
 // So many calls wait for a person, each on a connection of its own that is sent progress, and so many signed-in pages
 // listen to what happens. CPU time is toolgate's own, from /proc/PID/stat, while nothing is decided. Then calls are allowed
 // one after the other with the form of their page: the time is from sending the form until the agent has its answer, the
-// tool server's part included.
+// tool server's part included. What misses its goal says so, and is the exit code 1.
 // TOOLGATE_BIN names the program.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -16,6 +16,8 @@ import { executions, startBank } from "../tests/tools/browser/bank.mjs";
 import { Gate, TOKENS, freePort, until } from "../tests/tools/browser/gate.mjs";
 
 const CLOCK_TICKS_PER_SECOND = 100;
+// What may be: the share of a core where nothing is decided, and the longest way from the form to the agent.
+const GOALS = { "% of a core": 1, ms: 100 };
 // Calls of one agent that may wait at once.
 const HOLDS_OF_ONE = 20;
 // An agent that asks for progress has its call kept open for half an hour.
@@ -63,11 +65,19 @@ function cpu() {
   return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS_PER_SECOND;
 }
 
+// What there is to say of a goal that is missed.
+let missed = 0;
+function judged(found, unit) {
+  if (found < GOALS[unit]) return "";
+  missed += 1;
+  return ` MISSED: under ${GOALS[unit]} ${unit}`;
+}
+
 async function idle(what) {
   const before = cpu();
   await new Promise((over) => setTimeout(over, seconds * 1000));
   const share = (100 * (cpu() - before)) / seconds;
-  console.log(`${what}: ${share.toFixed(2)} % of a core over ${seconds} s`);
+  console.log(`${what}: ${share.toFixed(2)} % of a core over ${seconds} s${judged(share, "% of a core")}`);
 }
 
 // Allows a call on its page; milliseconds from the form until its agent has the answer.
@@ -101,11 +111,11 @@ try {
   for (const hold of waiting.slice(0, decisions)) times.push(await decided(cookie, hold.id, calls[hold.arguments.amount - 1]));
   times.sort((one, other) => one - other);
   const [p50, last] = [times[Math.floor(times.length / 2)], times.at(-1)];
-  console.log(`from the decision on the page to the agent, ${times.length} decisions: p50 ${p50.toFixed(1)} ms, at most ${last.toFixed(1)} ms`);
+  console.log(`from the decision on the page to the agent, ${times.length} decisions: p50 ${p50.toFixed(1)} ms, at most ${last.toFixed(1)} ms${judged(last, "ms")}`);
   const done = executions(ran).length;
   if (done !== decisions) throw new Error(`${done} executions of ${decisions} allowed calls`);
 } finally {
   await gate.stop();
   rmSync(folder, { recursive: true });
 }
-process.exit();
+process.exit(missed > 0 ? 1 : 0);

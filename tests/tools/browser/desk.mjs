@@ -22,6 +22,8 @@ const DESK = { width: 1440, height: 900 };
 const LIVE_SECONDS = 5;
 // The bar of a call that the next "a" allows.
 const ARMED = "details.allow[data-armed=ready]";
+// Bytes, as JSON, of the longest arguments that are shown to a person.
+const MAX_ARGUMENTS_BYTES = 16 << 10;
 // How long one scenario may take on a machine that does much else.
 const SCENARIO_SECONDS = 120;
 
@@ -301,16 +303,19 @@ await scenario("what changed between look and word counts for nothing", async (d
   const before = count("note");
   const { id, told } = await asked("note", { text: "hello" });
   // Without a script: the page stays as it was shown.
-  const plain = await desk("ann", { javaScriptEnabled: false });
-  await plain.goto(`${gate.door}/approvals/${id}`);
-  await page.goto(`${gate.door}/approvals/${id}`);
+  const [plain, denying] = [await desk("ann", { javaScriptEnabled: false }), await desk("bob", { javaScriptEnabled: false })];
+  for (const shown of [plain, denying, page]) await shown.goto(`${gate.door}/approvals/${id}`);
   gate.write({ twice: "Says something quite different." });
   await until("the open page says that it is void", async () => (await page.innerText("main")).includes("Void"));
   assert.match(await told, /approval_timeout|has changed/);
   await plain.click("details.allow summary");
-  const [answer] = await Promise.all([plain.waitForNavigation(), plain.click(".yes")]);
-  assert.equal(answer.status(), 409);
-  assert.match(await plain.innerText("main"), /Nothing was done/);
+  await denying.fill("#why", "no");
+  for (const [shown, button] of [[plain, ".yes"], [denying, ".deny button.no"]]) {
+    const [answer] = await Promise.all([shown.waitForNavigation(), shown.click(button)]);
+    assert.equal(answer.status(), 409);
+    assert.match(await shown.innerText("main"), /Nothing was done: it is void, nothing will run/);
+  }
+  assert.equal(await state(id), "void", "nobody has denied it");
   assert.equal(count("note"), before, "nothing ran");
 });
 
@@ -322,14 +327,19 @@ await scenario("nothing of a call is markup, and nothing hides", async (desk) =>
     "zero\u200bwidth": "pass\u200bword",
     ansi: "\u001b[2J\u001b[31mred",
     "p\u0430ypal": "p\u0430ypal",
-    long: "x".repeat(9_000) + "THE END",
+    long: "THE END",
     lines: "one\ntwo",
   };
   for (let index = 0; index < 200; index += 1) hostile[`key${index}`] = index;
+  // As long as can be shown, and not a letter longer.
+  const room = MAX_ARGUMENTS_BYTES - Buffer.byteLength(JSON.stringify(hostile));
+  hostile.long = "x".repeat(room) + hostile.long;
+  const longer = await gate.call("note", { ...hostile, long: `x${hostile.long}` });
+  assert.match(longer, /longer than a person can be shown/);
   const { id, told } = await asked("note", hostile);
   await page.goto(`${gate.door}/approvals/${id}`);
   const card = await page.innerText(".arguments");
-  for (const words of ["<img src=x onerror=alert(1)>", "\\u{202e}0001 :yap", "\\u{200b}", "\\u{1b}[2J", "9007 characters", "key199"]) {
+  for (const words of ["<img src=x onerror=alert(1)>", "\\u{202e}0001 :yap", "\\u{200b}", "\\u{1b}[2J", `${hostile.long.length} characters`, "key199"]) {
     assert.ok(card.includes(words), words);
   }
   assert.equal(await page.locator("main script, main img").count(), 0);
