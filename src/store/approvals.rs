@@ -227,15 +227,12 @@ impl OpenHold {
 
     fn of(hold: &Hold, now: Millis, void: &VoidJudge) -> Self {
         let void = why_void(void, hold, now);
+        let word = void.as_ref().map_or_else(|| state(hold, now), |_| VOID);
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == HoldPhase::Allowed;
-        let decisions = hold.decisions.iter().map(DecisionView::of);
         let shown = Self {
             id: hold.id.to_string(),
-            state: void
-                .as_ref()
-                .map_or_else(|| state(hold, now), |_| VOID)
-                .to_owned(),
+            state: word.to_owned(),
             void,
             asked,
             approve_by: time(hold.approve_by),
@@ -276,7 +273,7 @@ impl OpenHold {
             roles: hold.roles.clone(),
             self_approval: hold.self_approval,
             undoes: question.undoes,
-            decisions: decisions.collect(),
+            decisions: hold.decisions.iter().map(DecisionView::of).collect(),
             used_by: if let HoldPhase::Used { action, .. } = &hold.phase {
                 Some(action.to_string())
             } else {
