@@ -2,7 +2,7 @@
 //! it was written.
 
 use super::configured::{self, DataArgs};
-use super::printed::is_closed_pipe;
+use super::printed::{LastingOutput, is_closed_pipe};
 use super::terminal::Terminal;
 use super::terminal::progress::{ProgressUnit, WorkProgress};
 use crate::config::{DataPlace, Ledger};
@@ -182,15 +182,34 @@ impl LedgerLocation<'_> {
     }
 }
 
+impl LedgerVerb {
+    /// Whether the exit code answers what was asked, so that it has to be found out whoever reads the lines.
+    fn is_verdict(&self) -> bool {
+        match self {
+            Self::Show(_) | Self::Replay(_) | Self::Verify(_) => true,
+            Self::List(_) | Self::Tail(_) | Self::Events(_) | Self::Export(_) => false,
+        }
+    }
+}
+
 /// Runs `args` on the ledger that is named, to standard
 /// output and standard error. Gives the exit code: 0, or 1 when something was not found or not
 /// right. An error is for the caller to print, with exit code 1.
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut err = io::stderr().lock();
+    // That nobody reads why something was not found does not change that it was not.
+    let mut err = LastingOutput(io::stderr().lock());
+    if args.verb.is_verdict() {
+        run_to(args, &mut LastingOutput(out), &mut err)
+    } else {
+        run_to(args, &mut out, &mut err)
+    }
+}
+
+fn run_to(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
     if args.stdio {
-        let done = several::run(args, &mut out, &mut err);
-        return flushed(done, &mut out);
+        let done = several::run(args, out, err);
+        return flushed(done, out);
     }
     let found = args.place.place()?;
     let place = LedgerLocation {
@@ -200,16 +219,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         place: &found,
         terminal: Terminal::stdout(),
     };
-    let done = run_on(args, &place, &mut out, &mut err);
-    flushed(done, &mut out)
+    let done = run_on(args, &place, out, err);
+    flushed(done, out)
 }
 
-/// What was done, once all of it is written.
+/// What was done, once all of it is written; what was found before nobody read any more counts.
 fn flushed(done: anyhow::Result<u8>, out: &mut dyn Write) -> anyhow::Result<u8> {
     let flushed = out.flush().map_err(anyhow::Error::from);
-    match done.and_then(|code| flushed.map(|()| code)) {
-        Err(error) if is_closed_pipe(&error) => Ok(0),
-        done => done,
+    match (done, flushed) {
+        (Ok(code), Err(error)) if is_closed_pipe(&error) => Ok(code),
+        (Err(error), _) if is_closed_pipe(&error) => Ok(0),
+        (done, flushed) => done.and_then(|code| flushed.map(|()| code)),
     }
 }
 
@@ -222,7 +242,7 @@ fn run_on(
     let mut output = LedgerOutput::new(out, err);
     let (server, one) = (None, *place);
     let one = [NamedLedger { server, place: one }];
-    match &args.verb {
+    let done = match &args.verb {
         LedgerVerb::List(list) => list.run(&one, &mut output),
         LedgerVerb::Tail(tail) => tail.run(place, &mut output),
         LedgerVerb::Events(events) => events.run(place, &mut output),
@@ -230,7 +250,8 @@ fn run_on(
         LedgerVerb::Export(export) => export.run(place, &mut output),
         LedgerVerb::Replay(replay) => replay.run(place, &mut output),
         LedgerVerb::Verify(verify) => verify.run(place, output.out),
-    }
+    };
+    output.code_of(done)
 }
 
 #[cfg(test)]

@@ -116,3 +116,56 @@ async fn a_verb_that_works_goes_on_to_its_end() {
         assert_eq!(written(), before, "{words:?}");
     }
 }
+
+/// A verb whose exit code is its answer gives it also where nobody reads the rest: another verdict, a call that is
+/// not there, a ledger that is damaged. Of a ledger that cannot be read whole, what was found until then counts.
+#[tokio::test]
+async fn what_was_found_out_counts_though_nobody_reads_it() {
+    let server = Script::new().tool("look", Behaviour::Answers).start().await;
+    let setup = Setup::new()
+        .server("oracle", &server)
+        .contracts(&[("oracle__look", "read")]);
+    let gate = setup.start().await;
+    gate.agent().call("oracle__look", json!({})).await;
+    let entries = gate.entries(1).await;
+    let replay = format!(
+        "ledger replay {} --arguments {{}}",
+        entries[0]["action_id"].as_str().unwrap()
+    );
+    let setup = gate.stop().await;
+    let replay_json = format!("{replay} --json");
+    let is_told = async |line: &str, expected: i32| {
+        let words: Vec<_> = line.split(' ').collect();
+        let (code, out, err) = run(&setup, &words).await;
+        assert_eq!(code, expected, "{line}: {out}{err}");
+        assert_eq!(told_unread(&setup, &words).await, expected, "{line}");
+        assert_eq!(unread(&setup, &words).await, expected, "{line}");
+    };
+    for line in [&replay, &replay_json, "ledger verify --data data"] {
+        is_told(line, 0).await;
+    }
+    let policy = setup.directory().join("policy.yaml");
+    let written = fs::read_to_string(&policy).unwrap();
+    fs::write(&policy, written.replace("oracle__look", "oracle__peek")).unwrap();
+    for line in [&replay, &replay_json, "ledger show ffffffff"] {
+        is_told(line, 1).await;
+    }
+    is_told("ledger replay ffffffff --sandbox http://127.0.0.1:9/mcp", 2).await;
+
+    let journal = fs::read_dir(setup.directory().join("data/journal")).unwrap();
+    let segments = journal.map(|file| file.unwrap().path());
+    let segment = segments.filter(|file| file.extension().is_some_and(|kind| kind == "journal"));
+    let segment = segment.max().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let call = bytes.windows(12).position(|found| found == b"oracle__look");
+    bytes[call.unwrap()] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    for line in [
+        "ledger verify --data data",
+        "ledger verify --json --data data",
+        "ledger list",
+        "ledger export",
+    ] {
+        is_told(line, 1).await;
+    }
+}

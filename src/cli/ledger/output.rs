@@ -57,6 +57,18 @@ impl<'o> LedgerOutput<'o> {
         Ok(())
     }
 
+    /// The exit code of what was `done`: where nobody reads any more, what could not be read until then
+    /// still counts.
+    ///
+    /// # Errors
+    /// As `done`, if there is none yet.
+    pub(super) fn code_of(&self, done: anyhow::Result<u8>) -> anyhow::Result<u8> {
+        match done {
+            Err(error) if self.code > 0 && is_closed_pipe(&error) => Ok(self.code),
+            done => done,
+        }
+    }
+
     /// Writes a line.
     pub(super) fn line(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.out, "{line}")

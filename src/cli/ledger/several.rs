@@ -95,7 +95,11 @@ pub(super) fn run_on_all(
 ) -> anyhow::Result<u8> {
     let all: Vec<_> = kept.iter().map(StdioLedger::named).collect();
     match &args.verb {
-        LedgerVerb::List(list) => return list.run(&all, &mut LedgerOutput::new(out, err)),
+        LedgerVerb::List(list) => {
+            let mut output = LedgerOutput::new(out, err);
+            let done = list.run(&all, &mut output);
+            return output.code_of(done);
+        }
         LedgerVerb::Show(show) => return show.run(&all, &mut LedgerOutput::new(out, err)),
         LedgerVerb::Tail(_)
         | LedgerVerb::Events(_)
