@@ -59,7 +59,7 @@ pub(crate) struct ProcessReport {
 pub(crate) struct WorkStatus {
     /// Which work, in words.
     pub what: String,
-    /// What `done` and `all` count: `records` or `bytes`.
+    /// What `done` and `all` count: `records`, `rows` or `bytes`.
     pub unit: String,
     /// What is done of it.
     pub done: u64,

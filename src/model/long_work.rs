@@ -22,6 +22,8 @@ pub(crate) enum WorkUnit {
     Records,
     /// Bytes of files.
     Bytes,
+    /// Rows of an index.
+    Rows,
 }
 
 impl WorkUnit {
@@ -30,6 +32,7 @@ impl WorkUnit {
         match self {
             Self::Records => "records",
             Self::Bytes => "bytes",
+            Self::Rows => "rows",
         }
     }
 }
@@ -110,6 +113,11 @@ impl LongWork {
         }
         drop(under_way);
         self.tell();
+    }
+
+    /// It has come to its end.
+    pub(crate) fn end(mut self) {
+        self.reach(self.0.all);
     }
 
     fn told(self) -> Self {

@@ -41,6 +41,7 @@ mod decoded;
 mod errors;
 mod heal;
 mod index;
+mod index_work;
 mod indexer;
 mod inner;
 mod key_filter;

@@ -97,7 +97,7 @@ impl WorkLine {
 
 fn unit(unit: WorkUnit) -> ProgressUnit {
     match unit {
-        WorkUnit::Records => ProgressUnit::Steps,
+        WorkUnit::Records | WorkUnit::Rows => ProgressUnit::Steps,
         WorkUnit::Bytes => ProgressUnit::Bytes,
     }
 }

@@ -5,12 +5,12 @@
 use super::super::claims::StoreError;
 use super::super::state::Millis;
 use super::index::{Index, IndexProgress};
+use super::index_work::{IndexReach, IndexWork};
 use super::inner::EmbeddedInner;
 use super::mark::index_path;
 use super::open::{aside, set_aside};
 use super::replay::IndexReplay;
 use super::room::{MIN_FREE_BYTES, room};
-use crate::model::long_work::{LongWork, WorkUnit};
 use std::path::Path;
 
 /// Milliseconds after which it is tried again, the first time; twice as many each time after that.
@@ -100,10 +100,10 @@ impl EmbeddedInner {
         index: &Index,
         applied: IndexProgress,
     ) -> Result<IndexProgress, StoreError> {
-        let (what, all) = ("making the index anew", self.journal.durable_seq());
-        let mut work = LongWork::behind(what, WorkUnit::Records, all);
-        let replay = self.bring_up(index, applied, |replay| work.reach(replay.applied().seq))?;
-        work.reach(all);
+        let (what, last) = ("making the index anew", self.journal.durable_seq());
+        let mut work = IndexWork::behind(what, applied.seq, last);
+        let replay = self.bring_up(index, applied, |reach| work.reach(reach))?;
+        work.end();
         Ok(replay.applied())
     }
 
@@ -113,7 +113,7 @@ impl EmbeddedInner {
         &self,
         index: &'i Index,
         applied: IndexProgress,
-        mut told: impl FnMut(&IndexReplay<'i>),
+        mut told: impl FnMut(IndexReach),
     ) -> Result<IndexReplay<'i>, StoreError> {
         let replay = IndexReplay::begin(self.closing.data_dir(), index, applied)?;
         let mut replay =
@@ -124,7 +124,11 @@ impl EmbeddedInner {
                 if self.pace.is_stopping() {
                     return Err(StoreError::Away("toolgate ends".to_owned()));
                 }
-                told(&replay);
+                told(IndexReach {
+                    read: replay.applied().seq,
+                    last: durable,
+                    rows: replay.rows(),
+                });
             }
             if self.journal.durable_seq().saturating_sub(durable) <= SWITCH_LAG_RECORDS {
                 return Ok(replay);

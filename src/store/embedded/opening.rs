@@ -4,11 +4,11 @@
 
 use super::errors::unwritten;
 use super::index::{Index, IndexProgress};
+use super::index_work::IndexWork;
 use super::inner::EmbeddedInner;
 use super::park::block_on;
 use crate::failpoint;
 use crate::model::clock::Clock;
-use crate::model::long_work::{LongWork, WorkUnit};
 use crate::store::claims::StoreError;
 use crate::store::state::Millis;
 use crate::store::state::claim::ClaimPhase;
@@ -26,6 +26,9 @@ const MAX_CLAIMS_SETTLED: usize = 1 << 16;
 /// Records of the journal that are missing in an index at least, for it to be brought up beside calls: fewer are
 /// read in a second or two.
 const LONG_OPENING_RECORDS: u64 = 20_000;
+
+/// What is told of it.
+const OPENING_WORK: &str = "bringing the index up to the journal";
 
 /// What is left to be done.
 pub(super) struct OpeningJob {
@@ -52,15 +55,15 @@ impl OpeningJob {
 
     /// Does it; from then on everything can be looked up and decided.
     /// `work` is told of each portion.
-    pub(super) fn run(self, shared: &EmbeddedInner, mut work: LongWork) -> Result<(), StoreError> {
+    pub(super) fn run(self, shared: &EmbeddedInner, mut work: IndexWork) -> Result<(), StoreError> {
         let before = self.applied.seq;
         let missing = self.missing(shared);
         let is_anew = self.applied == IndexProgress::default();
-        let brought = shared.bring_up(&self.index, self.applied, |replay| {
-            let read = replay.applied().seq.saturating_sub(before);
-            work.reach(read);
+        let brought = shared.bring_up(&self.index, self.applied, |reach| {
+            work.reach(reach);
+            let read = reach.read.saturating_sub(before);
             let read = read.saturating_mul(100) / missing.max(1);
-            let rows = replay.rows().map(|(came, all)| 50 * came / all.max(1));
+            let rows = reach.rows.map(|(came, all)| 50 * came / all.max(1));
             shared.opening.reach(match rows {
                 Some(came) => 50 + came,
                 None if is_anew => read / 2,
@@ -69,7 +72,7 @@ impl OpeningJob {
         });
         let brought = brought.map(|replay| (replay.applied(), replay.replayed()));
         if brought.is_ok() {
-            work.reach(missing);
+            work.end();
         }
         drop(work);
         match brought {
@@ -85,12 +88,8 @@ impl OpeningJob {
     }
 
     /// What is told of it where a process waits for it.
-    pub(super) fn work(&self, shared: &EmbeddedInner) -> LongWork {
-        LongWork::of(
-            "bringing the index up to the journal",
-            WorkUnit::Records,
-            self.missing(shared),
-        )
+    pub(super) fn work(&self, shared: &EmbeddedInner) -> IndexWork {
+        IndexWork::of(OPENING_WORK, self.applied.seq, shared.journal.durable_seq())
     }
 
     /// Records of the journal that the index lacks.
@@ -115,8 +114,8 @@ impl OpeningJob {
             "the index is brought up to the journal beside the calls: only reads are served until it is"
         );
         failpoint::held("opening");
-        let what = "bringing the index up to the journal";
-        let work = LongWork::behind(what, WorkUnit::Records, records);
+        let last = shared.journal.durable_seq();
+        let work = IndexWork::behind(OPENING_WORK, self.applied.seq, last);
         let done = catch_unwind(AssertUnwindSafe(|| self.run(shared, work)));
         let done = done.unwrap_or_else(|_| Err(StoreError::Broken("a panic".to_owned())));
         match done {

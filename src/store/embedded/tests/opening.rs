@@ -254,3 +254,34 @@ async fn a_failure_is_said() {
     drop((opening, counts));
     is_all_there(&store(temp.path()), &ask).await;
 }
+
+/// Issue 17 "progress bars": of an index that is made anew the rows are told, too, and only once all records
+/// are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_told_after_the_records() {
+    let temp = tempfile::tempdir().unwrap();
+    let used = store(temp.path());
+    // Each leaves two rows at least, and 1024 come at once.
+    let keys: Vec<String> = (0..600).map(|n| format!("key {n}")).collect();
+    let calls = keys.iter().map(|key| call(&used, key, unknown()));
+    futures_util::future::join_all(calls).await;
+    drop(used);
+    let (opening, job) = without_index(temp.path());
+    let mut told = Vec::new();
+    let shared = &opening.shared;
+    let brought = shared.bring_up(&job.index, job.applied, |reach| told.push(reach));
+    let upto = brought.unwrap().applied().seq;
+    assert_eq!(upto, shared.journal.durable_seq());
+    assert!(told.is_sorted_by_key(|reach| reach.rows.is_some()));
+    let rows = told.iter().filter_map(|reach| {
+        let rows = reach.rows?;
+        assert_eq!(reach.read, upto, "all records are read");
+        Some(rows)
+    });
+    let rows: Vec<_> = rows.collect();
+    assert!(!rows.is_empty() && rows.len() < told.len(), "{told:?}");
+    assert!(
+        rows.iter().all(|(came, all)| *came > 0 && came < all),
+        "{rows:?}"
+    );
+}
