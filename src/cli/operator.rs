@@ -25,6 +25,7 @@ use whose::DoorNaming;
 
 pub(super) mod direct;
 pub(super) mod door;
+mod hints;
 mod patience;
 mod token;
 pub(super) mod whose;

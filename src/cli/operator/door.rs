@@ -1,5 +1,6 @@
 //! With a running toolgate: its operators' door.
 
+use super::hints::for_people;
 use crate::admin::health::INSTANCE_HEADER;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::secret::Secret;
@@ -81,7 +82,7 @@ pub(super) async fn ask(
         bail!("{address} answers {status}, which is no toolgate's answer")
     };
     let hint = word("hint")
-        .map(|hint| format!("; {hint}"))
+        .map(|hint| format!("; {}", for_people(&hint)))
         .unwrap_or_default();
     Ok(Err(DoorRefusal {
         status,
