@@ -8,6 +8,7 @@ use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity, foremost};
 use crate::model::disabled::{Disabled, TakenAway};
 use crate::policy::Policy;
+use crate::store::journal::{JournalError, JournalReader};
 use crate::store::{disabling, incidents};
 use anyhow::{Context as _, bail};
 use std::fmt;
@@ -116,6 +117,18 @@ pub fn why_unusable(config: &Config, data: &Path) -> Option<String> {
         "`ledger.{key}` of the configuration is in the data directory {}",
         data.display()
     ))
+}
+
+/// Whether `data` may be the data directory of a toolgate that has run: of what is missing elsewhere it must not
+/// be said that there is none.
+///
+/// # Errors
+/// There is no journal. One of another account cannot be seen, and is for who asks its toolgate.
+pub fn has_run(data: &Path) -> anyhow::Result<()> {
+    match JournalReader::open(data) {
+        Err(error @ JournalError::NoJournal(_)) => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Whether both are one directory.

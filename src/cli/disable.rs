@@ -17,6 +17,7 @@ use crate::model::ids::{self, ToolName};
 use crate::policy::shape::suggest;
 use crate::store::claims::Store as _;
 use crate::store::disabling::{self, Disabling, DisablingChange, DisablingError};
+use crate::store::incidents::{self, Incident};
 use crate::store::journal::Journal;
 use serde_json::json;
 use std::sync::Arc;
@@ -178,6 +179,7 @@ static DISABLED_TOOLS: Table<4> = Table([
 
 fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
     let place = given.place.place()?;
+    configured::has_run(&place.data)?;
     let disabled = if let Ok(disabled) = disabling::read(&place.data) {
         Ok(DisabledList { disabled })
     } else {
@@ -186,11 +188,24 @@ fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
         given.door.ask_holder(&place, request)?
     };
     given.reply.show(disabled, |DisabledList { disabled }| {
-        if disabled.is_empty() {
-            return Ok("no tool is disabled\n".to_owned());
-        }
-        Ok(table(&disabled))
+        let shown = if disabled.is_empty() {
+            "no tool is disabled\n".to_owned()
+        } else {
+            table(&disabled)
+        };
+        Ok(shown + &frozen(&place))
     })
+}
+
+/// A line for each incident that keeps tools away, too: none of these is among those that are disabled.
+fn frozen(place: &DataPlace) -> String {
+    let known = incidents::read(&place.data).unwrap_or_default();
+    let open = known.values().filter(|incident| incident.is_open());
+    let line = |incident: &Incident| {
+        let (id, scope) = (incident.id, plain(&incident.scope));
+        format!("{scope} is frozen: `toolgate incident show {id}`\n")
+    };
+    open.map(line).collect()
 }
 
 fn table(disabled: &Disabled) -> String {

@@ -1,6 +1,8 @@
 //! Which ledger a verb reads: the one that the configuration names, whatever else is wrong with it, the
 //! one that `--data` names, or none (issue 17, "never the wrong data").
 
+mod absent;
+
 use crate::harness::gate::{Gate, run};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};

@@ -1,6 +1,7 @@
 //! Which of the kept policies is meant: by the beginning of its hash, or of a version as the ledger and
 //! `toolgate report` name it.
 
+use crate::cli::configured;
 use crate::cli::ledger::text::plain;
 use crate::model::digest::Digest;
 use crate::policy::bundle::lives::{self, PolicyLife};
@@ -24,10 +25,16 @@ pub(in crate::cli) struct KeptPolicies {
 }
 
 impl KeptPolicies {
-    /// Those of the data directory `data`; none where there is none.
+    /// Those of the data directory `data`.
+    ///
+    /// # Errors
+    /// None is kept there, and no toolgate has run there: another directory is meant.
     pub(in crate::cli) fn read(data: &Path) -> anyhow::Result<Self> {
         let shelf = PolicyShelf::of(data);
         let (bundles, lives) = (shelf.all()?, lives::all(&shelf)?);
+        if bundles.is_empty() {
+            configured::has_run(data)?;
+        }
         Ok(Self {
             shelf,
             bundles,
