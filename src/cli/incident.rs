@@ -3,6 +3,7 @@
 //! toolgate; on the data directory itself when none runs (the lock tells).
 
 mod collect;
+mod number;
 mod sample;
 mod shown;
 
@@ -77,6 +78,7 @@ struct OpenArgs {
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
     /// The incident's number
+    #[arg(value_parser = number::incident_number)]
     id: u64,
     #[command(flatten)]
     reply: ReplyArgs,
@@ -85,6 +87,7 @@ struct ShowArgs {
 #[derive(Debug, clap::Args)]
 struct CloseArgs {
     /// The incident's number
+    #[arg(value_parser = number::incident_number)]
     id: u64,
     /// Why; stands in the ledger for good, with your name
     #[arg(long, value_name = "TEXT")]

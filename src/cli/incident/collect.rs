@@ -1,5 +1,6 @@
 //! `toolgate incident collect`: all that there is about an incident in one file, for who finds out why.
 
+use super::number::incident_number;
 use super::{Args, found, place_of};
 use crate::cli::configured;
 use crate::cli::files;
@@ -36,6 +37,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, clap::Args)]
 pub(super) struct CollectArgs {
     /// The incident's number
+    #[arg(value_parser = incident_number)]
     id: u64,
     /// Where it is written; nothing that is there is replaced [default: incident-ID.jsonl]
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,7 @@
 //! `toolgate incident sample`: a call that went wrong is asked for ever after, and its tools come back only
 //! when the policy says of it what is expected.
 
+use super::number::incident_number;
 use super::{Args, all, on_disk, place_of};
 use crate::admin::incidents::IncidentList;
 use crate::cli::configured;
@@ -27,7 +28,7 @@ pub(super) struct SampleArgs {
     /// The call's action id, or as much of its beginning or its end as no other call has
     action_id: String,
     /// The incident's number [default: the open one that freezes the call's tool]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = incident_number)]
     incident: Option<u64>,
     /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the
     /// contract's `audit` names all

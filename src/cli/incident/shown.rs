@@ -63,7 +63,9 @@ pub(super) fn details(one: &Incident) -> String {
     if !one.tools.is_empty() {
         line("known", &one.tools.join(", "));
     }
-    line("opened", &format!("{} by {}", one.opened, one.who));
+    let terminal = Terminal::stdout();
+    let opened = terminal.time(&one.opened);
+    line("opened", &format!("{opened} by {}", one.who));
     line("why", &one.why);
     let (voided, revoked) = (
         counted(one.voided, "held call"),
@@ -93,7 +95,12 @@ pub(super) fn details(one: &Incident) -> String {
         let forced = if end.forced { ", forced" } else { "" };
         line(
             "closed",
-            &format!("{} by {}{forced}: {}", end.at, end.who, end.why),
+            &format!(
+                "{} by {}{forced}: {}",
+                terminal.time(&end.at),
+                end.who,
+                end.why
+            ),
         );
         line("packs", &end.packs);
     }
@@ -101,10 +108,59 @@ pub(super) fn details(one: &Incident) -> String {
         |event: &IncidentEvent| [&event.at, event.step.word(), &event.who, &event.why].map(plain);
     let rows = one.timeline.iter().map(row).collect();
     out.push('\n');
-    out += &TIMELINE.lines(Terminal::stdout(), rows);
+    out += &TIMELINE.lines(terminal, rows);
     if one.more > 0 {
         let more = counted(one.more, "event");
         let _ = writeln!(out, "{more} more; `toolgate ledger events` has all");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An incident as the data directory keeps it.
+    fn incident(id: u64, state: &str) -> Incident {
+        let event = |step: &str, why: &str| json!({ "at": "2026-11-28T11:00:00Z", "who": "ann of the night shift", "step": step, "why": why });
+        let long = "it pays twice where the bank is slow, and nobody knows yet why that is so, or when it will end";
+        let closed = json!({ "who": "ann", "why": "mended in 1.4.2", "at": "2026-11-28T11:58:00Z", "forced": false, "packs": "3 samples of 1 pack as expected" });
+        let timeline = [event("opened", long), event("refused", long)];
+        let mut kept = json!({
+            "id": id, "state": state, "scope": "bank__transfer_between_accounts*", "who": "ann of the night shift",
+            "why": long, "opened": "2026-11-28T11:00:00Z", "tools": [], "settled": true, "voided": 2, "revoked": 0,
+            "samples": [], "timeline": timeline, "more": 0,
+        });
+        if state == "closed" {
+            kept["closed"] = closed;
+        }
+        serde_json::from_value(kept).unwrap()
+    }
+
+    /// D24: incidents at 80 columns and at 160: short times, and nothing wider than the terminal.
+    #[test]
+    fn incidents_have_room_on_a_terminal() {
+        let incidents = vec![incident(12, "open"), incident(3, "closed")];
+        let all = IncidentList { incidents };
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || list(&all));
+        insta::assert_snapshot!("incidents", shown);
+        for (id, state) in [(12, "open"), (3, "closed")] {
+            let one = incident(id, state);
+            let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+                let whole = details(&one);
+                let (head, timeline) = whole.split_once("\n\n").unwrap();
+                assert!(
+                    head.contains("opened    60m ago by ann of the night shift"),
+                    "{head}"
+                );
+                assert_eq!(
+                    head.contains("closed    2m ago by ann: mended"),
+                    state == "closed"
+                );
+                timeline.to_owned()
+            });
+            assert!(shown.contains("80:\nTIME     WHAT"), "{shown}");
+        }
+    }
 }

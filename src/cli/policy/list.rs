@@ -1,6 +1,6 @@
 //! `toolgate policy list`.
 
-use super::named::{KeptPolicies, short};
+use super::named::KeptPolicies;
 use crate::cli::configured::DataArgs;
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 /// How policies are listed.
 static POLICIES: Table<6> = Table([
-    Column::text("BUNDLE").least(12),
+    Column::id("BUNDLE"),
     Column::text("POLICY").least(12),
     Column::time("IN FORCE SINCE"),
     Column::text("FROM").rank(2),
@@ -90,7 +90,7 @@ fn row(one: &ListedPolicy<'_>, runs: bool) -> [String; 6] {
         (true, false) => "last in force",
     };
     [
-        short(&one.bundle.name),
+        one.bundle.name.to_string(),
         last.map_or_else(|| "-".to_owned(), |life| plain(&life.policy)),
         last.map_or_else(|| "-".to_owned(), |life| life.at.to_string()),
         last.map_or("rolled back from", |life| life.from.word())
@@ -108,4 +108,38 @@ fn json_of(one: &ListedPolicy<'_>, runs: bool) -> Value {
         "last_in_force": one.is_last,
         "lives": one.lives,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D24: policies at 80 columns and at 160: the beginning of a hash is enough to name one.
+    #[test]
+    fn policies_have_room_on_a_terminal() {
+        let row = |hash: &str, since: &str, from: &str, now: &str| {
+            let policy = "0a1b2c3d4e5f".to_owned();
+            let bytes = "3921".to_owned();
+            [
+                hash.repeat(16),
+                policy,
+                since.to_owned(),
+                from.to_owned(),
+                bytes,
+                now.to_owned(),
+            ]
+        };
+        let shown = Terminal::at_widths("2026-11-28T12:00:00Z", || {
+            let rows = vec![
+                row("3f5d", "-", "rolled back from", ""),
+                row("382e", "2026-11-28T11:00:00.855314139Z", "switch", IN_FORCE),
+            ];
+            POLICIES.lines(Terminal::stdout(), rows)
+        });
+        assert!(
+            shown.contains("382e382e  ") && !shown.contains("382e382e382e"),
+            "{shown}"
+        );
+        insta::assert_snapshot!("policies", shown);
+    }
 }

@@ -4,6 +4,7 @@ use super::changes;
 use super::named::KeptPolicies;
 use crate::cli::configured::DataArgs;
 use crate::cli::ledger::text::{json as escaped, json_lines, plain};
+use crate::cli::terminal::Terminal;
 use crate::config::FILE_NAME;
 use crate::model::counted::counted;
 use crate::policy::bundle::Bundle;
@@ -52,12 +53,13 @@ impl Show {
             }
             (None, false) => {
                 writeln!(out, "bundle   {name}")?;
+                let terminal = Terminal::stdout();
                 for life in kept.lives_of(name) {
                     let why = life.why.as_deref().map(|why| format!(": {}", plain(why)));
                     writeln!(
                         out,
                         "in force {} as {} from {}{}",
-                        life.at,
+                        terminal.time(&life.at.to_string()),
                         plain(&life.policy),
                         life.from.word(),
                         why.unwrap_or_default()

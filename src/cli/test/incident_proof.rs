@@ -5,7 +5,7 @@ use super::find::{self, FoundPacks};
 use super::suite::{SampleVerdict, Suites};
 use crate::cli::ledger::text::plain;
 use crate::model::counted::counted;
-use crate::model::diagnostic::Severity;
+use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::store::incidents::RunPacks;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,9 @@ fn prove(path: &Path, calls: &[String]) -> anyhow::Result<Result<String, String>
     };
     let errors = suites.diagnostics.iter();
     let errors = errors.filter(|one| one.severity == Severity::Error);
-    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    // In one line, with the hint behind it.
+    let line = |error: &Diagnostic| error.to_string().replace("\n    help: ", "; ");
+    let errors: Vec<String> = errors.map(line).collect();
     if !errors.is_empty() {
         let words = format!("the packs cannot be run: {}", named(&errors));
         return Ok(Err(plain(&words)));
