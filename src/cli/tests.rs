@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+mod every_verb;
+
 /// The help of `command` and of everything below it; `before` stands in front of its name.
 fn help(command: &mut clap::Command, before: &str, text: &mut String) {
     let name = format!("{before}{}", command.get_name());

@@ -1,6 +1,7 @@
 //! What people read who look after a running toolgate, whole: what is well, what was called, what
 //! is open, what was changed.
 
+mod newer;
 mod widths;
 
 use crate::harness::gate::Gate;
