@@ -9,6 +9,7 @@ use super::operator::{DoorArgs, print};
 use super::running::{self, Running};
 use super::runtime::runtime;
 use super::terminal::Terminal;
+use super::terminal::asking::AskingProgress;
 use super::unfitted::{self, ToolSchema};
 use super::unnamed;
 use crate::admin::overview::StatusReport;
@@ -145,8 +146,10 @@ fn had(all: usize, failures: Vec<(Arc<Binding>, Failed)>, found: &mut DoctorFind
 }
 
 async fn servers(app: &App, config: &Config, found: &mut DoctorFindings) {
+    let asking = AskingProgress::of(config.servers.len());
     for name in config.servers.keys() {
-        app.door.gate.tools.settled(name).await;
+        asking.during(app.door.gate.tools.settled(name)).await;
+        asking.tried();
         let Some(server) = app.door.servers.get(name.as_str()) else {
             continue;
         };

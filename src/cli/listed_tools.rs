@@ -1,6 +1,7 @@
 //! What the configured tool servers list, judged as a running toolgate judges it, for verbs that
 //! only look.
 
+use super::terminal::asking::AskingProgress;
 use crate::app;
 use crate::config::Config;
 use crate::gate::catalogue::{
@@ -57,7 +58,10 @@ pub(super) async fn listed(
         end: std::future::pending(),
         shutdown: SERVER_SHUTDOWN_GRACE,
     };
-    listed_until(config, policy, wait, &mut |_, _| {}).await
+    let asking = AskingProgress::of(config.servers.len());
+    let mut heard = |_: &ServerName, _: Result<usize, &str>| asking.tried();
+    let listed = listed_until(config, policy, wait, &mut heard);
+    asking.during(listed).await
 }
 
 /// How long servers are waited for.

@@ -1,6 +1,7 @@
 //! Where text for people goes: how wide a line may be, and whether colours are shown. What reads a
 //! pipe gets whole values and no colours, unless it is told otherwise.
 
+pub(super) mod asking;
 pub(super) mod followed;
 pub(super) mod ids;
 pub(super) mod progress;

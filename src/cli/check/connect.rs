@@ -3,6 +3,7 @@
 
 use crate::app;
 use crate::cli::runtime::runtime;
+use crate::cli::terminal::asking::AskingProgress;
 use crate::cli::unfitted::{self, ToolSchema};
 use crate::config::{self, Loaded};
 use crate::mcp::revision::{Era, Revision};
@@ -103,14 +104,15 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
         servers.start(&running, &stop);
         let mut connected = Connected::default();
         let mut listed = ConnectedTools::none();
+        let asking = AskingProgress::of(config.servers.len());
         for name in config.servers.keys() {
             let Some(server) = servers.get(name.as_str()) else {
                 continue;
             };
             let mut state = server.state();
-            let _ = state
-                .wait_for(|state| !matches!(state, ServerState::Starting))
-                .await;
+            let settled = state.wait_for(|state| !matches!(state, ServerState::Starting));
+            drop(asking.during(settled).await);
+            asking.tried();
             let (line, is_up) = match &*state.borrow() {
                 ServerState::Up(up) => {
                     listed.add(&policy, name, &up.catalog);
@@ -123,6 +125,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
             connected.silent += usize::from(!is_up);
             connected.lines.push(format!("server {name}: {line}"));
         }
+        drop(asking);
         for (name, why) in &unset {
             connected.silent += 1;
             let line = format!("server {name}: not asked: {why}");

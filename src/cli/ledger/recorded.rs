@@ -2,6 +2,7 @@
 //! arguments it had.
 
 use super::calls::{LedgerCall, LedgerCalls};
+use super::reading;
 use super::text::plain;
 use crate::cli::explain;
 use crate::cli::terminal::ids::{ambiguous, is_meant};
@@ -47,7 +48,9 @@ pub(super) fn find_in(data: &Path, archive: Option<&Path>, id: &str) -> anyhow::
 
 fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
     let mut found: Option<LedgerCall> = None;
+    let progress = reading();
     for call in calls {
+        progress.step();
         let call = call?;
         if !is_meant(&call.entry.action_id, id) {
             continue;
@@ -60,6 +63,7 @@ fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
         }
         found = Some(call);
     }
+    drop(progress);
     let wanted = plain(id);
     let call = found.with_context(|| {
         format!("no call's action id begins or ends with {wanted}; see `toolgate ledger list`")

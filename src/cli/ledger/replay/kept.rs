@@ -3,6 +3,7 @@
 use crate::cli::explain;
 use crate::cli::ledger::LedgerLocation;
 use crate::cli::ledger::contents::{LedgerContent, keys};
+use crate::cli::ledger::reading;
 use crate::cli::ledger::recorded;
 use crate::cli::ledger::text::plain;
 use crate::gate::record::hashes::params_hash;
@@ -48,7 +49,9 @@ impl KeptCall {
             result: unkept(),
             entry,
         };
+        let progress = reading();
         for record in JournalReader::after_in(place.data, place.archive, 0)? {
+            progress.step();
             match LedgerContent::of(&record?, &keys) {
                 Ok(Some(content)) if content.head.action_id == call.entry.action_id => {
                     call.take(content);
@@ -58,6 +61,7 @@ impl KeptCall {
                 Err(error) => return Err(error.into()),
             }
         }
+        drop(progress);
         let audited = Value::Object(call.entry.audit.clone());
         if call.is_sent(&audited) {
             call.arguments = Ok(audited);
