@@ -1,5 +1,7 @@
 //! What every verb has in common: exit codes, JSON, colours, and the width of tables.
 
+mod warnings;
+
 use crate::harness::gate::{run, runs};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
