@@ -79,3 +79,34 @@ fn named(all: &[String]) -> String {
     }
     format!("{first}; and {more} more")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 17 D17: what is wrong with a pack is one line for an operator, who reads its hint in it and no
+    /// written-out line break.
+    #[test]
+    fn what_is_wrong_with_a_pack_is_one_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let config = "servers: { s: { command: x } }\nmode: observe\npolicies: [policy.yaml]\n";
+        let policy = "contracts: { s__read: { purpose: A test., actions: [read], secrets: [] } }\n";
+        let pack = "pack: late\nsamples:\n  - { name: one, caller: anonymous, tool: s__read, arguments: {}, expect: too_mcuh }\n";
+        std::fs::create_dir(place("tests")).unwrap();
+        for (name, text) in [
+            ("toolgate.yaml", config),
+            ("policy.yaml", policy),
+            ("tests/late.yaml", pack),
+        ] {
+            std::fs::write(place(name), text).unwrap();
+        }
+        let why = runner(place("toolgate.yaml"))(&[]).unwrap_err();
+        assert!(why.starts_with("the packs cannot be run: "), "{why}");
+        assert!(
+            why.contains("nothing is refused with `too_mcuh`; known here: "),
+            "{why}"
+        );
+        assert!(!why.contains("\\u{") && !why.contains('\n'), "{why}");
+    }
+}

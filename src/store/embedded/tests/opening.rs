@@ -281,7 +281,7 @@ async fn rows_are_told_after_the_records() {
     let rows: Vec<_> = rows.collect();
     assert!(!rows.is_empty() && rows.len() < told.len(), "{told:?}");
     assert!(
-        rows.iter().all(|(came, all)| *came > 0 && came < all),
+        rows.iter().all(|(came, all)| *came > 0 && came <= all),
         "{rows:?}"
     );
 }
