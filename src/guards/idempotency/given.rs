@@ -15,6 +15,9 @@ const KEY_CHARS_MAX: usize = 255;
 /// What every call that must have a key must have.
 pub(super) const KEY_EXPECTED_MESSAGE: &str =
     "one idempotency key of 1 to 255 characters, the same whenever this very call is sent again";
+/// Where it goes: an agent without a word of its contract has to find it out here.
+const KEY_PLACE_HINT: &str = "Call again with such a key: in `_meta` as `dev.toolgate/idempotencyKey`, or as the argument \
+     `idempotency_key` where the tool lists it.";
 const KEY_UNUSABLE_MESSAGE: &str =
     "an idempotency key that is a text of 1 to 255 characters without control characters";
 const KEYS_DISAGREE_MESSAGE: &str =
@@ -34,7 +37,7 @@ pub(in crate::guards) fn key_required(expected: &str) -> Refusal {
         ..RefusalFacts::new(
             &IDEMPOTENCY_KEY_REQUIRED,
             format!("expected {expected}"),
-            "Call again with such a key.",
+            KEY_PLACE_HINT,
         )
     };
     facts.into()

@@ -241,11 +241,14 @@ fn unusable_keys_are_refused() {
         .key(&self::rule(json!({ "require": true })))
         .unwrap_err();
     assert_eq!(required.code(), "idempotency_key_required");
-    assert!(
-        required.words().contains("did not run"),
-        "{}",
-        required.words()
-    );
+    // D28: where it goes, in the words of the wire.
+    for told in ["did not run", KEY_META_NAME, KEY_ARGUMENT_NAME] {
+        assert!(
+            required.words().contains(told),
+            "{told}: {}",
+            required.words()
+        );
+    }
 }
 
 /// 004-23: the fingerprint stands on RFC 8785: `1` and `1.0` are one number; composed and
