@@ -9,6 +9,7 @@ use crate::harness::tool_server::{Behaviour, Script};
 use serde_json::json;
 use std::fs;
 use std::io::{PipeWriter, pipe};
+use std::path::Path;
 use std::process::Stdio;
 
 /// A pipe whose reader is gone: whatever is written to it fails.
@@ -152,6 +153,10 @@ async fn what_was_found_out_counts_though_nobody_reads_it() {
     }
     is_told("ledger replay ffffffff --sandbox http://127.0.0.1:9/mcp", 2).await;
 
+    // One that is sound stands before the one that is not.
+    let kept = setup.directory().join("state/toolgate/stdio");
+    fs::create_dir_all(&kept).unwrap();
+    copied(&setup, &kept.join("bank"));
     let journal = fs::read_dir(setup.directory().join("data/journal")).unwrap();
     let segments = journal.map(|file| file.unwrap().path());
     let segment = segments.filter(|file| file.extension().is_some_and(|kind| kind == "journal"));
@@ -168,4 +173,24 @@ async fn what_was_found_out_counts_though_nobody_reads_it() {
     ] {
         is_told(line, 1).await;
     }
+    copied(&setup, &kept.join("post"));
+    let state = setup.directory().join("state");
+    let wrapped = setup
+        .clone()
+        .environment("XDG_STATE_HOME", state.to_str().unwrap());
+    let all = ["ledger", "--stdio", "verify"];
+    let (code, out, err) = run(&wrapped, &all).await;
+    assert!(code == 1 && out.contains("DAMAGED"), "{out}{err}");
+    assert_eq!(told_unread(&wrapped, &all).await, 1);
+}
+
+/// The data directory, copied to `place`.
+fn copied(setup: &Setup, place: &Path) {
+    let data = setup.directory().join("data");
+    let done = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(data)
+        .arg(place)
+        .status();
+    assert!(done.unwrap().success());
 }
