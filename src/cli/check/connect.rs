@@ -125,7 +125,6 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<Connected> {
             connected.silent += usize::from(!is_up);
             connected.lines.push(format!("server {name}: {line}"));
         }
-        drop(asking);
         for (name, why) in &unset {
             connected.silent += 1;
             let line = format!("server {name}: not asked: {why}");

@@ -93,14 +93,10 @@ pub(super) fn details(one: &Incident) -> String {
     }
     if let Some(end) = &one.closed {
         let forced = if end.forced { ", forced" } else { "" };
+        let at = terminal.time(&end.at);
         line(
             "closed",
-            &format!(
-                "{} by {}{forced}: {}",
-                terminal.time(&end.at),
-                end.who,
-                end.why
-            ),
+            &format!("{at} by {}{forced}: {}", end.who, end.why),
         );
         line("packs", &end.packs);
     }
