@@ -86,24 +86,24 @@ pub enum JournalError {
     #[error("the state that old segments leave behind can't be read: {0}")]
     NotCarried(String),
     /// The operating system refused.
-    #[error("can't {what} {}: {source}", .path.display())]
+    #[error("can't {what} {}: {why}", .path.display())]
     Io {
         /// What was tried, as a verb.
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// The reason.
-        source: Arc<io::Error>,
+        /// The reason; said here, and not once more as a source.
+        why: Arc<io::Error>,
     },
 }
 
 impl JournalError {
     /// Wraps what the operating system said to `what` with `path`.
-    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(super) fn io(what: &'static str, path: &Path, why: io::Error) -> Self {
         Self::Io {
             what,
             path: path.to_owned(),
-            source: Arc::new(source),
+            why: Arc::new(why),
         }
     }
 }

@@ -43,6 +43,15 @@ async fn of_another_directory_nothing_is_said() {
             );
         }
     }
+    // Of a file it is said, once, that it is none.
+    std::fs::write(setup.directory().join("file"), "text").unwrap();
+    for line in ["ledger list", "calls list", "incident list", "report"] {
+        let mut words: Vec<_> = line.split(' ').collect();
+        words.extend(["--data", "file"]);
+        let (code, out, err) = run(&setup, &words).await;
+        assert_eq!((code, &*out), (1, ""), "{line}: {err}");
+        assert_eq!(err.matches("Not a directory").count(), 1, "{line}: {err}");
+    }
     // Nothing was made there by looking.
     let made = std::fs::read_dir(setup.directory().join("other")).unwrap();
     assert_eq!(made.count(), 0);
