@@ -59,10 +59,8 @@ impl IndexWork {
     /// It has come so far.
     pub(super) fn reach(&mut self, reach: IndexReach) {
         let is_of_rows = reach.rows.is_some();
-        let (done, all) = match reach.rows {
-            Some(rows) => rows,
-            None => (self.records(reach.read), self.records(reach.last)),
-        };
+        let records = || (self.records(reach.read), self.records(reach.last));
+        let (done, all) = reach.rows.unwrap_or_else(records);
         if is_of_rows != self.is_of_rows {
             self.end();
             self.is_of_rows = is_of_rows;
