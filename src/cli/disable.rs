@@ -199,7 +199,11 @@ fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
 
 /// A line for each incident that keeps tools away, too: none of these is among those that are disabled.
 fn frozen(place: &DataPlace) -> String {
-    let known = incidents::read(&place.data).unwrap_or_default();
+    let known = match incidents::read(&place.data) {
+        Ok(known) => known,
+        // One that cannot be read may freeze something.
+        Err(error) => return plain(&error.to_string()) + "\n",
+    };
     let open = known.values().filter(|incident| incident.is_open());
     let line = |incident: &Incident| {
         let (id, scope) = (incident.id, plain(&incident.scope));
