@@ -142,13 +142,13 @@ async fn what_was_found_out_counts_though_nobody_reads_it() {
         assert_eq!(told_unread(&setup, &words).await, expected, "{line}");
         assert_eq!(unread(&setup, &words).await, expected, "{line}");
     };
-    for line in [&replay, &replay_json, "ledger verify --data data"] {
+    for line in ["ledger verify --data data", &replay, &replay_json] {
         is_told(line, 0).await;
     }
     let policy = setup.directory().join("policy.yaml");
     let written = fs::read_to_string(&policy).unwrap();
     fs::write(&policy, written.replace("oracle__look", "oracle__peek")).unwrap();
-    for line in [&replay, &replay_json, "ledger show ffffffff"] {
+    for line in ["ledger show ffffffff", &replay, &replay_json] {
         is_told(line, 1).await;
     }
     is_told("ledger replay ffffffff --sandbox http://127.0.0.1:9/mcp", 2).await;
