@@ -56,18 +56,7 @@ fn judge(
     passing: &[&PosedCall],
 ) -> RollbackCoverage {
     let is_of = |posed: &&PosedCall| {
-        let allowlist = &policy.allowlist;
-        let whole = allowlist
-            .contract_of(&posed.tool)
-            .filter(|_| allowlist.contract_name_of(&posed.tool) == Some(name));
-        let chosen = whole.map(|whole| {
-            let variant = whole
-                .variants
-                .as_ref()
-                .and_then(|variants| variants.choose(&posed.arguments));
-            variant.unwrap_or(whole)
-        });
-        chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, rules))
+        rules_of(policy, posed).is_some_and(|chosen| Arc::ptr_eq(chosen, rules))
     };
     let is_tested = rules.undo.call().is_some_and(|rollback| {
         let tries = passing.iter().filter(|posed| posed.tool == rollback.tool);
@@ -75,11 +64,6 @@ fn judge(
         let mut pairs = tries.flat_map(|tried| done.iter().map(move |done| (tried, done)));
         pairs.any(|(tried, done)| rollback.fits(&tried.arguments, &done.arguments))
     });
-    let variant = rules
-        .variant
-        .as_ref()
-        .map(|variant| format!("#{variant}"))
-        .unwrap_or_default();
     let (tool, why) = match &rules.undo {
         Undo::Call(rollback) => (Some(rollback.tool.clone()), None),
         Undo::Manual(_) => (None, Some("by hand")),
@@ -87,9 +71,24 @@ fn judge(
         Undo::Irreversible | Undo::Unsaid => (None, Some("irreversible")),
     };
     RollbackCoverage {
-        contract: format!("{name}{variant}"),
+        contract: contract_name(name, rules),
         tool,
         why,
         is_tested,
     }
+}
+
+/// The contract that judges a call, or the one of its variants that the arguments choose.
+pub(super) fn rules_of<'p>(policy: &'p Policy, posed: &PosedCall) -> Option<&'p Arc<ToolRules>> {
+    let whole = policy.allowlist.contract_of(&posed.tool)?;
+    let variants = whole.variants.as_ref();
+    let chosen = variants.and_then(|variants| variants.choose(&posed.arguments));
+    Some(chosen.unwrap_or(whole))
+}
+
+/// What a contract is called in reports; with `#` and its own name, a variant.
+pub(super) fn contract_name(name: &ToolName, rules: &ToolRules) -> String {
+    let variant = rules.variant.as_ref();
+    let variant = variant.map(|variant| format!("#{variant}"));
+    format!("{name}{}", variant.unwrap_or_default())
 }
