@@ -51,16 +51,21 @@ impl App {
             is_known: Arc::new(is_known),
             grants: gate.clone(),
             edits: gate.clone(),
-            undo: Arc::new(CallUndoer {
-                gate: gate.clone(),
-                links: self.door.links.clone(),
-                running: self.door.running.clone(),
-            }),
+            undo: self.undoer(),
             looks: gate.watches.looks.clone(),
             void: Arc::new(move |hold| gate.void(hold)),
             asker: Arc::new(self.reconciler()),
             policies: self.door.policy.swaps(),
         }
+    }
+
+    /// What takes calls back.
+    pub(crate) fn undoer(&self) -> Arc<CallUndoer> {
+        Arc::new(CallUndoer {
+            gate: self.door.gate.clone(),
+            links: self.door.links.clone(),
+            running: self.door.running.clone(),
+        })
     }
 
     /// What finds out about calls with an unknown outcome.

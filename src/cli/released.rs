@@ -6,6 +6,7 @@ use super::test::required::RequiredPacks;
 use crate::config::{self, Config, Loaded};
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
+use crate::policy::Policy;
 use crate::policy::bundle::keeper::ShelfKeeper;
 use crate::policy::live::LivePolicy;
 use crate::policy::sources::PolicySources;
@@ -28,6 +29,11 @@ impl Released {
             policy,
             made_of: None,
         }
+    }
+
+    /// The policy, as it is read by now.
+    pub(super) fn current(&self) -> Arc<Policy> {
+        self.policy.current()
     }
 
     /// Keeps its files in the data directory `data`, which has to be this process's own by now; from

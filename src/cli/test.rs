@@ -1,8 +1,9 @@
 //! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what
-//! is expected. Nothing is executed, connected to or started.
+//! is expected. Nothing is executed, connected to or started, but for `--drill`.
 
 pub(super) mod add;
 mod coverage;
+mod drill;
 pub(super) mod find;
 pub(super) mod incident_proof;
 mod machine;
@@ -56,6 +57,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "replay")]
     arguments: Option<PathBuf>,
     #[command(flatten)]
+    drill: drill::DrillArgs,
+    #[command(flatten)]
     forbidden: violations::ViolationArgs,
     #[command(flatten)]
     judged_as: RecordedAs,
@@ -79,6 +82,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    if args.drill.drill {
+        return drill::run(args, out);
+    }
     match (&args.verb, &args.replay) {
         (Some(TestVerb::Add(add)), _) => add.run(&args.place, out),
         (None, Some(_)) if args.forbidden.violations => violations::run(args, out),

@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod drilled;
 mod read;
 mod written;
 
+pub(crate) use drilled::{BaselineTerms, DrillTerms};
 use read::Parts;
 pub(crate) use written::PackFile;
 
@@ -71,6 +73,8 @@ pub(crate) struct PosedCall {
     pub because: Option<String>,
     /// What it repeats: the action id of a recorded call, or the number of a report.
     pub repro: Option<String>,
+    /// How it is made for real and taken back, where a drill is asked for.
+    pub drill: Option<DrillTerms>,
 }
 
 /// A task as it is before a call: what it has used, and what its last calls were. The default has

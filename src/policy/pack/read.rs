@@ -1,5 +1,6 @@
 //! A pack as written → as run. All problems at once.
 
+use super::drilled::DrillTerms;
 use super::written::{PackFile, PackSample, PackServer, PackTaskState};
 use super::{EXPECT_ALLOW, Pack, PosedCall, TaskBefore};
 use crate::guards::Section as _;
@@ -273,6 +274,7 @@ fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
         because,
         repro,
         fix_ref,
+        drill,
     } = sample;
     let asks_for = user.and_then(|name| {
         let named = behind::user_named(&name);
@@ -304,6 +306,7 @@ fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
         expect: Some(expect).filter(|code| code != EXPECT_ALLOW),
         because,
         repro,
+        drill: drill.map(DrillTerms::from),
     }
 }
 

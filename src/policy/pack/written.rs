@@ -89,6 +89,33 @@ pub(crate) struct PackSample {
     /// What has mended it: a change, a version; `test` reminds of samples that repeat something
     /// and say nothing of it.
     pub fix_ref: Option<String>,
+    /// `toolgate test --drill` makes the call, at its tool server, and takes it back; `{}` looks at what the
+    /// contract's `rollback.verify` reads.
+    pub drill: Option<PackDrill>,
+}
+
+/// How a drill of a sample finds out that nothing is left of its call.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PackDrill {
+    /// What is read before the call, after it, and once it was taken back [default: what the contract's
+    /// `rollback.verify` reads, where that names no part of the result].
+    pub baseline: Option<PackBaseline>,
+}
+
+/// A read, and what of its result is compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PackBaseline {
+    /// what is read with: `server__tool`
+    #[schemars(length(min = 1))]
+    pub tool: String,
+    /// Its arguments; `arguments#/…` stands for a part of those of the call.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// the values that are compared, by JSON pointers into the structured result
+    #[schemars(length(min = 1))]
+    pub fields: Vec<String>,
 }
 
 /// What a task has used and done before the call.
