@@ -77,6 +77,7 @@ const EXAMPLES: [(&str, &[&str]); 56] = [
         &[
             "toolgate test",
             "toolgate test --coverage policies/tests",
+            "toolgate test --drill --server staging",
             "toolgate test --replay ledger --since 1d",
         ],
     ),

@@ -4,6 +4,8 @@
 //! default where a session is about one order alone. Nobody waits here: that a call is the same 31, 60 and 89 s later is proven with
 //! a clock in hand in `src/store/tests/clocks.rs`.
 
+mod books;
+
 use crate::harness::agent::{Agent, modern};
 use crate::harness::answer::{Answer, exchange};
 use crate::harness::gate::Gate;

@@ -106,6 +106,8 @@ mod statuses;
 mod sync_order;
 // Calls that are taken back.
 mod undoing;
+// The call that takes another one back is tried at a real server.
+mod drills;
 // An unknown outcome ends by an operator's word.
 mod unknown_outcomes;
 // A store that is opened without its index, beside the reads.

@@ -35,6 +35,7 @@ use crate::policy::pack::Pack;
 use crate::store::{disabling, incidents};
 use crate::telemetry::tasks;
 use anyhow::bail;
+use approving::attend;
 use consent::{agreed, servers_of};
 use ending::{DrillEnd, DrillVerdict};
 use making::Driller;
@@ -65,14 +66,21 @@ pub(super) struct DrillArgs {
     /// With --drill: do not ask; the effects at the tool servers are meant
     #[arg(long, requires = "drill")]
     yes: bool,
-    /// With --drill: you are the person who has to allow its calls, and allow them
-    #[arg(long, requires = "drill")]
-    approve: bool,
     /// With --drill: only tools of this server; may be given again
     #[arg(long, value_name = "NAME", requires = "drill")]
     server: Vec<String>,
-    /// With --drill: 1 also where a contract that changes something names no call that takes it back, or was not
-    /// drilled; `irreversible`, `additive` and what takes others back itself are left out
+    #[command(flatten)]
+    wishes: DrillWishes,
+}
+
+/// What is asked of all of them.
+#[derive(Debug, clap::Args)]
+struct DrillWishes {
+    /// With --drill: you are every person who has to allow its calls, and do so
+    #[arg(long, requires = "drill")]
+    approve: bool,
+    /// With --drill: 1 also where a contract that changes something was not drilled, or names no call that
+    /// takes it back; what is `irreversible` or `additive`, or takes others back itself, is left out
     #[arg(long, requires = "drill")]
     require_all: bool,
 }
@@ -109,12 +117,12 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     {
         return Ok(operator::misused(&why));
     }
-    let requires_all = args.drill.require_all;
+    let requires_all = args.drill.wishes.require_all;
     let contracts = start.contracts;
     let rows = if servers.is_empty() {
         undrilled(start.rows, "")
     } else {
-        runtime()?.block_on(Box::pin(drilled(start, &place, args.drill.approve)))?
+        runtime()?.block_on(Box::pin(drilled(start, &place, args.drill.wishes.approve)))?
     };
     let report = DrillReport {
         rows,
@@ -230,9 +238,11 @@ async fn drilled(
     for server in config.servers.values().filter(|server| !server.disabled) {
         app.door.gate.tools.settled(&server.name).await;
     }
-    let mut driller = Driller::new(&app, notes, approves);
+    let people = attend(&app, approves);
+    let mut driller = Driller::new(&app, notes);
     let made = Box::pin(each(&mut driller, rows)).await;
     driller.end().await;
+    people.abort();
     app.stop().await?;
     made
 }

@@ -50,8 +50,6 @@ pub(super) struct DrillAnswer {
     pub(super) code: Option<String>,
     /// The call.
     pub(super) action: Option<ActionId>,
-    /// What a person has to allow first.
-    pub(super) approval: Option<ActionId>,
     /// Whether the tool says that it failed.
     pub(super) is_error: bool,
     /// The structured result.
@@ -140,7 +138,6 @@ impl DrillAnswer {
         };
         let decision = &holder[DECISION_META_KEY];
         let word = |name: &str| decision[name].as_str();
-        let id = |name: &str| word(name).and_then(|id| id.parse().ok());
         let parts = body["content"].as_array().into_iter().flatten();
         let mut texts = parts.filter_map(|part| part["text"].as_str());
         let said = texts.next().or_else(|| body["message"].as_str());
@@ -148,8 +145,7 @@ impl DrillAnswer {
             // An error without a decision is the tool server's own.
             outcome: word("outcome").unwrap_or("failed").to_owned(),
             code: word("code").map(str::to_owned),
-            action: id("action_id"),
-            approval: id("approval_id"),
+            action: word("action_id").and_then(|id| id.parse().ok()),
             is_error: answer.is_error || body["isError"] == true,
             structured: body["structuredContent"].clone(),
             words: said.unwrap_or_default().to_owned(),

@@ -1,49 +1,76 @@
-//! Who runs a drill with `--approve` is every operator who has to allow its calls.
+//! Who stands for the people who would have to allow the calls of a drill: with `--approve`, who runs it; else
+//! nobody, and what is held is denied at once, so that nothing waits for nobody.
 
 use crate::app::App;
 use crate::cli::operator::direct::system_user;
+use crate::gate::Gate;
 use crate::model::absence::DecidingRight;
 use crate::model::ids::ActionId;
-use crate::store::approvals::{DecisionRequest, decide};
+use crate::store::approvals::{DecisionError, DecisionRequest, decide};
 use crate::store::state::hold::Hold;
+use crate::telemetry::tasks;
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
 
 /// Operators that a contract can ask for, at most.
 const MAX_NEEDED: u32 = 5;
+/// What stands in the drill's ledger, for one as for the other.
+const ALLOWED: &str = "a drill, with --approve";
+const DENIED: &str = "a drill, without --approve";
 
-/// Allows a held call of the drill, as often as its contract wants.
-///
-/// # Errors
-/// Why it is not allowed, in words.
-pub(super) async fn allow(app: &App, id: ActionId) -> Result<(), String> {
+/// Decides on what the drill's calls are held for, until it is aborted: who is asked is who runs the drill.
+pub(super) fn attend(app: &App, approves: bool) -> JoinHandle<()> {
     let gate = app.door.gate.clone();
-    let store = gate.effects.store.clone();
+    let mut news = gate.effects.store.look_on();
+    let account = system_user();
+    tasks::spawn("the people of a drill", async move {
+        loop {
+            match news.recv().await {
+                Ok(hold) if hold.is_new => {
+                    let said = said(&gate, &account, hold.id, approves).await;
+                    if let Err(error) = said {
+                        // The call ends by itself then, as one on which nobody decides.
+                        tracing::warn!(%error, "a call of a drill is not decided on");
+                    }
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    })
+}
+
+/// Says one word on a held call, or as many as its contract wants.
+async fn said(
+    gate: &Arc<Gate>,
+    account: &str,
+    id: ActionId,
+    allow: bool,
+) -> Result<(), DecisionError> {
+    let store = &*gate.effects.store;
     let judge = gate.clone();
     let void = move |hold: &Hold| judge.void(hold);
-    let known = store.find_hold(id).await.map_err(|why| why.to_string())?;
+    let known = store.find_hold(id).await?;
     let roles = known.map(|(_, hold)| hold.roles).unwrap_or_default();
-    let account = system_user();
-    let mut state = String::new();
+    let why = if allow { ALLOWED } else { DENIED };
     for nth in 1..=MAX_NEEDED {
-        let said = DecisionRequest {
-            who: format!("{account}, for a drill ({nth})"),
+        let word = DecisionRequest {
+            who: format!("{account}, in a drill ({nth})"),
             right: DecidingRight {
                 roles: roles.clone(),
                 on_behalf: None,
             },
-            allow: true,
-            why: "a drill".to_owned(),
+            allow,
+            why: why.to_owned(),
             usual: None,
             shown: None,
             surface: None,
         };
-        let came = decide(&*store, &void, id, said).await;
-        state = came.map_err(|why| why.to_string())?.state;
-        if state != "pending" {
+        let came = decide(store, &void, id, word).await?;
+        if came.state != "pending" {
             break;
         }
     }
-    if state == "allowed" {
-        return Ok(());
-    }
-    Err(format!("it is {state}"))
+    Ok(())
 }

@@ -1,8 +1,7 @@
 //! One drill: the baseline is read, the call is made, the effect is seen, the call is taken back as an operator
 //! would, and the baseline is read again.
 
-use super::agent::{DrillAgent, DrillAnswer, DrillCall};
-use super::approving::allow;
+use super::agent::{DrillAgent, DrillCall};
 use super::baseline::BaselineReading;
 use super::ending::{DrillEnd, DrillVerdict};
 use super::place::{DrillNotes, DrillStep, StepNote};
@@ -11,7 +10,7 @@ use crate::app::App;
 use crate::gate::undoing::CallUndoer;
 use crate::model::ids::{ActionId, unguessable};
 use crate::store::undos::{NoUndo, UndoMaker as _, UndoReport, UndoWord};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,20 +24,17 @@ const UNSEEN: &str = "the effect cannot be seen: the baseline is the same after 
 
 /// What makes the drills.
 pub(super) struct Driller<'a> {
-    pub(super) app: &'a App,
-    pub(super) notes: DrillNotes,
-    /// Whether who runs the drill allows what needs a person.
-    pub(super) approves: bool,
+    app: &'a App,
+    notes: DrillNotes,
     undoer: Arc<CallUndoer>,
     agents: BTreeMap<String, DrillAgent>,
 }
 
 impl<'a> Driller<'a> {
-    pub(super) fn new(app: &'a App, notes: DrillNotes, approves: bool) -> Self {
+    pub(super) fn new(app: &'a App, notes: DrillNotes) -> Self {
         Self {
             app,
             notes,
-            approves,
             undoer: app.undoer(),
             agents: BTreeMap::new(),
         }
@@ -120,20 +116,23 @@ impl<'a> Driller<'a> {
     async fn called(&mut self, planned: &PlannedDrill) -> Result<ActionId, DrillEnd> {
         let key = planned.call.key.clone();
         let key = key.unwrap_or_else(|| json!(format!("drill {}", unguessable())));
-        let mut answer = self.answered(planned, &key).await;
-        if let Some(approval) = held(&answer) {
-            if !self.approves {
-                return Err(DrillEnd::not_drilled(NEEDS_PERSON.to_owned()));
-            }
-            if let Err(why) = allow(self.app, approval).await {
-                return Err(DrillEnd::not_drilled(format!(
-                    "it cannot be allowed: {why}"
-                )));
-            }
-            answer = self.answered(planned, &key).await;
+        let call = DrillCall {
+            tool: &planned.tool,
+            arguments: &planned.call.arguments,
+            key: Some(&key),
+        };
+        let answer = self.agent(planned).call(call).await;
+        if answer.outcome == "refused" && needs_person(answer.code.as_deref()) {
+            return Err(DrillEnd::not_drilled(NEEDS_PERSON.to_owned()));
         }
         let said = &answer.words;
+        // What has run, and could not be recorded, is in no ledger that an undo could be made of.
+        let is_unknown = matches!(
+            answer.code.as_deref(),
+            Some("outcome_unknown" | "executed_but_not_recorded")
+        );
         match (answer.outcome.as_str(), answer.action) {
+            (_, _) if is_unknown => Err(unknown_call(said)),
             ("answered", Some(action)) if !answer.is_error => Ok(action),
             ("refused", _) => {
                 let code = answer.code.as_deref().unwrap_or_default();
@@ -144,19 +143,8 @@ impl<'a> Driller<'a> {
             ("answered" | "failed" | "planned", _) => {
                 Err(DrillEnd::failed(format!("the call has failed: {said}")))
             }
-            (_, _) => Err(DrillEnd::unknown(format!(
-                "it is not known whether the call has run: {said}"
-            ))),
+            (_, _) => Err(unknown_call(said)),
         }
-    }
-
-    async fn answered(&mut self, planned: &PlannedDrill, key: &Value) -> DrillAnswer {
-        let call = DrillCall {
-            tool: &planned.tool,
-            arguments: &planned.call.arguments,
-            key: Some(key),
-        };
-        self.agent(planned).call(call).await
     }
 
     /// Of a call that has not run, as far as is said: the baseline has to say so, too.
@@ -215,8 +203,7 @@ impl<'a> Driller<'a> {
                 report.words
             )),
             state => {
-                let needs = report.approval_id.is_some();
-                let said = if needs {
+                let said = if needs_person(report.code.as_deref()) {
                     NEEDS_PERSON
                 } else {
                     report.words.as_str()
@@ -243,21 +230,13 @@ impl<'a> Driller<'a> {
 
     /// Asks for the undo, as an operator does.
     async fn undone(&self, of: ActionId) -> Result<UndoReport, NoUndo> {
-        let word = || UndoWord {
+        let word = UndoWord {
             of,
             who: ASKER.to_owned(),
             why: "a drill".to_owned(),
             is_dry: false,
         };
-        let report = self.undoer.clone().undo(word()).await?;
-        let approval = report.approval_id.as_ref().and_then(|id| id.parse().ok());
-        match approval.filter(|_| self.approves) {
-            Some(approval) => match allow(self.app, approval).await {
-                Ok(()) => self.undoer.clone().undo(word()).await,
-                Err(why) => Err(NoUndo::Unfit(format!("it cannot be allowed: {why}"))),
-            },
-            None => Ok(report),
-        }
+        self.undoer.clone().undo(word).await
     }
 
     /// The baseline at the end, against that before the call; `seen` is what was there between.
@@ -276,28 +255,34 @@ impl<'a> Driller<'a> {
         };
         let hash = Some(after.hash());
         let differing = before.differing(&after);
-        let end = if !differing.is_empty() {
+        if !differing.is_empty() {
             let fields = differing.join(", ");
             let why =
                 format!("its tool server says that it was taken back, and yet differs: {fields}");
-            DrillEnd::failed(why).leaving()
-        } else {
-            match seen {
-                Ok(seen) if !before.differing(&seen).is_empty() => {
-                    DrillEnd::of(DrillVerdict::Proven, None)
-                }
-                Ok(seen) if seen.is_empty() => DrillEnd::failed(NOTHING_READ).leaving(),
-                Ok(_) => DrillEnd::failed(UNSEEN).leaving(),
-                Err(why) => DrillEnd::failed(format!("the effect cannot be seen: {why}")).leaving(),
+            return DrillEnd {
+                after: hash,
+                ..DrillEnd::failed(why).leaving()
+            };
+        }
+        let end = match seen {
+            Ok(seen) if !before.differing(&seen).is_empty() => {
+                DrillEnd::of(DrillVerdict::Proven, None)
             }
+            Ok(seen) if seen.is_empty() => DrillEnd::failed(NOTHING_READ).leaving(),
+            Ok(_) => DrillEnd::failed(UNSEEN).leaving(),
+            Err(why) => DrillEnd::failed(format!("the effect cannot be seen: {why}")).leaving(),
         };
         DrillEnd { after: hash, ..end }
     }
 }
 
-/// The approval that a call waits for.
-fn held(answer: &DrillAnswer) -> Option<ActionId> {
-    answer.approval.filter(|_| answer.outcome == "refused")
+fn unknown_call(said: &str) -> DrillEnd {
+    DrillEnd::unknown(format!("it is not known whether the call has run: {said}"))
+}
+
+/// Whether a call was refused because no person has allowed it.
+fn needs_person(code: Option<&str>) -> bool {
+    matches!(code, Some("approval_denied" | "approval_pending"))
 }
 
 /// An undo that was not made.

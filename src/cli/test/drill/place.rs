@@ -77,7 +77,8 @@ impl DrillPlace {
     /// # Errors
     /// Another drill runs there, or it cannot be made.
     pub(super) fn open(data: &Path) -> anyhow::Result<Self> {
-        let mut name: OsString = data.as_os_str().to_owned();
+        let data = std::path::absolute(data).context("the data directory cannot be named")?;
+        let mut name = OsString::from(data);
         name.push(SUFFIX);
         let above = PathBuf::from(name);
         files::private_directory(&above)?;

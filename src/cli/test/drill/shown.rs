@@ -7,6 +7,7 @@ use crate::cli::terminal::{Terminal, Tone};
 use crate::model::counted::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -94,12 +95,14 @@ impl DrillReport {
         let mut text = TABLE.lines(terminal, self.rows.iter().map(cells).collect());
         for row in &self.rows {
             if let Some(why) = why(row) {
-                text += &format!("{}: {}\n", plain(&row.contract), plain(&why));
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{}: {}", plain(&row.contract), plain(&why));
             }
         }
         text += &self.sum();
         if let Some(kept) = kept {
-            text += &format!("{}\n", what_is_left(kept));
+            text += &what_is_left(kept);
+            text += "\n";
         }
         text
     }
@@ -123,7 +126,7 @@ impl DrillReport {
         ] {
             let count = count(verdict);
             if count > 0 {
-                sum += &format!(", {count} {word}");
+                let _ = write!(sum, ", {count} {word}");
             }
         }
         sum + "\n"

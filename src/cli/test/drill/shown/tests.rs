@@ -90,12 +90,12 @@ fn the_share_is_of_all_that_write() {
 /// What is not known is another thing than what failed, and only `--require-all` asks for the rest.
 #[test]
 fn the_exit_code_says_what_is_wrong() {
+    use DrillVerdict::{Failed, NotDrilled, Proven, Unknown};
     let code = |states: Vec<RowState>, requires_all: bool| {
         let rows = states.into_iter().map(|state| row("bank__pay", state));
         report(rows.collect(), requires_all).exit_code()
     };
     let of = |verdict| RowState::Drilled(end(verdict, None));
-    use DrillVerdict::{Failed, NotDrilled, Proven, Unknown};
     assert_eq!(code(vec![of(Proven)], true), 0);
     assert_eq!(code(vec![of(Failed)], false), 1);
     assert_eq!(code(vec![of(Failed), of(Unknown)], false), 3);
