@@ -6,7 +6,7 @@ use crate::downstream::stdio::serve;
 use crate::mcp::answer::DECISION_META_KEY;
 use crate::mcp::bridge::{CAPABILITIES_META_KEY, CLIENT_META_KEY, VERSION_META_KEY};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
-use crate::mcp::message::{Message, MessageKind, introduction, number};
+use crate::mcp::message::{Message, MessageKind, introduction};
 use crate::mcp::own::OWN_META_PREFIX;
 use crate::mcp::revision::Revision;
 use crate::model::ids::{ActionId, AgentId, ToolName, unguessable};
@@ -76,7 +76,6 @@ impl DrillAgent {
     /// Makes a call, in a task and a session of its own: a drill starts nothing that another call has used up.
     pub(super) async fn call(&mut self, call: DrillCall<'_>) -> DrillAnswer {
         self.asked += 1;
-        let id = number(self.asked);
         let own = unguessable();
         let mut meta = json!({
             VERSION_META_KEY: Revision::NEWEST_MODERN.as_str(), CLIENT_META_KEY: introduction(), CAPABILITIES_META_KEY: {},
@@ -92,14 +91,16 @@ impl DrillAgent {
         if self.out.write_all(&line).await.is_err() || self.out.flush().await.is_err() {
             return DrillAnswer::none();
         }
+        // One call is made at a time: whatever answers, answers it, also where it could not be read so far that
+        // its id is known.
         while let Ok(Some(line)) = self.answers.next().await {
             let read = Text::read(line, &SERVER_JSON_LIMITS).ok();
-            let message = read.and_then(|read| Message::parse(&read).ok());
-            let answer = message.filter(|message| {
-                message.kind == MessageKind::Response && message.id.as_ref() == Some(&id)
-            });
-            if let Some(answer) = answer {
-                return DrillAnswer::of(&answer);
+            match read.and_then(|read| Message::parse(&read).ok()) {
+                Some(answer) if answer.kind == MessageKind::Response => {
+                    return DrillAnswer::of(&answer);
+                }
+                Some(_) => {}
+                None => break,
             }
         }
         DrillAnswer::none()
