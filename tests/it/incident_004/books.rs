@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 const WANTED: usize = 9;
 const RECONCILE: &str = "reconcile: { every: 1s, older_than: 1s, settle: 1s, equal_answers: 2 }";
 const OPERATORS: &str =
-    "tokens: [ { name: rita, token: token-of-rita-who-resolves, roles: [resolver] } ]";
+    "tokens: [ { name: rita, token: token-of-rita-who-resolves, roles: [resolver, switch] } ]";
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }";
 
 /// What the shop has: open orders by their keys, with what each has charged.
@@ -117,7 +117,7 @@ fn done(content: &Value) -> Reply {
 }
 
 fn amount(number: usize) -> u64 {
-    10 + number as u64
+    10 + u64::try_from(number).unwrap()
 }
 
 impl Incident {
