@@ -32,6 +32,13 @@ struct Incident {
     _server: ScriptedServer,
 }
 
+/// The orders whose answers were lost, by their action ids.
+struct Damage {
+    /// Those that were placed, by their keys.
+    lost: BTreeMap<String, String>,
+    dropped: Vec<String>,
+}
+
 fn policy() -> String {
     let rest = "purpose: A test., permission: anyone, secrets: []";
     let keys = "idempotency: { derive: [/key], probe: { tool: shop__look, arguments: { order: arguments#/key }, found: /orders, \
@@ -153,6 +160,28 @@ impl Incident {
         answer["result"]["_meta"]["dev.toolgate/decision"].clone()
     }
 
+    /// Everybody orders, and orders again what nobody has answered.
+    async fn happens(&self) -> Damage {
+        let (mut lost, mut dropped) = (BTreeMap::new(), Vec::new());
+        for number in 0..WANTED {
+            let key = format!("order-{number}");
+            let decided = self.orders(number, &key).await;
+            let id = decided["action_id"].as_str().unwrap_or_default().to_owned();
+            match fate(&key) {
+                Fate::Good => {
+                    assert_eq!(decided["outcome"], "answered", "{decided}");
+                    continue;
+                }
+                Fate::Lost => drop(lost.insert(key.clone(), id)),
+                Fate::Dropped => dropped.push(id),
+            }
+            assert_eq!(decided["code"], "outcome_unknown", "{decided}");
+            let again = self.orders(number, &format!("{key}-again")).await;
+            assert_eq!(again["outcome"], "answered", "{again}");
+        }
+        Damage { lost, dropped }
+    }
+
     /// Waits until the looks have ended a call, and with what.
     async fn looked(&self, action: &str) -> String {
         until("the looks end it", || async {
@@ -195,23 +224,7 @@ impl Incident {
 #[tokio::test]
 async fn what_was_charged_twice_is_taken_back() {
     let incident = Incident::new().await;
-    let (mut lost, mut dropped) = (BTreeMap::new(), Vec::new());
-    for number in 0..WANTED {
-        let key = format!("order-{number}");
-        let decided = incident.orders(number, &key).await;
-        let id = decided["action_id"].as_str().unwrap_or_default().to_owned();
-        match fate(&key) {
-            Fate::Good => {
-                assert_eq!(decided["outcome"], "answered", "{decided}");
-                continue;
-            }
-            Fate::Lost => drop(lost.insert(key.clone(), id)),
-            Fate::Dropped => dropped.push(id),
-        }
-        assert_eq!(decided["code"], "outcome_unknown", "{decided}");
-        let again = incident.orders(number, &format!("{key}-again")).await;
-        assert_eq!(again["outcome"], "answered", "{again}");
-    }
+    let Damage { lost, dropped } = incident.happens().await;
     let meant = ((0..WANTED).map(amount).sum::<u64>(), WANTED);
     let damaged = incident.books.lock().unwrap().sums();
     assert_eq!(damaged.1, WANTED + lost.len(), "stock is frozen twice");
