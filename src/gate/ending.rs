@@ -76,6 +76,7 @@ impl Gate {
                 call: case.call.clone(),
                 found: Findings::default(),
                 taken: Taken::default(),
+                admission: None,
             };
             let ending = ran(&mut live, case).await;
             let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;

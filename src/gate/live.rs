@@ -14,6 +14,7 @@ use crate::gate::effects::standing::{KeyAsked, Stand};
 use crate::gate::effects::taken::Taken;
 use crate::gate::effects::{Beginning, alike::AlikeBeginning};
 use crate::gate::pipeline::{Stage, Turn, World};
+use crate::gate::record::admission::KnownAdmission;
 use crate::gate::record::findings::{Findings, KeyFound};
 use crate::gate::record::timing::StageTimer;
 use crate::gate::record::{self, RecordedCall};
@@ -40,6 +41,8 @@ pub(in crate::gate) struct Live<'p> {
     pub(in crate::gate) timer: StageTimer,
     pub(in crate::gate) found: Findings,
     pub(in crate::gate) taken: Taken,
+    /// What step 2 has found, for whatever tells of the call's end.
+    pub(in crate::gate) admission: Option<Box<KnownAdmission<'p>>>,
 }
 
 impl<'p> Live<'p> {
@@ -61,6 +64,7 @@ impl<'p> Live<'p> {
             .filter(|tool| is_offered(policy, tool))
             .ok_or(Refusal::ToolNotAllowlisted)?;
         let admitted = call.admitted(policy)?;
+        self.admission = Some(KnownAdmission::of(&call, &admitted));
         Ok(VisibleCall {
             call,
             tool,
@@ -83,6 +87,7 @@ impl<'p> Live<'p> {
             tool,
             timer: &self.timer,
             found: &self.found,
+            admission: self.admission.as_deref(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! One ledger entry for every judged call, refused ones too.
 
+pub mod admission;
 pub(crate) mod breaking;
 pub(in crate::gate) mod contents;
 pub(in crate::gate) mod counting;
@@ -15,9 +16,11 @@ pub(in crate::gate) mod undo_until;
 use crate::gate::Gate;
 use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;
+use crate::gate::record::admission::KnownAdmission;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::hashes::{HashedCall, seen_call};
 use crate::gate::record::timing::StageTimer;
+use crate::guards::allowlist::Admitted;
 use crate::mcp::answer::SentMeta;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -31,6 +34,7 @@ use crate::policy::Policy;
 use crate::store::state::budget::SeenCall;
 use crate::telemetry::metrics::CallOutcome;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A call, what it is judged by, and what is known of it so far.
 pub struct RecordedCall<'a> {
@@ -46,12 +50,21 @@ pub struct RecordedCall<'a> {
     pub timer: &'a StageTimer,
     /// What its steps have found.
     pub found: &'a Findings,
+    /// What step 2 has found, if it let a call pass.
+    pub admission: Option<&'a KnownAdmission<'a>>,
 }
 
 impl<'a> RecordedCall<'a> {
     /// The tool that it names, if one is offered: an agent can name anything.
     pub(in crate::gate) fn listed(&self) -> Option<&'a Tool> {
         self.tool.filter(|tool| tool.is_listed)
+    }
+
+    /// Step 2, with the contract that counts for the arguments; none where that refuses.
+    pub(in crate::gate) fn admitted(&self) -> Option<Cow<'a, Admitted<'a>>> {
+        let known = self.admission.and_then(|known| known.found_for(self.call));
+        let found = || self.call.admitted(self.policy).ok().map(Cow::Owned);
+        known.map(Cow::Borrowed).or_else(found)
     }
 }
 

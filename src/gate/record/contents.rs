@@ -90,11 +90,8 @@ fn with_rule(
     recorded: &RecordedCall<'_>,
     keep: impl FnOnce(&audit::Rule) -> Vec<Item>,
 ) -> Vec<Item> {
-    let admitted = recorded.call.admitted(recorded.policy);
-    let said = admitted
-        .as_ref()
-        .ok()
-        .map(|admitted| &admitted.rules().audit);
+    let admitted = recorded.admitted();
+    let said = admitted.as_ref().map(|admitted| &admitted.rules().audit);
     let observed = observed(recorded, said);
     match observed.as_ref().or(said) {
         Some(rule) if rule.keeps_contents() => keep(rule),

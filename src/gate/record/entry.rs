@@ -224,7 +224,7 @@ struct ContractFields {
 impl ContractFields {
     fn of(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Self {
         let judged = &recorded.call.judged;
-        let Ok(admitted) = recorded.call.admitted(recorded.policy) else {
+        let Some(admitted) = recorded.admitted() else {
             return Self {
                 actions: Vec::new(),
                 variant: None,

@@ -19,7 +19,7 @@ pub(in crate::gate) fn undo_until(recorded: &RecordedCall<'_>, ending: &Ending) 
     if is_tool_error(result) || result.get("content").is_none() || call.takes_back().is_some() {
         return None;
     }
-    let admitted = call.admitted(policy).ok()?;
+    let admitted = recorded.admitted()?;
     let rollback = admitted.rules().undo.call()?;
     let now = gate.effects.store.now();
     Some(time(now.saturating_add(millis(rollback.within))))
