@@ -376,7 +376,7 @@ impl Door {
             request_id: &request_id,
         };
         let span = call_span(&start, &mut trace);
-        let said = meta.said(&arrived.heads, &trace);
+        let said = meta.said(arrived.heads, &trace);
         let judged = ToolCall {
             action: ActionId::generate(),
             tool,

@@ -214,18 +214,18 @@ impl MetaMembers {
     }
 
     /// What the agent says about the call, beside it.
-    pub(super) fn said(&self, heads: &CallHeaders, trace: &Trace) -> CallMeta {
+    pub(super) fn said(&self, heads: CallHeaders, trace: &Trace) -> CallMeta {
         let value = |member: &Option<Text>| member.as_ref().map(Text::value);
         let parent = self.parent.as_deref().and_then(Trace::parse);
         CallMeta {
             key: value(&self.key),
-            key_header: heads.key.clone(),
+            hops: self.hops(heads.hops.as_deref()),
+            key_header: heads.key,
             task: value(&self.task),
             state: value(&self.state),
             session: value(&self.session),
-            session_header: heads.session.clone(),
-            hops: self.hops(heads.hops.as_deref()),
-            headers: heads.passed.clone(),
+            session_header: heads.session,
+            headers: heads.passed,
             trace: parent.map(|_| trace.trace_id()),
         }
     }

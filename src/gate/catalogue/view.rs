@@ -223,10 +223,8 @@ impl Gate {
         name: &str,
     ) -> (ToolName, Option<ServerName>, String) {
         let ListAsked { caller, scope, .. } = asked;
-        // Nearly every call names a tool as policies do: its names are there already.
-        if *scope == Scope::All
-            && let Some(tool) = self.tool_of(asked.links, name)
-        {
+        // Nearly every call names a tool that is there: its names are, too.
+        if let Some(tool) = scope.look_up(name, |full| self.tool_of(asked.links, full)) {
             return (
                 tool.name.clone(),
                 Some(tool.server.settings.name.clone()),
@@ -256,11 +254,11 @@ impl Gate {
         }
     }
 
-    /// Whether `name` is the full name of a tool of whose arguments none travels as a header: as most
-    /// calls name most tools.
+    /// Whether `name` is that of a tool of whose arguments none travels as a header, as its server has it,
+    /// with the server's where that is needed: as most calls name most tools.
     pub fn mirrors_none(&self, asked: ListAsked<'_>, name: &str) -> bool {
-        let is_full = *asked.scope == Scope::All;
-        let tool = is_full.then(|| self.tool_of(asked.links, name)).flatten();
+        let find = |full: &str| self.tool_of(asked.links, full);
+        let tool = asked.scope.look_up(name, find);
         tool.is_some_and(|tool| tool.definition.header_params.is_empty())
     }
 
