@@ -207,10 +207,7 @@ impl Rule {
         arguments: &Value,
         rest: impl IntoIterator<Item = &'t Text>,
     ) -> Result<NeededSecrets, Refusal> {
-        if rest
-            .into_iter()
-            .any(|text| text.scalars().any(|one| reference::is_meant(&one.value())))
-        {
+        if rest.into_iter().any(reference::stands_in) {
             return Err(Refusal::SecretDenied);
         }
         let mut references = Vec::new();

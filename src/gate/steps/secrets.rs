@@ -20,7 +20,6 @@ pub(in crate::gate) async fn seal(
 ) -> Result<Sealed, Refusal> {
     let Subject { call, tool, rules } = subject;
     let body = call.message.body.as_ref();
-    let beside: Vec<Text> = BESIDE.iter().filter_map(|key| body?.get(key)).collect();
     let (server, definition) = (&tool.server.settings.name, &*tool.definition);
     let target = Target {
         server,
@@ -28,7 +27,15 @@ pub(in crate::gate) async fn seal(
         mirrored: &definition.header_params,
     };
     let action = call.judged.action;
-    let wanted = rules.secrets.references(&policy.secrets, target, &call.judged.arguments, &beside).inspect_err(|_| {
+    // Gone before anything is waited for.
+    let wanted = {
+        let beside: [Option<Text>; BESIDE.len()] = BESIDE.map(|key| body?.get(key));
+        let (arguments, beside) = (&call.judged.arguments, beside.iter().flatten());
+        rules
+            .secrets
+            .references(&policy.secrets, target, arguments, beside)
+    };
+    let wanted = wanted.inspect_err(|_| {
         tracing::warn!(%action, tool = %tool.name, "a secret reference stands where none may, or is not well-formed");
     })?;
     let mut values = Vec::new();

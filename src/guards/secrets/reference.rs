@@ -1,7 +1,9 @@
 //! Where references stand in a call's arguments. What was meant to be one and is none is refused,
 //! not sent.
 
+use crate::mcp::json::Text;
 use crate::model::refusal::Refusal;
+use memchr::memchr2;
 use serde_json::Value;
 
 /// Longest name of a secret, in characters.
@@ -31,10 +33,32 @@ pub(super) fn is_meant(text: &str) -> bool {
     text.match_indices('<').any(|(at, _)| begins(at))
 }
 
+/// Whether a key or a string in `text` holds one, or what was meant to be one.
+pub(super) fn stands_in(text: &Text) -> bool {
+    // It begins with a sign that is written as it is, or with a backslash. Most texts have neither.
+    let may_hold = memchr2(b'<', b'\\', text.as_bytes()).is_some();
+    may_hold && text.scalars().any(|one| is_meant(&one.value()))
+}
+
+/// The same of arguments.
+fn stands_among(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => is_meant(text),
+        Value::Array(items) => items.iter().any(stands_among),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, item)| is_meant(key) || stands_among(item)),
+    }
+}
+
 /// Every reference: the path to it, and the name in it.
 pub(super) fn find(arguments: &Value) -> Result<Vec<(Vec<String>, &str)>, Refusal> {
     let mut found = Vec::new();
-    walk(arguments, &mut Vec::new(), &mut found)?;
+    // Most have none, and a path to it needs memory.
+    if stands_among(arguments) {
+        walk(arguments, &mut Vec::new(), &mut found)?;
+    }
     Ok(found)
 }
 
@@ -83,4 +107,31 @@ fn walk<'v>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::json::SERVER_JSON_LIMITS;
+
+    /// threat-model §3B B3: a reference is found however it is written, and in keys.
+    #[test]
+    fn what_is_passed_over_holds_no_reference() {
+        for (json, holds) in [
+            (r#"{"a":"<secret_ref:x>"}"#, true),
+            (r#"{"a":["\u003csecret_ref:x>"]}"#, true),
+            (r#"{"a":"x \u003CSECRET_REF"}"#, true),
+            (r#"{"a":{"\u003csecret_ref:x>":1}}"#, true),
+            (r#"{"a":{"<Secret_Ref:x>":1}}"#, true),
+            (r#"{"a":"\u003cb>","c":"\n"}"#, false),
+            (r#"{"a":"<b>"}"#, false),
+            (r#"{"a":"secret_ref:x","b":[1,null,true]}"#, false),
+        ] {
+            let text = Text::read(json.into(), &SERVER_JSON_LIMITS).unwrap();
+            assert_eq!(stands_in(&text), holds, "{json}");
+            assert_eq!(stands_among(&text.value()), holds, "{json}");
+            let found = find(&text.value()).map(|found| !found.is_empty());
+            assert_eq!(found.unwrap_or(true), holds, "{json}");
+        }
+    }
 }
