@@ -1,6 +1,7 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for
 //! what is in flight.
 
+use super::answer_place::AnswerPlace;
 use super::carried_answer::CarriedAnswer;
 use super::connection_limit::{ConnectionLimit, Guest, RequestTurn};
 use super::head_guard::HeadGuard;
@@ -82,17 +83,16 @@ pub(crate) async fn serve<S, F, B>(
 async fn connection<S, F, B>(stream: TcpStream, guest: Arc<Guest>, service: S)
 where
     S: Fn(Request<Incoming>, Arc<Guest>) -> F,
-    F: Future<Output = Response<B>>,
-    B: Body + Unpin + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     guest.serves(&stream);
     let watched = TokioIo::new(HeadGuard::new(stream, Arc::clone(&guest)));
-    let asked = Arc::clone(&guest);
+    let (asked, place) = (Arc::clone(&guest), AnswerPlace::new());
     let answer = service_fn(move |request| {
         let turn = asked.turn();
-        // Boxed at once: the library moves what it is given three times before it is polled.
-        let answer = Box::pin(service(request, Arc::clone(&asked)));
+        let answer = place.put(service(request, Arc::clone(&asked)));
         let guest = Arc::clone(&asked);
         async move {
             let mut answer = answer.await;
