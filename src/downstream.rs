@@ -4,6 +4,7 @@
 pub(crate) mod accept;
 mod acknowledged;
 mod alike;
+mod answer_place;
 mod batch;
 mod batch_answers;
 mod body;
