@@ -16,6 +16,7 @@ pub(crate) mod incidents;
 pub(crate) mod looks;
 pub(crate) mod open_counts;
 pub(crate) mod openapi;
+mod operator_request;
 pub(crate) mod operators;
 pub(crate) mod overview;
 mod quarantine;

@@ -3,8 +3,9 @@
 
 pub(super) mod asking;
 
+use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
@@ -14,9 +15,8 @@ use crate::store::operator::{
 };
 use crate::store::state::hold::Hold;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -110,14 +110,11 @@ async fn list(
 
 async fn settle(
     Path(action): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
-    let verb = OperatorVerb::Resolve;
-    door.operators.permit(&known, &[verb], verb.words())?;
-    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
+    asked.permit(OperatorVerb::Resolve)?;
+    let body = asked.text(BODY_BYTES_MAX).await?;
+    let OperatorRequest { door, known, .. } = asked;
     let action = action
         .parse::<ActionId>()
         .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;

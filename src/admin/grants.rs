@@ -5,20 +5,19 @@
 pub(crate) mod explaining;
 pub(super) mod minting;
 
+use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::guards::approval::GrantedCall;
 use crate::guards::approval::grant_miss::GrantDeath;
 use crate::model::ids::{ActionId, ToolName};
-use crate::policy::shape::AsWritten;
 use crate::store::claims::StoreError;
 use crate::store::grants::view::GrantView;
 use crate::store::grants::{GrantError, MAX_GRANTS_LISTED, find, revoke};
 use crate::store::state::grant::Grant;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use explaining::explained;
@@ -112,12 +111,6 @@ pub(super) fn is_theirs(known: &OperatorIdentity, grant: &Grant) -> bool {
     known.roles.iter().any(|role| grant.roles.contains(role))
 }
 
-/// What the body of a request about grants says; `hint` is the answer to one that says anything else.
-async fn written<T: AsWritten>(headers: &HeaderMap, body: Body, hint: &str) -> Result<T, Response> {
-    let body = json_body(headers, body, GRANT_BODY_BYTES_MAX).await?;
-    parse_body(body.as_ref()).ok_or_else(|| unfit(hint))
-}
-
 async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
     match door.grants_for(&known).await {
         Ok(grants) => {
@@ -160,13 +153,11 @@ async fn one(
 
 async fn take_back(
     Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
     let hint = "send {\"why\": \"…\"}; who takes it back is who the token names";
-    let RevocationBody { why } = written(&headers, body, hint).await?;
+    let RevocationBody { why } = asked.written(GRANT_BODY_BYTES_MAX, hint).await?;
+    let OperatorRequest { door, known, .. } = asked;
     let grant = seen(&door, &known, &id).await?;
     if !is_theirs(&known, &grant) {
         return Err(ungranted(&GrantError::NotYours(grant.roles.join(", "))));
@@ -181,14 +172,10 @@ async fn take_back(
     Ok(json_answer(StatusCode::OK, &reply))
 }
 
-async fn explain(
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
+async fn explain(mut asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"agent\": …, \"tool\": \"server__tool\", \"arguments\": {…}}";
-    let said: ExplainBody = written(&headers, body, hint).await?;
+    let said: ExplainBody = asked.written(GRANT_BODY_BYTES_MAX, hint).await?;
+    let OperatorRequest { door, known, .. } = asked;
     if let Some(named) = &said.grant {
         seen(&door, &known, named).await?;
     }

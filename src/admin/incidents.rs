@@ -1,15 +1,15 @@
 //! Incidents (003-20, 003-43): tools that nobody may call until what went wrong is mended. For operators
 //! with a token to read, and for those with the role to switch tools to open, change and close.
 
+use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::model::verbs::OperatorVerb;
 use crate::policy::shape::AsWritten;
 use crate::store::incidents::{ClosingWish, Incident, IncidentError, IncidentSample, IncidentWish};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -71,51 +71,36 @@ async fn one(
     Ok(json_answer(StatusCode::OK, &found))
 }
 
-async fn begin(
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
+async fn begin(asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"tool\": \"server__*\", \"why\": \"…\"}: it stands in the ledger for good";
-    let IncidentBody { tool, why } = wanted(&door, &known, &headers, body, hint).await?;
-    let opened = open_incident(&door, known.name, &tool, why).await?;
+    let (body, asked) = wanted(asked, hint).await?;
+    let IncidentBody { tool, why } = body;
+    let opened = open_incident(&asked.door, asked.known.name, &tool, why).await?;
     answered(opened)
 }
 
-async fn sampled(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
+async fn sampled(Path(id): Path<String>, asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"action_id\": \"…\", \"expect\": \"allow\" or a code, \"file\": the pack}";
-    let sample: IncidentSample = wanted(&door, &known, &headers, body, hint).await?;
-    let (switches, id) = (&door.switches, number(&id)?);
+    let (sample, asked) = wanted::<IncidentSample>(asked, hint).await?;
+    let (switches, id) = (&asked.door.switches, number(&id)?);
     let noted = switches
         .incidents
-        .sampled(&*switches.store, id, sample, &known.name)
+        .sampled(&*switches.store, id, sample, &asked.known.name)
         .await;
     answered(noted)
 }
 
-async fn close(
-    Path(id): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
+async fn close(Path(id): Path<String>, asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"why\": \"…\"}, and `force` to close it whatever the test packs say";
-    let ClosingBody { why, force } = wanted(&door, &known, &headers, body, hint).await?;
+    let (body, asked) = wanted(asked, hint).await?;
+    let ClosingBody { why, force } = body;
     let wish = ClosingWish {
         id: number(&id)?,
-        who: known.name,
+        who: asked.known.name,
         why,
         force,
     };
-    let closed = close_incident(&door, wish).await;
+    let closed = close_incident(&asked.door, wish).await;
     answered(closed)
 }
 
@@ -165,16 +150,12 @@ pub(super) fn number(id: &str) -> Result<u64, Response> {
 
 /// What is asked by an operator who may ask it.
 async fn wanted<T: AsWritten>(
-    door: &OperatorsDoor,
-    known: &OperatorIdentity,
-    headers: &HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
     hint: &str,
-) -> Result<T, Response> {
-    let verb = OperatorVerb::Switch;
-    door.operators.permit(known, &[verb], verb.words())?;
-    let body = json_body(headers, body, BODY_BYTES_MAX).await?;
-    parse_body(body.as_ref()).ok_or_else(|| unfit(hint))
+) -> Result<(T, OperatorRequest), Response> {
+    asked.permit(OperatorVerb::Switch)?;
+    let body = asked.written(BODY_BYTES_MAX, hint).await?;
+    Ok((body, asked))
 }
 
 fn answered(done: Result<Incident, IncidentError>) -> Result<Response, Response> {

@@ -1,15 +1,15 @@
 //! Tasks: what they have used, and operators who stop one or give it its budget back (003-09). For
 //! operators with the role for it: who resets a task lets its agent go on.
 
+use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::model::verbs::OperatorVerb;
 use crate::store::state::event::TaskAct;
 use crate::store::tasks::{SteerRequest, TaskView, Unsteered, steer, task, tasks};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -88,10 +88,7 @@ async fn show(
 
 async fn steered(
     Path((id, act)): Path<(String, String)>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
     let act = match act.as_str() {
         "stop" => TaskAct::Stop,
@@ -101,25 +98,13 @@ async fn steered(
             return Err(refusal(StatusCode::NOT_FOUND, "there is no such act", hint));
         }
     };
-    let why = wanted(&door, &known, &headers, body).await?;
+    asked.permit(OperatorVerb::Switch)?;
+    let hint = "send {\"why\": \"…\"}: it stands in the ledger for good";
+    let TaskSteerRequest { why } = asked.written(BODY_BYTES_MAX, hint).await?;
+    let OperatorRequest { door, known, .. } = asked;
     let who = known.name;
     let request = SteerRequest { id, act, who, why };
     made(&door, request).await
-}
-
-/// The reason of an operator who may ask.
-async fn wanted(
-    door: &OperatorsDoor,
-    known: &OperatorIdentity,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<String, Response> {
-    let verb = OperatorVerb::Switch;
-    door.operators.permit(known, &[verb], verb.words())?;
-    let body = json_body(headers, body, BODY_BYTES_MAX).await?;
-    let read: Option<TaskSteerRequest> = parse_body(body.as_ref());
-    read.map(|read| read.why)
-        .ok_or_else(|| unfit("send {\"why\": \"…\"}: it stands in the ledger for good"))
 }
 
 async fn made(door: &OperatorsDoor, request: SteerRequest) -> Result<Response, Response> {

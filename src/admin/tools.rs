@@ -1,8 +1,9 @@
 //! Tools that operators take away and give back (003-41). What is away is for operators with a
 //! token to read, and for those with the role for it to change.
 
+use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, refusal};
 use crate::guards::approval::GrantJudge;
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
@@ -17,9 +18,8 @@ use crate::store::operator::asking::OutcomeAsker;
 use crate::store::undos::UndoMaker;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -108,14 +108,8 @@ async fn list(_: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Re
     json_answer(StatusCode::OK, &DisabledList { disabled })
 }
 
-async fn disable(
-    Path(tool): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    let SwitchRequest { why } = wanted(&door, &known, &headers, body).await?;
+async fn disable(Path(tool): Path<String>, asked: OperatorRequest) -> Result<Response, Response> {
+    let (why, OperatorRequest { door, known, .. }) = wanted(asked).await?;
     let tool = ToolName::new(&tool);
     if !(door.switches.is_known)(&tool) {
         let hint = "name it `server__tool`, as the listing and the contracts do";
@@ -128,29 +122,17 @@ async fn disable(
     change(&door.switches, tool, true, known.name, why).await
 }
 
-async fn enable(
-    Path(tool): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
-    let SwitchRequest { why } = wanted(&door, &known, &headers, body).await?;
+async fn enable(Path(tool): Path<String>, asked: OperatorRequest) -> Result<Response, Response> {
+    let (why, OperatorRequest { door, known, .. }) = wanted(asked).await?;
     change(&door.switches, ToolName::new(&tool), false, known.name, why).await
 }
 
-/// What is asked by an operator who may ask it.
-async fn wanted(
-    door: &OperatorsDoor,
-    known: &OperatorIdentity,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<SwitchRequest, Response> {
-    let verb = OperatorVerb::Switch;
-    door.operators.permit(known, &[verb], verb.words())?;
-    let body = json_body(headers, body, BODY_BYTES_MAX).await?;
-    parse_body(body.as_ref())
-        .ok_or_else(|| unfit("send {\"why\": \"…\"}: it stands in the ledger for good"))
+/// The reason of an operator who may ask.
+async fn wanted(mut asked: OperatorRequest) -> Result<(String, OperatorRequest), Response> {
+    asked.permit(OperatorVerb::Switch)?;
+    let hint = "send {\"why\": \"…\"}: it stands in the ledger for good";
+    let SwitchRequest { why } = asked.written(BODY_BYTES_MAX, hint).await?;
+    Ok((why, asked))
 }
 
 async fn change(

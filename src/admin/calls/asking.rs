@@ -1,18 +1,16 @@
 //! An operator has the tool server asked now what became of a call, by the probe of its contract. For
 //! operators who may resolve calls: what is found can end one.
 
-use super::super::operators::OperatorIdentity;
-use super::super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
+use super::super::operator_request::OperatorRequest;
+use super::super::{json_answer, refusal, unfit};
 use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
 use crate::store::operator::asking::Unasked;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::sync::Arc;
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 1 << 10;
@@ -27,23 +25,21 @@ pub(in crate::admin) struct ProbeRequest {}
 
 pub(super) async fn probe(
     Path(action): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
     let verb = OperatorVerb::Resolve;
     let what = "have tool servers asked what became of calls";
-    door.operators.permit(&known, &[verb], what)?;
-    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
-    let ProbeRequest {} = parse_body(body.as_ref()).ok_or_else(|| unfit("send {}"))?;
+    let operators = &asked.door.operators;
+    operators.permit(&asked.known, &[verb], what)?;
+    let ProbeRequest {} = asked.written(BODY_BYTES_MAX, "send {}").await?;
     let action = action
         .parse::<ActionId>()
         .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
-    let asked = door.switches.asker.ask(action, &known.name).await;
-    let asked = asked.map_err(|unasked| unanswered(&unasked))?;
+    let OperatorRequest { door, known, .. } = asked;
+    let answered = door.switches.asker.ask(action, &known.name).await;
+    let answered = answered.map_err(|unasked| unanswered(&unasked))?;
     door.switches.recount.notify_one();
-    Ok(json_answer(StatusCode::OK, &asked))
+    Ok(json_answer(StatusCode::OK, &answered))
 }
 
 fn unanswered(unasked: &Unasked) -> Response {

@@ -1,6 +1,7 @@
 //! How standing grants are minted: with a word on a held call, or by themselves.
 
-use super::{ungranted, written};
+use super::{GRANT_BODY_BYTES_MAX, ungranted};
+use crate::admin::operator_request::OperatorRequest;
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer};
 use crate::guards::approval::GrantRules;
@@ -18,13 +19,10 @@ use crate::store::grants::{GrantError, MintedGrant, ShownCall, grant_reason, min
 use crate::store::state::command::Decide;
 use crate::store::state::grant::{Grant, GrantScope};
 use crate::store::state::hold::Hold;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::sync::Arc;
 
 /// The body of `POST /api/grants`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -84,15 +82,11 @@ impl Granting {
     }
 }
 
-pub(super) async fn add(
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Response> {
+pub(super) async fn add(mut asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"agent\": …, \"tool\": \"server__tool\", \"why\": …, \"grant\": {\"until\": \"8h\", \"uses\": 10, \
          \"constraints\": [{\"pointer\": \"/amount\", \"at_most\": 500}]}}; who grants is who the token names";
-    let body: GrantBody = written(&headers, body, hint).await?;
+    let body: GrantBody = asked.written(GRANT_BODY_BYTES_MAX, hint).await?;
+    let OperatorRequest { door, known, .. } = asked;
     let added = added(&door, known, body).await;
     let minted = added.map_err(|why| ungranted(&why))?;
     let view = GrantView::of(&minted.grant, door.switches.store.now(), None);
