@@ -55,6 +55,7 @@ mod opening;
 mod operator_view;
 mod operators_door;
 mod reach;
+mod rollbacks;
 mod switches;
 mod unattended;
 
@@ -181,6 +182,7 @@ impl App {
 
     /// The same, with test packs that have to pass before an incident is closed.
     pub(crate) fn with_packs(self, packs: Arc<RunPacks>) -> Self {
+        let packs = incidents::of_files_in_force(self.door.policy.clone(), packs);
         Self { packs, ..self }
     }
 

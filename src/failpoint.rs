@@ -2,7 +2,7 @@
 //! (threat-model §12). Only a build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 
-/// The points, in the order in which a call passes them; `incident-opened` and those from `reload` on
+/// The points, in the order in which a call passes them; those of incidents and those from `rollback-written` on
 /// belong to no call.
 pub const POINTS: &[&str] = &[
     "after-parse",
@@ -21,6 +21,9 @@ pub const POINTS: &[&str] = &[
     "outcome-after-fsync",
     "reply-to-agent",
     "incident-opened",
+    "incident-noted",
+    "rollback-written",
+    "rollback-ended",
     "reload",
     "rotate",
     "fill",

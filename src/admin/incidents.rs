@@ -174,7 +174,7 @@ fn refused(unchanged: &IncidentError) -> Response {
         ),
         IncidentError::AlreadyOpen(_) => (StatusCode::CONFLICT, "close that one first"),
         IncidentError::Closed(_) => (StatusCode::CONFLICT, "open another one"),
-        IncidentError::TooMany => (
+        IncidentError::TooMany | IncidentError::TooManyTripped => (
             StatusCode::CONFLICT,
             "set `disabled: true` for whole servers in toolgate.yaml",
         ),

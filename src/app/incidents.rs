@@ -6,16 +6,13 @@ use crate::gate::record::breaking::BreakerTrip;
 use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
-use crate::policy::live::{ReloadOutcome, ReloadReport};
-use crate::store::incidents::{IncidentError, IncidentWish, Incidents, RunPacks};
+use crate::policy::live::{LivePolicy, ReloadOutcome, ReloadReport};
+use crate::store::incidents::{BREAKER, IncidentError, IncidentWish, Incidents, RunPacks};
 use crate::telemetry::tasks;
 use anyhow::Context as _;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Who opens an incident that no operator does.
-const BREAKER: &str = "breaker";
 
 /// Freezes what the open incidents in `data` do; where agents are served, does the rest beside that. Blocks.
 pub(super) fn open(
@@ -93,6 +90,23 @@ pub(super) fn scope_of(door: &Door, pattern: &str) -> Option<Vec<ToolName>> {
         .filter(|tool| pattern.matches(tool.as_str()))
         .collect();
     is_reached.then(|| named.into_iter().cloned().collect())
+}
+
+/// As `packs`, which judge files: only while those files are what is in force, since the tools come back under
+/// that, and not under what a reload has refused or not seen yet.
+pub(super) fn of_files_in_force(policy: Arc<LivePolicy>, packs: Arc<RunPacks>) -> Arc<RunPacks> {
+    Arc::new(move |samples| {
+        let before = policy.files_in_force();
+        let said = packs(samples)?;
+        if before.is_some() && before == policy.files_in_force() {
+            return Ok(said);
+        }
+        Err(
+            "the packs pass, but the files are not what is in force: `toolgate check` says what is wrong with them; \
+             if nothing is, close it again in a moment"
+                .to_owned(),
+        )
+    })
 }
 
 /// Where no configuration says which packs there are.

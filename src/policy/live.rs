@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 pub mod keeping;
+mod proof;
 
 /// Editors and deployments write in several steps: a reading waits until nothing happens for this
 /// long …
@@ -304,8 +305,11 @@ impl LivePolicy {
             .ok();
         let mut watching = BTreeSet::new();
         loop {
-            if let Some(watcher) = &mut watcher {
-                self.follow(watcher, &mut watching);
+            if let Some(watcher) = &mut watcher
+                && self.follow(watcher, &mut watching)
+            {
+                // What changed before it was watched is read once more.
+                self.poke.notify_one();
             }
             self.poke.notified().await;
             for _ in 0..MAX_SETTLE_WAITS {
@@ -353,17 +357,19 @@ impl LivePolicy {
         })
     }
 
+    /// Watches what is wanted, and nothing else; whether there is something that was not watched before.
     fn follow(
         &self,
         watcher: &mut notify::RecommendedWatcher,
         watching: &mut BTreeSet<(PathBuf, bool)>,
-    ) {
+    ) -> bool {
         let wanted = self.state.lock().watched.clone();
         for (directory, _) in watching.difference(&wanted) {
             // A directory that is gone is not watched any more.
             drop(watcher.unwatch(directory));
         }
         watching.retain(|known| wanted.contains(known));
+        let mut is_new = false;
         for (directory, deep) in wanted {
             let mode = if deep {
                 RecursiveMode::Recursive
@@ -374,14 +380,13 @@ impl LivePolicy {
                 continue;
             }
             match watcher.watch(&directory, mode) {
-                Ok(()) => {
-                    watching.insert((directory, deep));
-                }
+                Ok(()) => is_new |= watching.insert((directory, deep)),
                 Err(error) => {
                     tracing::warn!(%error, directory = %directory.display(), "cannot be watched");
                 }
             }
         }
+        is_new
     }
 }
 

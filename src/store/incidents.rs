@@ -9,12 +9,13 @@
 mod closing;
 mod files;
 mod freezing;
+mod open_now;
 mod record;
 mod wish;
 
 pub(crate) use files::{KnownIncidents, frozen, read};
 pub(crate) use record::{Incident, IncidentEvent, IncidentSample, IncidentState};
-pub(crate) use wish::{ClosingWish, IncidentError, IncidentWish};
+pub(crate) use wish::{BREAKER, ClosingWish, IncidentError, IncidentWish};
 
 use super::claims::{Store, StoreError};
 use super::disabling::note;
@@ -30,13 +31,13 @@ use record::{MAX_INCIDENT_SAMPLES, MAX_INCIDENT_TOOLS};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Mutex;
-use wish::MAX_OPEN_INCIDENTS;
+use wish::{MAX_OPEN_INCIDENTS, MAX_TRIPPED_INCIDENTS};
 
 /// Puts what is frozen in force: all of it; blocks.
 pub(crate) type ApplyFrozen = dyn Fn(Vec<FrozenScope>) + Send + Sync;
-/// Runs the test packs, which have to hold a sample of each of these calls; in words, whether all is as
-/// expected. Blocks.
-pub(crate) type RunPacks = dyn Fn(&[String]) -> Result<String, String> + Send + Sync;
+/// Runs the test packs, which have to hold each of these samples with what it expects; in words, whether all
+/// is as expected. Blocks.
+pub(crate) type RunPacks = dyn Fn(&[IncidentSample]) -> Result<String, String> + Send + Sync;
 
 /// Who does what happens by itself.
 const ITSELF: &str = "toolgate";
@@ -113,6 +114,10 @@ impl Incidents {
         }
         if open().count() >= MAX_OPEN_INCIDENTS {
             return Err(IncidentError::TooMany);
+        }
+        let of_breakers = open().filter(|incident| incident.who == BREAKER);
+        if wish.who == BREAKER && of_breakers.count() >= MAX_TRIPPED_INCIDENTS {
+            return Err(IncidentError::TooManyTripped);
         }
         let at = store.now();
         let tools = wish.tools.iter().take(MAX_INCIDENT_TOOLS);
@@ -245,6 +250,7 @@ impl Incidents {
         news: IncidentNews<'_>,
     ) -> Result<Incident, IncidentError> {
         self.record(&incident, &news).await?;
+        failpoint::reached("incident-noted");
         let IncidentNews { step, who, why, at } = news;
         incident.note(event(step, who, why, at));
         Box::pin(self.put(known, incident.clone())).await?;

@@ -21,8 +21,11 @@ const SEED: u64 = 20_260_728;
 pub const PROGRAM: &str = "toolgate-failpoints";
 /// The points of a call that is held.
 pub const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
-/// The point of an incident.
+/// The points of an incident.
 pub const INCIDENT: &str = "incident-opened";
+pub const INCIDENT_NOTED: &str = "incident-noted";
+/// The points of a rollback of the policy.
+pub const ROLLBACK: [&str; 2] = ["rollback-written", "rollback-ended"];
 
 /// What is killed has to be what is under test: cargo builds nothing when that is so already. The whole
 /// workspace and a test are named so that what toolgate is built on is what it is elsewhere, and is not
@@ -109,11 +112,12 @@ macro_rules! points {
             }
         )*
 
-        /// Every point has its scenario, here, where calls are held, where incidents are opened, or where
+        /// Every point has its scenario, here, where calls are held, of incidents, of rollbacks, or where
         /// a store opens.
         #[test]
         fn every_point_is_tried() {
-            let elsewhere = [&HELD[..], &OPENING, &[INCIDENT]].concat();
+            let incidents = [INCIDENT, INCIDENT_NOTED];
+            let elsewhere = [&HELD[..], &OPENING, &incidents, &ROLLBACK].concat();
             let points = toolgate::failpoint::POINTS.iter().filter(|point| !elsewhere.contains(point));
             assert_eq!(points.copied().collect::<Vec<_>>(), [$($point),*]);
         }

@@ -6,7 +6,8 @@ use super::suite::{SampleVerdict, Suites};
 use crate::cli::ledger::text::plain;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
-use crate::store::incidents::RunPacks;
+use crate::policy::pack::EXPECT_ALLOW;
+use crate::store::incidents::{IncidentSample, RunPacks};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +17,14 @@ const MAX_NAMED: usize = 3;
 
 /// Runs the packs beside the policies of the configuration at `path`, as they stand then.
 pub(in crate::cli) fn runner(path: PathBuf) -> Arc<RunPacks> {
-    Arc::new(move |calls| {
-        prove(&path, calls).unwrap_or_else(|error| Err(plain(&format!("{error:#}"))))
+    Arc::new(move |samples| {
+        prove(&path, samples).unwrap_or_else(|error| Err(plain(&format!("{error:#}"))))
     })
 }
 
-/// Whether every sample is as expected, and each of `calls` is one.
-fn prove(path: &Path, calls: &[String]) -> anyhow::Result<Result<String, String>> {
+/// Whether every sample is as expected, and each of `wanted` is one of them, with what it expects: a pack that
+/// came to expect something else since shows nothing.
+fn prove(path: &Path, wanted: &[IncidentSample]) -> anyhow::Result<Result<String, String>> {
     let (packs, suites) = match find::configured_packs(Some(path))? {
         FoundPacks::Packs(packs) => {
             let suites = Suites::run(&packs, Some(path))?;
@@ -54,10 +56,16 @@ fn prove(path: &Path, calls: &[String]) -> anyhow::Result<Result<String, String>
         let words = format!("{} of {samples} not as expected: {names}", wrong.len());
         return Ok(Err(plain(&words)));
     }
-    let posed = all.iter().filter_map(|(posed, _)| posed.repro.as_deref());
-    let posed: BTreeSet<&str> = posed.collect();
-    let missing = calls.iter().filter(|call| !posed.contains(call.as_str()));
-    let missing: Vec<String> = missing.cloned().collect();
+    let posed = all.iter().filter_map(|(posed, _)| {
+        let expect = posed.expect.as_deref().unwrap_or(EXPECT_ALLOW);
+        Some((posed.repro.as_deref()?, expect))
+    });
+    let posed: BTreeSet<(&str, &str)> = posed.collect();
+    let is_posed = |one: &&IncidentSample| posed.contains(&(&*one.action_id, &*one.expect));
+    let missing = wanted.iter().filter(|one| !is_posed(one));
+    let missing: Vec<String> = missing
+        .map(|one| format!("{} that is to be {}", one.action_id, one.expect))
+        .collect();
     if !missing.is_empty() {
         let words = format!(
             "no pack beside the policies has a sample of {}",
@@ -84,7 +92,7 @@ fn named(all: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// Issue 17 D17: what is wrong with a pack is one line for an operator, who reads its hint in it and no
+    /// What is wrong with a pack is one line for an operator, who reads its hint in it and no
     /// written-out line break.
     #[test]
     fn what_is_wrong_with_a_pack_is_one_line() {

@@ -10,7 +10,7 @@ use crate::store::state::event::IncidentStep;
 use std::sync::Arc;
 
 /// Closed incidents that are kept; of older ones the ledger tells.
-const MAX_CLOSED_INCIDENTS: usize = 64;
+pub(super) const MAX_CLOSED_INCIDENTS: usize = 64;
 
 /// What is asked, and what the packs say of it.
 struct JudgedClosing {
@@ -111,13 +111,12 @@ impl Incidents {
 /// What the packs say, which have to hold every sample of `incident`; without one, nothing shows that
 /// anything is mended.
 async fn judged(incident: &Incident, packs: Arc<RunPacks>) -> Result<String, String> {
-    let calls = incident.samples.iter();
-    let calls: Vec<String> = calls.map(|sample| sample.action_id.clone()).collect();
-    if calls.is_empty() {
+    let samples = incident.samples.clone();
+    if samples.is_empty() {
         let words = "no recorded call is its sample, so nothing shows that it is mended; `toolgate incident sample` makes one";
         return Err(words.to_owned());
     }
-    let ran = tokio::task::spawn_blocking(move || packs(&calls)).await;
+    let ran = tokio::task::spawn_blocking(move || packs(&samples)).await;
     let said = ran.unwrap_or_else(|error| Err(error.to_string()));
     said.map(short).map_err(short)
 }

@@ -7,6 +7,9 @@ use super::*;
 use crate::model::clock::Clock;
 use parking_lot::Mutex as Held;
 
+mod at_once;
+mod bounds;
+
 struct IncidentsTestBed {
     incidents: Incidents,
     journal: Journal,
@@ -59,7 +62,7 @@ fn sample(action_id: &str) -> IncidentSample {
 /// Packs that are as expected, or not.
 fn packs(are_fine: bool) -> Arc<RunPacks> {
     Arc::new(move |calls| {
-        assert_eq!(calls, ["a-1"]);
+        assert_eq!(calls, [sample("a-1")]);
         if are_fine {
             Ok("3 samples are as expected".to_owned())
         } else {

@@ -6,6 +6,10 @@ use crate::store::claims::StoreError;
 
 /// Incidents that can be open at once.
 pub(crate) const MAX_OPEN_INCIDENTS: usize = 16;
+/// Those of them that breakers can open: what agents provoke must leave operators room for theirs.
+pub(crate) const MAX_TRIPPED_INCIDENTS: usize = 8;
+/// Who opens an incident that no operator does.
+pub(crate) const BREAKER: &str = "breaker";
 /// Bytes of a scope: as of any pattern of tool names.
 const MAX_SCOPE_BYTES: usize = 256;
 
@@ -53,6 +57,11 @@ pub(crate) enum IncidentError {
     /// No more can be opened.
     #[error("{MAX_OPEN_INCIDENTS} incidents are open, and no more can be")]
     TooMany,
+    /// Breakers can open no more.
+    #[error(
+        "breakers have opened {MAX_TRIPPED_INCIDENTS} incidents that are open, and can open no more"
+    )]
+    TooManyTripped,
     /// No more samples can be noted.
     #[error("the incident has as many samples as it can have")]
     TooManySamples,

@@ -1,0 +1,67 @@
+//! What is kept of incidents, and how many can be open, has bounds.
+
+use super::super::closing::MAX_CLOSED_INCIDENTS;
+use super::*;
+
+/// Of closed incidents the newest are kept, in the directory as in memory; an open one stays however old it is,
+/// and no number is given twice.
+#[tokio::test]
+async fn closed_incidents_beyond_the_bound_are_forgotten() {
+    let data = tempfile::tempdir().unwrap();
+    let bed = open(data.path());
+    let (incidents, store) = (&bed.incidents, &bed.store);
+    let oldest = incidents.begin(store, wish("fs__*", "it lasts")).await;
+    assert_eq!(oldest.unwrap().id, 1);
+    let last = MAX_CLOSED_INCIDENTS as u64 + 3;
+    for id in 2..=last {
+        let opened = incidents.begin(store, wish("bank__pay", "again")).await;
+        assert_eq!(opened.unwrap().id, id);
+        let closed = incidents.close(store, closing(id, true), packs(true)).await;
+        assert!(closed.unwrap().closed.unwrap().forced);
+    }
+    let kept: Vec<u64> = read(data.path()).unwrap().into_keys().collect();
+    let expected: Vec<u64> = std::iter::once(1).chain(4..=last).collect();
+    assert_eq!(kept, expected, "the newest, and the one that is open");
+    let mut known: Vec<u64> = incidents.all().await.iter().map(|one| one.id).collect();
+    known.reverse();
+    assert_eq!(known, expected);
+    assert_eq!(
+        incidents
+            .close(store, closing(2, true), packs(true))
+            .await
+            .unwrap_err(),
+        IncidentError::Gone(2)
+    );
+    let next = incidents.begin(store, wish("bank__pay", "again")).await;
+    assert_eq!(next.unwrap().id, last + 1);
+}
+
+/// Breakers that trip for tool after tool, as agents can provoke, leave operators room.
+#[tokio::test]
+async fn breakers_do_not_take_every_place() {
+    let data = tempfile::tempdir().unwrap();
+    let bed = open(data.path());
+    let (incidents, store) = (&bed.incidents, &bed.store);
+    let tripped = |number: usize| {
+        let who = BREAKER.to_owned();
+        let wish = wish(&format!("bank__tool_{number}"), "failures");
+        IncidentWish { who, ..wish }
+    };
+    for number in 0..MAX_TRIPPED_INCIDENTS {
+        incidents.begin(store, tripped(number)).await.unwrap();
+    }
+    for number in MAX_TRIPPED_INCIDENTS..1_000 {
+        let refused = incidents.begin(store, tripped(number)).await;
+        assert_eq!(refused, Err(IncidentError::TooManyTripped));
+    }
+    assert_eq!(read(data.path()).unwrap().len(), MAX_TRIPPED_INCIDENTS);
+    let places = MAX_OPEN_INCIDENTS - MAX_TRIPPED_INCIDENTS;
+    for number in 0..places {
+        let of_ann = incidents.begin(store, wish(&format!("fs__{number}"), "odd"));
+        of_ann.await.unwrap();
+    }
+    let closed = incidents.close(store, closing(1, true), packs(true)).await;
+    assert_eq!(closed.unwrap().who, BREAKER);
+    let opened = incidents.begin(store, tripped(2_000)).await;
+    assert_eq!(opened.unwrap().who, BREAKER, "one place is free again");
+}
