@@ -81,7 +81,12 @@ async fn metrics(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap) -> 
     let format = MetricsFormat::of_accept(accept);
     let switches = &door.switches;
     // A scrape reads what is so now, not what was counted some seconds ago; but it does not wait for a store.
-    let counting = open_counts::count(&*switches.store, &switches.metrics);
+    let counting = async {
+        drop(open_counts::count(&*switches.store, &switches.metrics).await);
+        let ages = switches.incidents.open_for(switches.store.now()).await;
+        let oldest = ages.iter().max().copied().unwrap_or_default();
+        switches.metrics.set_incidents(ages.len(), oldest);
+    };
     let _ = tokio::time::timeout(COUNT_TIMEOUT, counting).await;
     let content_type = HeaderValue::from_static(format.content_type());
     let headers = [(header::CONTENT_TYPE, content_type)];

@@ -5,6 +5,7 @@ mod approvals;
 mod buckets;
 mod effects;
 mod exposition;
+mod incidents;
 mod journal;
 mod labels;
 mod registration;
@@ -23,6 +24,7 @@ use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASKED_TASKS};
 use approvals::ApprovalMetrics;
 use effects::EffectMetrics;
+use incidents::IncidentMetrics;
 use journal::JournalMetrics;
 use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
@@ -80,6 +82,7 @@ pub struct Metrics {
     effects: EffectMetrics,
     journal: JournalMetrics,
     approvals: ApprovalMetrics,
+    incidents: IncidentMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -137,6 +140,7 @@ impl Metrics {
             effects: EffectMetrics::new(),
             journal: JournalMetrics::default(),
             approvals: ApprovalMetrics::default(),
+            incidents: IncidentMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
@@ -145,6 +149,7 @@ impl Metrics {
         metrics.effects.register(&mut metrics.registry);
         metrics.journal.register(&mut metrics.registry);
         metrics.approvals.register(&mut metrics.registry);
+        metrics.incidents.register(&mut metrics.registry);
         metrics
     }
 

@@ -7,15 +7,16 @@ use crate::cli::ledger::text::plain;
 use crate::cli::running::{DimView, UnseenView};
 use crate::cli::terminal::Terminal;
 use crate::model::counted::counted;
-use crate::model::disabled::{Disabled, FrozenScope};
 use crate::telemetry::recent_problems::RecentProblem;
 pub(in crate::cli) use amounts::bytes;
 use amounts::lasting;
+use away::{disabled, frozen, incidents_open};
 use jiff::Timestamp;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 mod amounts;
+mod away;
 mod work;
 
 /// Columns of a terminal that words stand in at most: longer lines are hard to read.
@@ -140,6 +141,7 @@ pub(super) fn attention(report: &StatusReport) -> Vec<String> {
     if report.unknown.is_some_and(|unknown| unknown > 0) {
         found.push("nobody knows what became of some calls".to_owned());
     }
+    found.extend(incidents_open(&report.frozen));
     found
 }
 
@@ -247,34 +249,6 @@ fn server(server: &ServerStatus, process: &ProcessReport) -> String {
     words
 }
 
-/// What open incidents freeze.
-fn frozen(out: &mut String, frozen: &[FrozenScope], page: Page) {
-    let away = frozen.iter().map(|scope| {
-        let FrozenScope {
-            pattern, reason, ..
-        } = scope;
-        format!(
-            "{pattern} by {}, {}: {}",
-            reason.who,
-            page.ago(&reason.since),
-            reason.why
-        )
-    });
-    page.lines(out, "frozen", away);
-}
-
-fn disabled(out: &mut String, disabled: &Disabled, page: Page) {
-    let away = disabled.iter().map(|(tool, reason)| {
-        format!(
-            "{tool} by {}, {}: {}",
-            reason.who,
-            page.ago(&reason.since),
-            reason.why
-        )
-    });
-    page.lines(out, "disabled", away);
-}
-
 fn ledger(out: &mut String, readiness: &Readiness, process: &ProcessReport, page: Page) {
     let ledger = &readiness.ledger;
     let size = process
@@ -368,6 +342,7 @@ fn directory(out: &mut String, seen: &AtRest, page: Page) {
         .map_or("there is none yet".to_owned(), bytes);
     page.line(out, "ledger", &ledger);
     disabled(out, &seen.disabled, page);
+    frozen(out, &seen.frozen, page);
     disk(out, seen.disk.as_ref(), page);
 }
 

@@ -59,6 +59,7 @@ fn busy() -> Metrics {
     metrics.effects(&used, ONE_MS * 2);
     metrics.unknown(2, Duration::from_secs(90));
     metrics.looked("found");
+    metrics.set_incidents(2, Duration::from_secs(90));
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
         seconds: 0.25,
@@ -108,6 +109,8 @@ fn names_are_the_promised_ones() {
             "toolgate_first_arrival_failures_total",
             "toolgate_grant_uses_total",
             "toolgate_heavy_total",
+            "toolgate_incident_age_seconds",
+            "toolgate_incidents_open",
             "toolgate_journal_sync_seconds",
             "toolgate_journal_unsynced_records",
             "toolgate_latency_ms",

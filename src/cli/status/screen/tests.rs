@@ -3,6 +3,7 @@
 use super::*;
 use crate::admin::status::WorkStatus;
 use crate::cli::running::UnseenDoor;
+use crate::model::disabled::{Disabled, FrozenScope};
 use crate::model::long_work::WorkUnit;
 use crate::store::journal::{DataHolder, LockNote};
 use serde_json::json;
@@ -104,6 +105,7 @@ fn screens_of_those_that_tell_less() {
         data: "toolgate-data".into(),
         ledger_bytes: Some(4096),
         disabled: troubled().disabled,
+        frozen: Vec::new(),
         disk: Some(DiskStatus {
             free_bytes: 10 << 30,
             total_bytes: 20 << 30,
@@ -138,6 +140,39 @@ fn screens_of_those_that_tell_less() {
         shown(DataHolder::Hidden, UnseenDoor::Closed(address)),
     ];
     insta::assert_snapshot!(screens.join("\n"));
+}
+
+/// An open incident needs its operators, and is to be seen whether toolgate runs or not.
+#[test]
+fn an_open_incident_is_shown() {
+    let frozen: Vec<FrozenScope> = serde_json::from_value(json!([
+        { "incident": 7, "pattern": "bank__*", "reason":
+          { "who": "ann", "why": "incident 7: it pays\u{1b}[31m twice", "since": "2026-11-28T08:00:00Z" } },
+    ]))
+    .unwrap();
+    let mut report = calm();
+    assert!(attention(&report).is_empty());
+    report.frozen.clone_from(&frozen);
+    assert_eq!(
+        attention(&report),
+        ["1 incident open: `toolgate incident list`"]
+    );
+    let seen = AtRest {
+        data: "toolgate-data".into(),
+        ledger_bytes: None,
+        disabled: Disabled::new(),
+        frozen,
+        disk: None,
+    };
+    let rest = UnseenView {
+        holder: DataHolder::Free,
+        door: UnseenDoor::Nowhere,
+    };
+    for screen in [whole(&report, page(160)), unseen(&rest, &seen, page(160))] {
+        let line = "frozen    bank__* by ann, 2 h 0 min ago: incident 7: it pays";
+        assert!(screen.contains(line), "{screen}");
+        assert!(!screen.contains('\u{1b}'), "{screen}");
+    }
 }
 
 /// A pipe gets each thing on one line.
