@@ -1,6 +1,6 @@
 //! What goes on beside the calls only where agents are served, and not where doctor looks.
 
-use super::{background, milestones, notices};
+use super::{background, milestones, notices, rollbacks};
 use crate::config::Config;
 use crate::gate::Gate;
 use crate::store::disk_space::DiskSpace;
@@ -24,6 +24,7 @@ pub(super) fn begin(
         notices::start(config, gate, stop)?;
         milestones::started(gate);
         let (data, metrics) = (config.data.clone(), gate.metrics.clone());
+        tasks::spawn("rollbacks", rollbacks::record(gate.clone(), data.clone()));
         let looks = background::watch_disk(data, disk.clone(), metrics, stop.clone());
         tasks::spawn("disk", looks);
     }

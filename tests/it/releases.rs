@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 mod bundles;
 mod required_packs;
+mod rollback_kills;
 mod rollbacks;
 
 /// What is too much for the first policy, and not for the second.

@@ -7,7 +7,7 @@ use crate::cli::table::cut as fitted;
 use crate::cli::terminal::{Terminal, Tone};
 use crate::store::journal::{JournalError, JournalRecord};
 use crate::store::operator::time;
-use crate::store::state::event::{IncidentStep, Note, Noted, StoreEvent};
+use crate::store::state::event::{IncidentStep, Note, Noted, PolicyRolledBack, StoreEvent};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ impl LedgerNote {
                 step: IncidentStep::Opened | IncidentStep::Refused,
                 ..
             } => Some(Tone::Bad),
-            Note::Disabled { .. } | Note::Stripped { .. } => Some(Tone::Warn),
+            Note::Disabled { .. } | Note::Stripped { .. } | Note::RolledBack(_) => Some(Tone::Warn),
             Note::Started { .. }
             | Note::Stopped { .. }
             | Note::Reloaded { .. }
@@ -125,6 +125,7 @@ impl LedgerNote {
             Note::Stopped { .. } => "stopped",
             Note::Reloaded { .. } => "reloaded",
             Note::ReloadRefused { .. } => "reload_refused",
+            Note::RolledBack(_) => "rolled_back",
             Note::Disabled { .. } => "disabled",
             Note::Enabled { .. } => "enabled",
             Note::Stripped { .. } => "stripped",
@@ -154,6 +155,7 @@ impl LedgerNote {
                 let errors = crate::model::counted::counted(*errors as usize, "error");
                 format!("{errors} in the files; policy {} stays", cut(policy))
             }
+            Note::RolledBack(done) => rolled_back(done),
             Note::Disabled { tool, who, why } | Note::Enabled { tool, who, why } => {
                 format!("{} by {}: {why}", short(tool.as_str()), short(who))
             }
@@ -174,6 +176,19 @@ impl LedgerNote {
             }
         }
     }
+}
+
+fn rolled_back(done: &PolicyRolledBack) -> String {
+    let [from, to] = [done.from, done.to].map(|bundle| bundle.to_string());
+    let by_force = if done.forced { ", by force" } else { "" };
+    let why = done.why.as_deref().map(|why| format!(": {why}"));
+    format!(
+        "policy files {} → {} by {}{by_force}{}",
+        cut(&from),
+        cut(&to),
+        short(&done.who),
+        why.unwrap_or_default()
+    )
 }
 
 /// A time of RFC 3339 to the second, in UTC.

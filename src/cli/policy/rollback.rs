@@ -11,6 +11,7 @@ use crate::cli::configured::{self, DataArgs};
 use crate::cli::files;
 use crate::cli::ledger::text::{json_lines, plain};
 use crate::cli::operator::{self, direct};
+use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::digest::Digest;
@@ -40,7 +41,7 @@ pub(super) struct PolicyRollback {
     /// Also if its packs fail; toolgate takes these very files then, whatever `packs` says
     #[arg(long, requires = "why")]
     force: bool,
-    /// Why; `toolgate policy show` says it
+    /// Why; stands in the ledger for good, and `toolgate policy show` says it
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -132,7 +133,10 @@ impl PolicyRollback {
                 )
             })?;
         }
+        failpoint::held("rollback-written");
+        failpoint::reached("rollback-written");
         notes::end(kept, &note)?;
+        failpoint::reached("rollback-ended");
         // A toolgate that has read in between learns here that all is written.
         files::replace(
             &present.config,

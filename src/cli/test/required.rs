@@ -55,6 +55,11 @@ impl RequiredPacks {
     /// The same reading, without the policy where it may not come in force: while a rollback writes the
     /// files, or because its packs fail.
     pub(in crate::cli) fn judge(&self, mut reading: LoadResult) -> LoadResult {
+        // The end of a rollback changes what may come in force, and no file of the policy.
+        let notes = self.shelf.directory();
+        if notes.is_dir() {
+            reading.watched.insert((notes.to_owned(), false));
+        }
         match notes::under_way(&self.shelf) {
             Ok(None) => {}
             Ok(Some(note)) => return self.unfinished(reading, &rolling_back(&note)),

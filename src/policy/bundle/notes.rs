@@ -4,13 +4,23 @@
 use super::BundleError;
 use super::shelf::{PolicyShelf, read, replace};
 use crate::model::digest::Digest;
+use crate::model::ids::unguessable;
+use crate::owners::private::PRIVATE_DIRECTORY_MODE;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a note.
 const MAX_NOTE_BYTES: u64 = 64 << 10;
+/// Rollbacks that wait to be recorded, where no toolgate ever runs …
+const MAX_UNRECORDED: usize = 64;
+/// … and entries of their directory that are looked at.
+const MAX_ENTRIES_READ: usize = 1_024;
+/// How their files end.
+const NOTE_EXTENSION: &str = "json";
 
 /// One rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +49,26 @@ pub(crate) fn last(shelf: &PolicyShelf) -> Result<Option<RollbackNote>, BundleEr
     note(ended(shelf))
 }
 
+/// The rollbacks that have ended and do not stand in the ledger yet, the oldest first, each with the file that
+/// says so. Files that cannot be read are left out: they are no reason why nothing is recorded.
+pub(crate) fn unrecorded(shelf: &PolicyShelf) -> Result<Vec<(PathBuf, RollbackNote)>, BundleError> {
+    let mut found = Vec::new();
+    for path in waiting(shelf)? {
+        match note(path.clone()) {
+            Ok(Some(one)) => found.push((path, one)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "a rollback cannot be recorded"),
+        }
+    }
+    found.sort_by_key(|(_, one)| one.at);
+    Ok(found)
+}
+
+/// The rollback that the file at `path` tells of stands in the ledger.
+pub(crate) fn recorded(path: &Path) -> Result<(), BundleError> {
+    removed(path.to_owned())
+}
+
 /// From here on nothing comes in force.
 pub(crate) fn begin(shelf: &PolicyShelf, note: &RollbackNote) -> Result<(), BundleError> {
     put(begun(shelf), note)
@@ -46,8 +76,47 @@ pub(crate) fn begin(shelf: &PolicyShelf, note: &RollbackNote) -> Result<(), Bund
 
 /// All is written.
 pub(crate) fn end(shelf: &PolicyShelf, note: &RollbackNote) -> Result<(), BundleError> {
+    // Before it can come in force, so that the ledger has every one that does.
+    wait(shelf, note)?;
     put(ended(shelf), note)?;
-    let path = begun(shelf);
+    removed(begun(shelf))
+}
+
+/// Has the next toolgate that looks record `note`.
+fn wait(shelf: &PolicyShelf, note: &RollbackNote) -> Result<(), BundleError> {
+    let folder = unrecorded_in(shelf);
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE_DIRECTORY_MODE)
+        .create(&folder);
+    made.map_err(|error| BundleError::Disk(folder.clone(), error))?;
+    let mut before = waiting(shelf)?;
+    before.sort();
+    let surplus = (before.len() + 1).saturating_sub(MAX_UNRECORDED);
+    for path in before.into_iter().take(surplus) {
+        removed(path)?;
+    }
+    // As long as all of them, so that names are in the order of time.
+    let name = format!("{:020}-{}", note.at.as_millisecond(), unguessable());
+    put(folder.join(name).with_extension(NOTE_EXTENSION), note)
+}
+
+/// The files of those that wait to be recorded.
+fn waiting(shelf: &PolicyShelf) -> Result<Vec<PathBuf>, BundleError> {
+    let folder = unrecorded_in(shelf);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(BundleError::Disk(folder, error)),
+    };
+    // What a killed rollback has left beside them has no such extension.
+    let paths = entries.take(MAX_ENTRIES_READ).flatten();
+    let paths = paths.map(|entry| entry.path());
+    let is_note = |path: &PathBuf| path.extension().is_some_and(|end| end == NOTE_EXTENSION);
+    Ok(paths.filter(is_note).collect())
+}
+
+fn removed(path: PathBuf) -> Result<(), BundleError> {
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(BundleError::Disk(path, error)),
         _ => Ok(()),
@@ -69,6 +138,10 @@ fn note(path: PathBuf) -> Result<Option<RollbackNote>, BundleError> {
     let note = serde_json::from_str(&text).map_err(io::Error::other);
     note.map(Some)
         .map_err(|error| BundleError::Disk(path, error))
+}
+
+fn unrecorded_in(shelf: &PolicyShelf) -> PathBuf {
+    shelf.directory().join("unrecorded")
 }
 
 fn begun(shelf: &PolicyShelf) -> PathBuf {

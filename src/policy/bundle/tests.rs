@@ -7,6 +7,7 @@ use super::shelf::PolicyShelf;
 use super::*;
 use crate::model::clock::Clock;
 use crate::policy::live::keeping::PolicyKeeper as _;
+use jiff::Timestamp;
 use serde_json::json;
 
 fn sources(directory: &Path, text: &str) -> PolicySources {
@@ -169,4 +170,41 @@ fn a_torn_line_is_left_out() {
         .map(|life| life.policy)
         .collect();
     assert_eq!(versions, ["v1", "v2"]);
+}
+
+/// A rollback waits to be recorded until a toolgate has done that; where none ever does, only the newest wait.
+#[test]
+fn rollbacks_wait_to_be_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let shelf = PolicyShelf::of(directory.path());
+    shelf.open().unwrap();
+    assert!(notes::unrecorded(&shelf).unwrap().is_empty());
+    let name = Bundle::of(&sources(Path::new("/srv"), "first"))
+        .unwrap()
+        .name();
+    let note = |second: i64| RollbackNote {
+        to: name,
+        copy: name,
+        at: Timestamp::from_second(second).unwrap(),
+        by: "ann".to_owned(),
+        why: Some(format!("the one of second {second}")),
+        forced: false,
+    };
+    for second in 1..=70 {
+        notes::begin(&shelf, &note(second)).unwrap();
+        notes::end(&shelf, &note(second)).unwrap();
+    }
+    let folder = shelf.directory().join("unrecorded");
+    std::fs::write(folder.join("0.json"), "{").unwrap();
+    let waiting = || -> Vec<_> {
+        let waiting = notes::unrecorded(&shelf).unwrap();
+        waiting.into_iter().map(|(_, note)| note).collect()
+    };
+    let newest: Vec<RollbackNote> = (7..=70).map(note).collect();
+    assert_eq!(waiting(), newest, "what cannot be read hides nothing");
+    let (first, _) = notes::unrecorded(&shelf).unwrap().swap_remove(0);
+    for _ in 0..2 {
+        notes::recorded(&first).unwrap();
+    }
+    assert_eq!(waiting(), newest[1..]);
 }

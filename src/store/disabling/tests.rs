@@ -93,6 +93,7 @@ async fn a_tool_is_away_until_it_is_given_back() {
             | Note::Stopped { .. }
             | Note::Reloaded { .. }
             | Note::ReloadRefused { .. }
+            | Note::RolledBack(_)
             | Note::Stripped { .. }
             | Note::Drifted { .. }
             | Note::Incident { .. } => panic!("{note:?}"),

@@ -23,7 +23,7 @@ use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::{TaskOrigin, TaskState};
 use bytes::Bytes;
-pub(crate) use note::{IncidentStep, Note, Noted};
+pub(crate) use note::{IncidentStep, Note, Noted, PolicyRolledBack};
 pub(crate) use people::{CallHeld, GrantMinted, HoldDecided, HoldEdited, HoldExtended};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -4,10 +4,11 @@ use super::{CallFilter, LedgerCalls, LedgerStep};
 use crate::cli::ledger::noted::LedgerNote;
 use crate::cli::ledger::tests::entry;
 use crate::cli::terminal::Terminal;
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::store::disabling::note;
 use crate::store::journal::{Journal, JournalOptions, JournalReader, Retention};
-use crate::store::state::event::{Note, Noted};
+use crate::store::state::event::{Note, Noted, PolicyRolledBack};
 use serde_json::json;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ async fn what_is_written_is_told_once_across_segments_and_an_archive() {
 }
 
 /// One note of every kind.
-fn notes() -> [Note; 9] {
+fn notes() -> [Note; 10] {
     let (policy, before) = ("3f9a1c0b77aa55ee".to_owned(), "00aa11bb22cc33dd".to_owned());
     let (tool, who, why) = (
         ToolName::new("bank__pay"),
@@ -107,8 +108,16 @@ fn notes() -> [Note; 9] {
         Note::Drifted {
             tool,
             digest: "ab".repeat(32),
-            why,
+            why: why.clone(),
         },
+        Note::RolledBack(PolicyRolledBack {
+            from: Digest::from_hex(&"cd".repeat(32)).unwrap(),
+            to: Digest::from_hex(&"ef".repeat(32)).unwrap(),
+            who: "ann (uid 1000)".to_owned(),
+            why: Some(why),
+            forced: true,
+            began: 1_795_860_000_000,
+        }),
         Note::Stopped { pid: 4711, policy },
     ]
 }

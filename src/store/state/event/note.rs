@@ -1,6 +1,7 @@
 //! What is worth a record beside calls: an operator's word on a tool, incidents, policies and definitions that changed, and
 //! the life of toolgate itself. No state needs it.
 
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::store::state::Millis;
 use schemars::JsonSchema;
@@ -76,6 +77,9 @@ pub enum Note {
         /// How many errors.
         errors: u32,
     },
+    /// The files of a policy that was in force before were written back (003-42). It is recorded as soon as a
+    /// toolgate runs, after a crash perhaps twice: `began` tells.
+    RolledBack(PolicyRolledBack),
     /// A definition is no longer as it was approved, and is withheld (threat-model §3D D4).
     Drifted {
         /// `server__tool`.
@@ -98,6 +102,24 @@ pub enum Note {
         /// Why, or what came of it, in words.
         why: String,
     },
+}
+
+/// The files of a policy, written back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRolledBack {
+    /// The bundle of the files before.
+    pub from: Digest,
+    /// The bundle that they are now.
+    pub to: Digest,
+    /// The account that rolled back.
+    pub who: String,
+    /// Why, where that was said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+    /// Whether that may come in force although its packs fail.
+    pub forced: bool,
+    /// When the files began to be written.
+    pub began: Millis,
 }
 
 /// What happens in an incident.
