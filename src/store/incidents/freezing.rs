@@ -3,12 +3,15 @@
 use super::record::Incident;
 use crate::model::wildcard;
 use crate::store::claims::{Store, StoreError};
-use crate::store::grants::MAX_GRANTS_LISTED;
 use crate::store::state::command::{RevokeGrant, StoreCommand, Withdraw};
 use crate::store::state::hold::{HoldPhase, MAX_DECISION_REASON_BYTES};
 
 /// Held calls that are looked at: more than there can be at once (threat-model §8).
 const MAX_HOLDS_VOIDED: usize = 100_000;
+
+/// Grants that are looked at: far more than can cover a call at once, since those that have ended not long ago are
+/// among them, and newer ones come first.
+const MAX_GRANTS_REVOKED: usize = 100_000;
 
 /// How many there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(super) async fn void(store: &dyn Store, incident: &Incident) -> Result<usize
 /// Revokes what is granted of the incident's tools, durably; how many grants.
 pub(super) async fn revoke(store: &dyn Store, incident: &Incident) -> Result<usize, StoreError> {
     let mut revoked = 0;
-    for grant in store.grants(MAX_GRANTS_LISTED).await? {
+    for grant in store.grants(MAX_GRANTS_REVOKED).await? {
         let is_over = grant.revoked.is_some() || grant.until <= store.now();
         if is_over || !names(incident, grant.scope.tool.as_str()) {
             continue;

@@ -2,6 +2,10 @@
 
 use super::super::closing::MAX_CLOSED_INCIDENTS;
 use super::*;
+use crate::model::ids::ActionId;
+use crate::store::grants::{find, revoke};
+use crate::store::state::command::{GrantBounds, MintGrant, StoreCommand};
+use crate::store::state::tests::grants::mint;
 
 /// Of closed incidents the newest are kept, in the directory as in memory; an open one stays however old it is,
 /// and no number is given twice.
@@ -64,4 +68,36 @@ async fn breakers_do_not_take_every_place() {
     assert_eq!(closed.unwrap().who, BREAKER);
     let opened = incidents.begin(store, tripped(2_000)).await;
     assert_eq!(opened.unwrap().who, BREAKER, "one place is free again");
+}
+
+/// A grant is revoked however many newer ones there were that have ended since.
+#[tokio::test]
+async fn a_grant_behind_many_others_is_revoked() {
+    let data = tempfile::tempdir().unwrap();
+    let bed = open(data.path());
+    let store = &bed.store;
+    let granted = async || {
+        let mut wanted = MintGrant {
+            lasts: 3_600_000,
+            bounds: GrantBounds {
+                all: 1_000,
+                agent: 1_000,
+            },
+            ..mint()
+        };
+        wanted.grant.id = ActionId::generate();
+        let id = wanted.grant.id;
+        let command = StoreCommand::Mint(Box::new(wanted));
+        store.run(command, None).await.unwrap().unwrap();
+        id
+    };
+    let oldest = granted().await;
+    for _ in 0..2_500 {
+        let newer = granted().await;
+        assert_eq!(revoke(store, newer, "bob", "no more").await, Ok(true));
+    }
+    let opened = bed.incidents.begin(store, wish("bank__*", "odd")).await;
+    assert_eq!(opened.unwrap().revoked, 1);
+    let known = find(store, oldest).await.unwrap().unwrap();
+    assert_eq!(known.revoked.unwrap().why, "incident 1: odd");
 }
