@@ -2,9 +2,11 @@
 //! bounded in number and bytes; what is in force, and the newest, are never among what goes.
 
 use super::{BUNDLE_BYTES_MAX, Bundle, BundleError};
+use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::ids::unguessable;
 use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE, replace_file};
+use jiff::{SignedDuration, Timestamp};
 use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -18,6 +20,8 @@ const MAX_BUNDLES: usize = 128;
 const MAX_SHELF_BYTES: u64 = 256 << 20;
 /// Entries of the directory that are looked at.
 const MAX_ENTRIES: usize = 1_024;
+/// How long nothing of a bundle takes to be written.
+const LEFT_BEHIND_AGE: SignedDuration = SignedDuration::from_hours(1);
 /// How the name of a bundle's file ends.
 const BUNDLE_FILE_ENDING: &str = ".json";
 
@@ -121,6 +125,7 @@ impl PolicyShelf {
     }
 
     fn prune_to(&self, kept: &[Digest], most: usize, most_bytes: u64) -> Result<(), BundleError> {
+        self.sweep();
         let all = self.all()?;
         let mut bytes: u64 = all.iter().map(|one| one.bytes).sum();
         let mut count = all.len();
@@ -138,6 +143,25 @@ impl PolicyShelf {
             bytes -= one.bytes;
         }
         Ok(())
+    }
+
+    /// Removes what kills have left of bundles that were being written; what is written now is younger.
+    fn sweep(&self) {
+        let entries = std::fs::read_dir(self.bundles()).into_iter().flatten();
+        let left = entries.take(MAX_ENTRIES).flatten().filter(|entry| {
+            let is_beside = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let written = entry.metadata().and_then(|known| known.modified());
+            let written = written.ok().and_then(|at| Timestamp::try_from(at).ok());
+            let is_old =
+                written.is_some_and(|at| Clock.wall().duration_since(at) > LEFT_BEHIND_AGE);
+            is_beside && is_old
+        });
+        for entry in left {
+            let path = entry.path();
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(%error, path = %path.display(), "half a bundle cannot be removed");
+            }
+        }
     }
 
     fn bundles(&self) -> PathBuf {

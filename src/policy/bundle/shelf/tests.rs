@@ -92,3 +92,19 @@ fn the_oldest_go_first_and_what_is_in_force_stays() {
     shelf.prune(&[]).unwrap();
     assert_eq!(left(), [names[0], names[3]]);
 }
+
+/// What kills have left of bundles does not fill the disk; what is written now is left alone.
+#[test]
+fn half_bundles_of_long_ago_are_removed() {
+    let (_directory, shelf) = shelf();
+    let name = shelf.put(&bundle("a")).unwrap();
+    let [old, young] = [".old", ".young"].map(|name| shelf.bundles().join(name));
+    for path in [&old, &young] {
+        std::fs::write(path, "half").unwrap();
+    }
+    let file = File::options().write(true).open(&old).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    shelf.prune(&[name]).unwrap();
+    assert!(!old.exists() && young.exists());
+    assert_eq!(shelf.all().unwrap().len(), 1);
+}
