@@ -8,6 +8,7 @@ use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::until;
 use serde_json::{Value, json};
 
+mod enemies;
 mod own_keys;
 
 const PAY: &str = "oracle__pay";
