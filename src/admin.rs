@@ -42,6 +42,7 @@ use status::ProcessStatus;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tools::Switches;
 
 /// How long a request's body may take to arrive.
@@ -80,6 +81,8 @@ struct OperatorsDoor {
     operators: Operators,
     /// Who looks on.
     streams: EventStreams,
+    /// The place of the one who reads a bundle.
+    bundles: Arc<Semaphore>,
 }
 
 /// How the door is reached.
@@ -111,6 +114,7 @@ pub(crate) fn router(
         switches,
         operators,
         streams: EventStreams::within(places),
+        bundles: Arc::new(Semaphore::new(1)),
     });
     health::routes()
         .merge(overview::routes())

@@ -19,7 +19,7 @@ use crate::relay::Relay;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::disabling::Disabling;
 use crate::store::embedded::SegmentRetention;
-use crate::store::incidents::{Incidents, RunPacks};
+use crate::store::incidents::{IncidentEvidence, Incidents, RunPacks};
 use crate::store::journal::{self, Journal};
 use crate::store::round_key;
 use crate::telemetry::metrics::Metrics;
@@ -75,6 +75,7 @@ pub(crate) struct App {
     disabling: Arc<Disabling>,
     incidents: Arc<Incidents>,
     packs: Arc<RunPacks>,
+    evidence: Option<Arc<dyn IncidentEvidence>>,
     operators: Operators,
     public_url: Option<String>,
     recount: Arc<Notify>,
@@ -167,6 +168,7 @@ impl App {
             disabling: Arc::new(disabling),
             incidents,
             packs: incidents::no_packs(),
+            evidence: None,
             operators: operators_door::operators(&config.admin),
             public_url: config.admin.public_url.clone(),
             recount: Arc::default(),
@@ -184,6 +186,12 @@ impl App {
     pub(crate) fn with_packs(self, packs: Arc<RunPacks>) -> Self {
         let packs = incidents::of_files_in_force(self.door.policy.clone(), packs);
         Self { packs, ..self }
+    }
+
+    /// The same, which hands out what there is about incidents.
+    pub(crate) fn with_evidence(self, evidence: Arc<dyn IncidentEvidence>) -> Self {
+        let evidence = Some(evidence);
+        Self { evidence, ..self }
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.

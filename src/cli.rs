@@ -167,7 +167,13 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
 
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
-        CliVerb::Serve(args) => serve::run(&args, cli.log, test::incident_proof::runner),
+        CliVerb::Serve(args) => {
+            let incidents = serve::IncidentWork {
+                packs: test::incident_proof::runner,
+                evidence: incident::evidence::of,
+            };
+            serve::run(&args, cli.log, &incidents)
+        }
         CliVerb::Stdio(args) => stdio::run(&args, cli.log),
         CliVerb::Init(args) => init::run(&args),
         CliVerb::Adopt(args) => adopt::run(args),

@@ -1,9 +1,12 @@
 //! Incidents (003-20, 003-43): tools that nobody may call until what went wrong is mended. For operators
 //! with a token to read, and for those with the role to switch tools to open, change and close.
 
+mod evidence;
+
 use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, refusal, unfit};
+use crate::model::ids::ToolName;
 use crate::model::verbs::OperatorVerb;
 use crate::policy::shape::AsWritten;
 use crate::store::incidents::{ClosingWish, Incident, IncidentError, IncidentSample, IncidentWish};
@@ -53,6 +56,7 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
         .route("/api/incidents/{id}", get(one))
         .route("/api/incidents/{id}/samples", post(sampled))
         .route("/api/incidents/{id}/close", post(close))
+        .merge(evidence::routes())
 }
 
 async fn list(_: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
@@ -104,6 +108,9 @@ async fn close(Path(id): Path<String>, asked: OperatorRequest) -> Result<Respons
     answered(closed)
 }
 
+/// What is said of a pattern that names nothing: a typo must not look like a freeze.
+pub(super) const NO_TOOL: &str = "the pattern names no tool that there is";
+
 /// Opens an incident for the tools that `pattern` names; an answer where it names none.
 pub(super) async fn open_incident(
     door: &OperatorsDoor,
@@ -112,13 +119,11 @@ pub(super) async fn open_incident(
     why: String,
 ) -> Result<Result<Incident, IncidentError>, Response> {
     let switches = &door.switches;
-    let Some(tools) = (switches.scope_of)(pattern) else {
+    let is_one = !pattern.contains('*');
+    let is_there = || !is_one || (switches.is_known)(&ToolName::new(pattern));
+    let Some(tools) = (switches.scope_of)(pattern).filter(|_| is_there()) else {
         let hint = "name tools of a server as a layer does: `server__tool`, `server__*`";
-        return Err(refusal(
-            StatusCode::NOT_FOUND,
-            "the pattern names tools of no server",
-            hint,
-        ));
+        return Err(refusal(StatusCode::NOT_FOUND, NO_TOOL, hint));
     };
     let wish = IncidentWish {
         scope: pattern.to_owned(),

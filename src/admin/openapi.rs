@@ -32,18 +32,16 @@ struct ApiOperation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
-    /// A parameter of the query, and what it says.
+    /// What can be said in the query.
     query: Option<ApiQuery>,
     body: Option<Schema>,
-    /// What the answer is; none: server-sent events.
+    /// What the answer is; none: server-sent events, or lines.
     reply: Option<Schema>,
 }
 
-/// A parameter of a query.
-struct ApiQuery {
-    name: &'static str,
-    schema: Value,
-}
+/// The parameters of a query.
+#[derive(Default)]
+struct ApiQuery(Vec<(&'static str, Value)>);
 
 impl ApiOperation {
     /// Something to look at.
@@ -68,11 +66,10 @@ impl ApiOperation {
     }
 
     /// The same, with a parameter of the query.
-    fn asking(self, name: &'static str, schema: Value) -> Self {
-        Self {
-            query: Some(ApiQuery { name, schema }),
-            ..self
-        }
+    fn asking(mut self, name: &'static str, schema: Value) -> Self {
+        let query = self.query.get_or_insert_default();
+        query.0.push((name, schema));
+        self
     }
 }
 
@@ -271,11 +268,13 @@ fn described(operation: ApiOperation) -> Value {
     let in_path = named.map(|name| {
         json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
     });
+    let asked = query.unwrap_or_default().0.into_iter();
     let asked =
-        query.map(|query| json!({ "name": query.name, "in": "query", "schema": query.schema }));
+        asked.map(|(name, schema)| json!({ "name": name, "in": "query", "schema": schema }));
     let content = match reply {
         Some(schema) => json!({ "application/json": { "schema": schema } }),
-        None => json!({ "text/event-stream": {} }),
+        None if path.ends_with("/events") => json!({ "text/event-stream": {} }),
+        None => json!({ "application/x-ndjson": {} }),
     };
     let refused = json!({ "description": "Refused: what is wrong, and what to do", "content": { "application/json": { "schema": {
         "type": "object", "required": ["error", "hint"], "properties": { "error": { "type": "string" }, "hint": { "type": "string" } },

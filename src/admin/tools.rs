@@ -13,7 +13,7 @@ use crate::store::approvals::editing::EditJudge;
 use crate::store::claims::Store;
 use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::store::hold_looks::HoldLooks;
-use crate::store::incidents::{Incidents, RunPacks};
+use crate::store::incidents::{IncidentEvidence, Incidents, RunPacks};
 use crate::store::operator::asking::OutcomeAsker;
 use crate::store::undos::UndoMaker;
 use crate::telemetry::metrics::Metrics;
@@ -44,6 +44,8 @@ pub(crate) struct Switches {
     pub scope_of: Arc<ScopeOf>,
     /// The test packs, which have to pass before an incident is closed.
     pub packs: Arc<RunPacks>,
+    /// What there is about incidents; none where nothing of the ledger is handed out.
+    pub evidence: Option<Arc<dyn IncidentEvidence>>,
     /// The time.
     pub store: Arc<dyn Store>,
     /// What operators count.

@@ -45,6 +45,7 @@ impl App {
             incidents: self.incidents.clone(),
             scope_of: Arc::new(move |pattern| incidents::scope_of(&scoped, pattern)),
             packs: self.packs.clone(),
+            evidence: self.evidence.clone(),
             store,
             metrics,
             recount: self.recount.clone(),

@@ -3,7 +3,9 @@
 //! toolgate; on the data directory itself when none runs (the lock tells).
 
 mod collect;
+pub(super) mod evidence;
 mod number;
+mod place;
 mod sample;
 mod shown;
 
@@ -25,6 +27,7 @@ use crate::store::incidents::{
     self, ClosingWish, Incident, IncidentError, IncidentWish, Incidents, RunPacks,
 };
 use crate::store::journal::{Journal, JournalReader};
+use place::{IncidentPlace, ask, door_alone};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -103,14 +106,14 @@ struct CloseArgs {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         IncidentVerb::Open(open) => opened(args, open),
-        IncidentVerb::List(reply) => operator::show(all(args)?, |list| {
+        IncidentVerb::List(reply) => operator::show(all(&IncidentPlace::of(args)?)?, |list| {
             if reply.is_json() {
                 return shown::lines(&list);
             }
             Ok(shown::list(&list))
         }),
         IncidentVerb::Show(show) => {
-            let found = found(args, show.id)?;
+            let found = found(&IncidentPlace::of(args)?, show.id)?;
             show.reply.show(found, |one| Ok(shown::details(&one)))
         }
         IncidentVerb::Sample(sample) => sample.run(args),
@@ -127,12 +130,26 @@ fn place_of(args: &Args) -> anyhow::Result<DataPlace> {
     Ok(place)
 }
 
-fn opened(args: &Args, open: &OpenArgs) -> anyhow::Result<u8> {
+/// What the door makes of `request` that is named; else what `work` makes of the record of a toolgate that has
+/// run, or the toolgate that has it.
+fn changed(
+    args: &Args,
+    request: DoorRequest,
+    work: impl AsyncFnOnce(&DataPlace, Journal) -> anyhow::Result<Result<Incident, String>>,
+) -> anyhow::Result<Result<Incident, String>> {
+    if let Some(door) = door_alone(args)? {
+        return ask(&door, request);
+    }
     let place = place_of(args)?;
+    args.door
+        .ask_anyone(&place, request, async |journal| work(&place, journal).await)
+}
+
+fn opened(args: &Args, open: &OpenArgs) -> anyhow::Result<u8> {
     let body = Text::of(&json!({ "tool": open.tool, "why": open.why }));
     let request = DoorRequest::post("/api/incidents", body);
-    let opened = args.door.ask_anyone(&place, request, async |journal| {
-        let Some(tools) = scope_of(args, &place, &open.tool) else {
+    let opened = changed(args, request, async |place, journal| {
+        let Some(tools) = scope_of(args, place, &open.tool) else {
             let words = "the pattern names tools of no server; name them as a layer does: `server__tool`, `server__*`";
             return Ok(Err(words.to_owned()));
         };
@@ -142,23 +159,31 @@ fn opened(args: &Args, open: &OpenArgs) -> anyhow::Result<u8> {
             who: direct::system_user(),
             why: open.why.clone(),
         };
-        on_disk(&place, journal, async |incidents, store| incidents.begin(store, wish).await).await
+        on_disk(place, journal, async |incidents, store| {
+            incidents.begin(store, wish).await
+        })
+        .await
     })?;
     open.reply.show(opened, |incident| {
-        let Incident { id, voided, revoked, .. } = &incident;
+        let Incident { id, voided, revoked, tools, .. } = &incident;
         let (scope, who) = (short(&incident.scope), short(&incident.who));
         let (voided, revoked) = (counted(*voided, "held call"), counted(*revoked, "grant"));
+        let doubt = if tools.is_empty() {
+            "no tool is known that it names: look whether it is written right\n"
+        } else {
+            ""
+        };
         Ok(format!(
-            "incident {id} is open: {scope} is frozen by {who}\nvoid: {voided}; revoked: {revoked}\n"
+            "incident {id} is open: {scope} is frozen by {who}\nvoid: {voided}; revoked: {revoked}\n{doubt}"
         ))
     })
 }
 
 fn closed(args: &Args, close: &CloseArgs) -> anyhow::Result<u8> {
-    let (place, id) = (place_of(args)?, close.id);
+    let id = close.id;
     let body = Text::of(&json!({ "why": close.why, "force": close.force }));
     let request = DoorRequest::post(format!("/api/incidents/{id}/close"), body);
-    let closed = args.door.ask_anyone(&place, request, async |journal| {
+    let closed = changed(args, request, async |place, journal| {
         let wish = ClosingWish {
             id,
             who: direct::system_user(),
@@ -166,7 +191,7 @@ fn closed(args: &Args, close: &CloseArgs) -> anyhow::Result<u8> {
             force: close.force,
         };
         let packs = packs(args);
-        on_disk(&place, journal, async |incidents, store| {
+        on_disk(place, journal, async |incidents, store| {
             incidents.close(store, wish, packs).await
         })
         .await
@@ -182,23 +207,23 @@ fn closed(args: &Args, close: &CloseArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// All incidents: as the data directory has them, or the toolgate that holds it.
-fn all(args: &Args) -> anyhow::Result<Result<IncidentList, String>> {
-    let place = place_of(args)?;
-    match incidents::read(&place.data) {
-        Ok(known) => {
+/// All incidents: as the data directory has them, or the toolgate behind the door.
+fn all(place: &IncidentPlace<'_>) -> anyhow::Result<Result<IncidentList, String>> {
+    match place {
+        IncidentPlace::Here(place) => {
+            let known = incidents::read(&place.data)?;
             let incidents = known.into_values().rev().collect();
             Ok(Ok(IncidentList { incidents }))
         }
-        // Another user's: only the door can tell.
-        Err(_) => args
-            .door
-            .ask_holder(&place, DoorRequest::get("/api/incidents")),
+        IncidentPlace::Door(door) => ask(door, DoorRequest::get("/api/incidents")),
     }
 }
 
-fn found(args: &Args, id: u64) -> anyhow::Result<Result<Incident, String>> {
-    let listed = all(args)?;
+fn found(place: &IncidentPlace<'_>, id: u64) -> anyhow::Result<Result<Incident, String>> {
+    if let IncidentPlace::Door(door) = place {
+        return ask(door, DoorRequest::get(format!("/api/incidents/{id}")));
+    }
+    let listed = all(place)?;
     Ok(listed.and_then(|IncidentList { incidents }| {
         let mut incidents = incidents.into_iter();
         let found = incidents.find(|one| one.id == id);

@@ -25,6 +25,7 @@ use whose::DoorNaming;
 
 pub(super) mod direct;
 pub(super) mod door;
+mod download;
 mod hints;
 mod patience;
 mod token;

@@ -9,7 +9,7 @@ use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::{LivePolicy, LoadResult};
-use crate::store::incidents::RunPacks;
+use crate::store::incidents::{IncidentEvidence, RunPacks};
 use crate::telemetry;
 use anyhow::Context as _;
 use std::io::Write as _;
@@ -28,22 +28,39 @@ pub(super) struct Args {
     upstream: Option<url::Url>,
 }
 
-/// Serves until a signal. `packs` runs the test packs beside the policies of a configuration, for incidents
-/// that are to be closed.
+/// What operators need for incidents, beside a toolgate that serves.
+pub(super) struct IncidentWork {
+    /// Runs the test packs beside the policies of a configuration, for incidents that are to be closed.
+    pub(super) packs: fn(PathBuf) -> Arc<RunPacks>,
+    /// What there is about incidents, with the file that the configuration is from.
+    pub(super) evidence: fn(Option<PathBuf>, &Config) -> Arc<dyn IncidentEvidence>,
+}
+
+/// The same, of one configuration.
+struct ServedIncidents {
+    packs: Option<Arc<RunPacks>>,
+    evidence: Arc<dyn IncidentEvidence>,
+}
+
+/// Serves until a signal.
 pub(super) fn run(
     args: &Args,
     log: Option<String>,
-    packs: fn(PathBuf) -> Arc<RunPacks>,
+    incidents: &IncidentWork,
 ) -> anyhow::Result<u8> {
     keep_private();
     let (config, released) = prepare(args)?;
     let named = args.place.config.as_deref();
     let path = configured::path(named).ok();
-    let packs = path.filter(|_| args.upstream.is_none()).map(packs);
+    let path = path.filter(|_| args.upstream.is_none());
+    let incidents = ServedIncidents {
+        evidence: (incidents.evidence)(path.clone(), &config),
+        packs: path.map(incidents.packs),
+    };
     runtime()?.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = Box::pin(serve(config, released, packs)).await;
+        let served = Box::pin(serve(config, released, incidents)).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })
@@ -73,7 +90,7 @@ pub(super) fn without_file(server: ServerConfig) -> anyhow::Result<(Config, Rele
 async fn serve(
     mut config: Config,
     released: Released,
-    packs: Option<Arc<RunPacks>>,
+    incidents: ServedIncidents,
 ) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (
@@ -86,7 +103,8 @@ async fn serve(
     config.listen = agents.local_addr()?;
     let ledger = ledger::open(&config).await?;
     let policy = released.keep(&config.data);
-    let mut app = App::start(&config, &policy, ledger)?;
+    let ServedIncidents { packs, evidence } = incidents;
+    let mut app = App::start(&config, &policy, ledger)?.with_evidence(evidence);
     if let Some(packs) = packs {
         app = app.with_packs(packs);
     }

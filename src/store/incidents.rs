@@ -7,12 +7,14 @@
 //! whatever breaks in between, tools are frozen rather than back without a record.
 
 mod closing;
+mod evidence;
 mod files;
 mod freezing;
 mod open_now;
 mod record;
 mod wish;
 
+pub(crate) use evidence::{BundleCount, BundleSpan, IncidentEvidence};
 pub(crate) use files::{KnownIncidents, frozen, read};
 pub(crate) use record::{Incident, IncidentEvent, IncidentSample, IncidentState};
 pub(crate) use wish::{BREAKER, ClosingWish, IncidentError, IncidentWish};

@@ -13,9 +13,9 @@ use crate::kills::{INCIDENT, PROGRAM, build};
 use serde_json::{Value, json};
 
 const ORDER: &str = "oracle__create_order";
-const CLERK: &str = "token-of-the-clerk";
-const ANN: &str = "token-of-ann-the-operator";
-const CALLERS: &str =
+pub const CLERK: &str = "token-of-the-clerk";
+pub const ANN: &str = "token-of-ann-the-operator";
+pub const CALLERS: &str =
     "  - { agent: clerk, token: token-of-the-clerk, tenant: t_001, roles: [buyer] }\n";
 const OPERATORS: &str =
     "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [lead, switch, auditor] } ]";
@@ -26,14 +26,14 @@ const WORDS: &str = "The order is being processed. If in doubt, confirm again.";
 const NAMES: &str = ", arguments: { properties: { business_id: { type: string }, sku: { type: string }, \
                      amount: { type: integer }, note: { type: string } } }";
 
-fn policy(most: u32) -> String {
+pub fn policy(most: u32) -> String {
     let rule = format!(", rules: [ {{ code: too_much, when: \"arguments.amount > {most}\" }} ]");
     let keys = ", idempotency: { derive: arguments }";
     let order = contract(ORDER, "write", &format!("{rule}{keys}{NAMES}"));
     format!("contracts:\n{}\n  {ORDER}: {order}\n", undo(ORDER))
 }
 
-async fn shop() -> (ToolServer, Gate) {
+pub async fn shop() -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
     let server = Script::new()
         .tool("create_order", Behaviour::Says(said))
@@ -48,7 +48,7 @@ async fn shop() -> (ToolServer, Gate) {
 }
 
 /// Runs `toolgate incident …` as Ann: at the running toolgate, or on the data directory.
-async fn says(gate: Result<&Gate, &Setup>, words: &[&str]) -> (i32, String) {
+pub async fn says(gate: Result<&Gate, &Setup>, words: &[&str]) -> (i32, String) {
     let door = gate.ok().map(|gate| gate.operators.to_string());
     let setup = gate.map_or_else(Clone::clone, |gate| gate.setup.clone());
     let mut all = [&["incident"], words, &["--config", "toolgate.yaml"]].concat();
@@ -59,13 +59,13 @@ async fn says(gate: Result<&Gate, &Setup>, words: &[&str]) -> (i32, String) {
 }
 
 /// Incident 1 as programs read it.
-async fn first(gate: Result<&Gate, &Setup>) -> Value {
+pub async fn first(gate: Result<&Gate, &Setup>) -> Value {
     let (code, text) = says(gate, &["show", "1", "--json"]).await;
     assert_eq!(code, 0, "{text}");
     serde_json::from_str(&text).unwrap()
 }
 
-fn order(amount: u32) -> Value {
+pub fn order(amount: u32) -> Value {
     json!({ "business_id": "order-7", "sku": "sku-1", "amount": amount, "note": WORDS })
 }
 
@@ -79,7 +79,7 @@ async fn place(agent: &Agent, order: &Value, key: &str) -> Value {
 }
 
 /// An order runs twice, and its tools are frozen; the action ids of both calls.
-async fn frozen_after_an_alert(server: &ToolServer, gate: &Gate, agent: &Agent) -> Vec<String> {
+pub async fn frozen_after_an_alert(server: &ToolServer, gate: &Gate, agent: &Agent) -> Vec<String> {
     for key in ["once", "once more"] {
         let answer = place(agent, &order(99), key).await;
         assert_eq!(answer["result"]["content"][0]["text"], WORDS, "{answer}");
@@ -104,7 +104,7 @@ async fn frozen_after_an_alert(server: &ToolServer, gate: &Gate, agent: &Agent) 
 }
 
 /// Makes a sample of the call, with what is said of it now.
-async fn sample(gate: &Gate, id: &str, now: &str) {
+pub async fn sample(gate: &Gate, id: &str, now: &str) {
     let arguments = order(99).to_string();
     let words = [
         "sample",
@@ -119,7 +119,7 @@ async fn sample(gate: &Gate, id: &str, now: &str) {
 }
 
 /// Mends the policy, and waits until the timeline tells of it.
-async fn mend(gate: &Gate) {
+pub async fn mend(gate: &Gate) {
     std::fs::write(gate.path("policy.yaml"), policy(50)).unwrap();
     until("the reload stands in the timeline", || async {
         let shown = first(Ok(gate)).await;
@@ -223,7 +223,7 @@ async fn judge_record(gate: &Gate, ids: &[String]) {
 }
 
 /// A server that is down, and calls of it that are held.
-async fn bank() -> (Setup, Vec<String>) {
+pub async fn bank() -> (Setup, Vec<String>) {
     let setup = Setup::new()
         .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
         .contracts(&[("bank__look", "read")])
@@ -238,7 +238,7 @@ async fn bank() -> (Setup, Vec<String>) {
 }
 
 /// A held call as programs read it.
-async fn hold(gate: &Gate, id: &str) -> Value {
+pub async fn hold(gate: &Gate, id: &str) -> Value {
     let text = gate.operators(&format!("/api/approvals/{id}")).await;
     serde_json::from_str(&text).unwrap()
 }

@@ -204,6 +204,8 @@ mod data_places;
 mod disable;
 // Calls that were executed although they are forbidden.
 mod exemptions;
+// Incidents: careless operators, operators elsewhere, and kills at bad times.
+mod incident_enemies;
 // `toolgate incident`: tools are frozen until a sample shows that it is mended.
 mod incidents;
 // `toolgate init`: from servers to files that `check` accepts.

@@ -5,7 +5,7 @@ use super::frame::{PageFrame, PageNote};
 use super::sign_in::SignIn;
 use super::visible::VisibleText;
 use super::{go_on, page};
-use crate::admin::incidents::{close_incident, number, open_incident};
+use crate::admin::incidents::{NO_TOOL, close_incident, number, open_incident};
 use crate::admin::{OperatorsDoor, refusal};
 use crate::model::verbs::OperatorVerb;
 use crate::store::incidents::{ClosingWish, Incident};
@@ -66,10 +66,7 @@ async fn begin(
     let (status, words) = match opened {
         Ok(Ok(incident)) => return go_on(&format!("/incidents/{}", incident.id)),
         Ok(Err(why)) => (StatusCode::CONFLICT, why.to_string()),
-        Err(answer) => (
-            answer.status(),
-            "the pattern names tools of no server".to_owned(),
-        ),
+        Err(answer) => (answer.status(), NO_TOOL.to_owned()),
     };
     let note = PageNote::bad(format!("Nothing was done: {words}."));
     listed(&door, &sign_in, status, Some(note)).await

@@ -4,6 +4,8 @@ use super::ApiOperation;
 use crate::admin::incidents::{ClosingBody, IncidentBody, IncidentList};
 use crate::store::incidents::{Incident, IncidentSample};
 use schemars::generate::SchemaGenerator;
+use schemars::json_schema;
+use serde_json::json;
 
 pub(super) fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
     let list = ApiOperation::get(
@@ -34,5 +36,20 @@ pub(super) fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ClosingBody>(),
         schemas.subschema_for::<Incident>(),
     );
-    vec![list, begin, one, sampled, close]
+    let time = json!({ "type": "string", "format": "date-time" });
+    let bundle = ApiOperation {
+        reply: None,
+        ..ApiOperation::get(
+            "/api/incidents/{id}/bundle",
+            "All that there is about an incident, a line of JSON for each thing; the last has `journal`, or it broke off",
+            json_schema!({}),
+        )
+    };
+    let bundle = bundle.asking("since", time.clone()).asking("until", time);
+    let call = ApiOperation::get(
+        "/api/incidents/calls/{action}",
+        "A recorded call of a tool that an open incident freezes, as the ledger has it",
+        json_schema!({ "type": "object" }),
+    );
+    vec![list, begin, one, sampled, close, bundle, call]
 }

@@ -29,6 +29,7 @@ async fn the_description_is_of_what_is_there() {
         include_str!("../approvals.rs"),
         include_str!("../calls.rs"),
         include_str!("../incidents.rs"),
+        include_str!("../incidents/evidence.rs"),
         include_str!("../overview.rs"),
         include_str!("../desk/live.rs"),
         include_str!("../quarantine.rs"),
@@ -45,5 +46,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 30, "{told:?}");
+    assert_eq!(told.len(), 32, "{told:?}");
 }

@@ -2,16 +2,20 @@
 
 use super::*;
 
-struct IncidentsDoor {
-    router: axum::Router,
+pub(super) struct IncidentsDoor {
+    pub(super) router: axum::Router,
     _data: tempfile::TempDir,
 }
 
-fn door() -> IncidentsDoor {
+pub(super) fn door() -> IncidentsDoor {
     let data = tempfile::tempdir().unwrap();
-    let (ann, bob) = (ANN_TOKEN.to_owned(), "0123456789abcdef-bob".to_owned());
-    let secrets = [ann, bob].map(Secret::new);
-    let names = [known("ann", &["switch"]), known("bob", &["approver"])];
+    let [bob, aud] = ["bob", "aud"].map(|name| format!("0123456789abcdef-{name}"));
+    let secrets = [ANN_TOKEN.to_owned(), bob, aud].map(Secret::new);
+    let names = [
+        known("ann", &["switch"]),
+        known("bob", &["approver"]),
+        known("aud", &["auditor"]),
+    ];
     let operators = Operators::new(names.into_iter().zip(&secrets), OperatorVerbs::default());
     let router = router(
         Arc::new(FixedStatus { ready: true }),
@@ -31,7 +35,7 @@ fn door() -> IncidentsDoor {
 
 impl IncidentsDoor {
     /// What the operator is answered; without a body it is a GET.
-    async fn ask(&self, who: &str, path: &str, body: Option<&str>) -> (u16, Value) {
+    pub(super) async fn ask(&self, who: &str, path: &str, body: Option<&str>) -> (u16, Value) {
         let bearer = format!("Bearer 0123456789abcdef-{who}");
         let headers = [
             ("host", "127.0.0.1:7778"),
@@ -58,6 +62,7 @@ async fn incidents_are_opened_and_closed_by_operators_with_the_role() {
     assert_eq!(door.ask("bob", "/api/incidents", Some(good)).await.0, 403);
     for (body, status) in [
         (r#"{"tool":"bank__*","why":"x"}"#, 404),
+        (r#"{"tool":"fs__wype","why":"a typo"}"#, 404),
         (r#"{"tool":"fs__*","why":""}"#, 400),
         (r#"{"tool":"fs__*"}"#, 400),
         (r#"{"tool":"fs__*","why":"x","who":"bob"}"#, 400),

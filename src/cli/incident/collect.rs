@@ -1,38 +1,27 @@
 //! `toolgate incident collect`: all that there is about an incident in one file, for who finds out why.
 
+use super::evidence::LedgerEvidence;
 use super::number::incident_number;
-use super::{Args, found, place_of};
+use super::place::IncidentPlace;
+use super::{Args, found};
 use crate::cli::configured;
-use crate::cli::files;
 use crate::cli::ledger::call_filter::since;
-use crate::cli::ledger::reading;
-use crate::cli::ledger::scoped::ScopedRows;
 use crate::cli::ledger::text::{json as escaped, plain};
 use crate::cli::operator::{print, refused};
-use crate::config::{self, Loaded};
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
-use crate::model::digest::sha256;
 use crate::owners::keep_private;
-use crate::policy::compile;
-use crate::store::incidents::Incident;
-use crate::store::journal::{JournalReader, VerifyOptions, check};
+use crate::store::incidents::{BundleCount, BundleSpan, Incident};
 use anyhow::{Context as _, bail};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// What the first line says that the file is.
-const FORMAT: &str = "toolgate incident bundle 1";
-/// How long before an incident was opened its rows begin, unless told otherwise.
-const BEFORE: SignedDuration = SignedDuration::from_hours(24);
-/// Rows of the ledger.
-const MAX_ROWS: usize = 100_000;
-/// Bytes of a file of the configuration that is copied.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of a bundle's last line.
+const LAST_LINE_BYTES_MAX: u64 = 4 << 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CollectArgs {
@@ -54,33 +43,70 @@ pub(super) struct CollectArgs {
     json: bool,
 }
 
-/// What was written.
-#[derive(Default)]
-struct BundleCount {
-    rows: usize,
-    left_out: usize,
-    files: usize,
-}
-
 impl CollectArgs {
     /// Writes the file; 0, or 1 where there is no such incident.
     pub(super) fn run(&self, args: &Args) -> anyhow::Result<u8> {
-        let incident = match found(args, self.id)? {
+        let place = IncidentPlace::of(args)?;
+        let incident = match found(&place, self.id)? {
             Ok(incident) => incident,
             Err(why) => return Ok(refused(&why)),
         };
+        if let Err(why) = self.span().of(&incident, Clock.wall()) {
+            return Ok(refused(&why));
+        }
         keep_private();
         let usual = || PathBuf::from(format!("incident-{}.jsonl", self.id));
         let path = self.out.clone().unwrap_or_else(usual);
-        let cannot = || format!("{} cannot be written", path.display());
-        let mut opening = OpenOptions::new();
-        let opening = opening.write(true).create_new(true).mode(0o600);
-        let mut out = BufWriter::new(opening.open(&path).with_context(cannot)?);
-        let count = self.write(args, &incident, &mut out)?;
-        let file = out
-            .into_inner()
-            .map_err(std::io::IntoInnerError::into_error);
-        file.and_then(|file| file.sync_all()).with_context(cannot)?;
+        let kept = keep(&path, |file| self.write(args, &place, &incident, file))?;
+        match kept {
+            Ok(count) => self.say(&path, count).map(|()| 0),
+            Err(why) => Ok(refused(&why)),
+        }
+    }
+
+    fn span(&self) -> BundleSpan {
+        let (since, until) = (self.since, self.until);
+        BundleSpan { since, until }
+    }
+
+    /// Writes it from the ledger that is here, or as the door hands it out; in words, why that refuses.
+    fn write(
+        &self,
+        args: &Args,
+        place: &IncidentPlace<'_>,
+        incident: &Incident,
+        file: &mut BufWriter<File>,
+    ) -> anyhow::Result<Result<(), String>> {
+        match place {
+            IncidentPlace::Here(place) => {
+                let evidence = LedgerEvidence {
+                    config: configured::path(args.place.config.as_deref()).ok(),
+                    data: place.data.clone(),
+                    archive: None,
+                    is_watched: true,
+                };
+                evidence.write(incident, self.span(), file)?;
+                Ok(Ok(()))
+            }
+            IncidentPlace::Door(door) => {
+                let times = [("since", self.since), ("until", self.until)];
+                let asked = times.into_iter().filter_map(|(key, time)| {
+                    let time = time?;
+                    Some(format!("{key}={time}"))
+                });
+                let asked: Vec<String> = asked.collect();
+                let query = if asked.is_empty() {
+                    String::new()
+                } else {
+                    format!("?{}", asked.join("&"))
+                };
+                let path = format!("/api/incidents/{}/bundle{query}", self.id);
+                door.save(path, file)
+            }
+        }
+    }
+
+    fn say(&self, path: &Path, count: BundleCount) -> anyhow::Result<()> {
         let (rows, files) = (counted(count.rows, "row"), counted(count.files, "file"));
         let shown = plain(&path.display().to_string());
         print(&if self.json {
@@ -93,127 +119,102 @@ impl CollectArgs {
             )
         } else {
             format!("{shown}: {rows} of the ledger and {files}\n")
-        })?;
-        Ok(0)
+        })
     }
+}
 
-    /// Writes line by line: what it is, the incident, files, rows, and where the journal stands.
-    fn write(
-        &self,
-        args: &Args,
-        incident: &Incident,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<BundleCount> {
-        let place = place_of(args)?;
-        let (since, until) = self.span(incident)?;
-        let made = Clock.wall().to_string();
-        let head = json!({
-            "bundle": FORMAT, "toolgate": env!("CARGO_PKG_VERSION"), "made": made,
-            "since": since.to_string(), "until": until.to_string(),
-        });
-        say(out, &head)?;
-        say(out, &json!({ "incident": incident }))?;
-        let mut count = BundleCount::default();
-        if let Ok(path) = configured::path(args.place.config.as_deref()) {
-            count.files = write_files(&path, &place.data, out)?;
+/// Has the file at `path` written, which must not be there; what it says at its end. Of one that is not written
+/// to its end nothing stays, so that nobody takes it for whole, and it can be asked for again.
+fn keep(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<Result<(), String>>,
+) -> anyhow::Result<Result<BundleCount, String>> {
+    let cannot = || format!("{} cannot be written", path.display());
+    let mut opening = OpenOptions::new();
+    let opening = opening.read(true).write(true).create_new(true).mode(0o600);
+    let mut out = BufWriter::new(opening.open(path).with_context(cannot)?);
+    let written = write(&mut out).and_then(|done| match done {
+        Ok(()) => {
+            out.flush().with_context(cannot)?;
+            out.get_ref().sync_all().with_context(cannot)?;
+            last_line(out.get_mut()).map(Ok)
         }
-        let mut wanted = ScopedRows::of(&incident.scope, since, until);
-        let progress = reading();
-        let mut rows = std::collections::VecDeque::new();
-        for record in JournalReader::after_in(&place.data, None, 0)? {
-            progress.step();
-            if let Some(line) = wanted.line(&record?)? {
-                rows.push_back(line);
-            }
-            if rows.len() > MAX_ROWS {
-                rows.pop_front();
-                count.left_out += 1;
-            }
-        }
-        drop(progress);
-        count.rows = rows.len();
-        for line in rows {
-            writeln!(out, "{line}")?;
-        }
-        let report = check(&place.data, &VerifyOptions::default())?;
-        let problem = report.problem.map(|problem| problem.to_string());
-        let end = json!({
-            "journal": { "head": report.head.to_string(), "records": report.records, "problem": problem },
-            "rows": count.rows, "left_out": count.left_out,
-        });
-        say(out, &end)?;
-        Ok(count)
+        Err(why) => Ok(Err(why)),
+    });
+    if !matches!(written, Ok(Ok(_))) {
+        drop(std::fs::remove_file(path));
     }
+    written
+}
 
-    /// From when to when rows are wanted.
-    fn span(&self, incident: &Incident) -> anyhow::Result<(Timestamp, Timestamp)> {
-        let opened: Timestamp = incident.opened.parse().context("when it was opened")?;
-        let closed = incident.closed.as_ref();
-        let closed = closed.and_then(|end| end.at.parse().ok());
-        let since = match self.since {
-            Some(since) => since,
-            None => opened.saturating_sub(BEFORE)?,
+/// What the last line says is in the bundle; an error where that is no last line.
+fn last_line(file: &mut File) -> anyhow::Result<BundleCount> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINE_BYTES_MAX)))?;
+    let mut end = Vec::new();
+    file.take(LAST_LINE_BYTES_MAX).read_to_end(&mut end)?;
+    let end = String::from_utf8_lossy(&end);
+    let last = end.strip_suffix('\n').and_then(|end| end.lines().last());
+    let last: Option<Value> = last.and_then(|last| serde_json::from_str(last).ok());
+    let Some(last) = last.filter(|last| last.get("journal").is_some()) else {
+        bail!("the bundle broke off before its end, and nothing of it is kept; ask again");
+    };
+    let count = |key: &str| {
+        let count = last.get(key).and_then(Value::as_u64).unwrap_or_default();
+        usize::try_from(count).unwrap_or(usize::MAX)
+    };
+    Ok(BundleCount {
+        rows: count("rows"),
+        left_out: count("left_out"),
+        files: count("files"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: &str = "{\"journal\":{\"head\":\"1:ab\"},\"rows\":3,\"left_out\":2,\"files\":1}\n";
+
+    /// What is not whole is not kept, whatever stops it: a disk that is full, a door that breaks off or refuses.
+    #[test]
+    fn half_a_bundle_is_not_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bundle.jsonl");
+        let head = "{\"bundle\":\"x\"}\n";
+        let failed = keep(&path, |file| {
+            file.write_all(head.as_bytes())?;
+            bail!("no space left on device")
+        });
+        assert!(failed.unwrap_err().to_string().contains("no space"));
+        assert!(!path.exists());
+        for end in ["", head, "{\"journal\":1", "{\"journal\":{}}"] {
+            let broken = keep(&path, |file| {
+                file.write_all(format!("{head}{end}").as_bytes())?;
+                Ok(Ok(()))
+            });
+            let words = broken.unwrap_err().to_string();
+            assert!(words.contains("broke off"), "{end}: {words}");
+            assert!(!path.exists(), "{end}");
+        }
+        let refused = keep(&path, |_| Ok(Err("not yours".to_owned())));
+        assert_eq!(refused.unwrap(), Err("not yours".to_owned()));
+        assert!(!path.exists());
+
+        let count = BundleCount {
+            rows: 3,
+            left_out: 2,
+            files: 1,
         };
-        let until = self.until.or(closed).unwrap_or_else(|| Clock.wall());
-        if until < since {
-            bail!("--until is before --since");
-        }
-        Ok((since, until))
+        let whole = || {
+            keep(&path, |file| {
+                file.write_all(format!("{head}{END}").as_bytes())?;
+                Ok(Ok(()))
+            })
+        };
+        assert_eq!(whole().unwrap(), Ok(count));
+        assert!(whole().is_err(), "nothing is replaced");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("{head}{END}"));
     }
-}
-
-/// The policies and the pin file whole, of the configuration its hash, since secrets may stand in it; how many
-/// files.
-fn write_files(path: &Path, data: &Path, out: &mut dyn Write) -> anyhow::Result<usize> {
-    let loaded = config::load_supposing(path);
-    let pins = loaded
-        .config
-        .as_ref()
-        .and_then(|config| config.pins.as_ref());
-    let pins = pins.map(|pins| pins.file.clone());
-    let mut policies: Vec<PathBuf> = loaded.reading.files.iter().cloned().collect();
-    policies.retain(|file| file != path && Some(file) != pins.as_ref());
-    let bytes = files::read(path, FILE_BYTES_MAX)?;
-    let mut count = 1;
-    say(
-        out,
-        &json!({ "file": path, "kind": "configuration", "sha256": sha256(&bytes) }),
-    )?;
-    for document in compile::documents(&policies) {
-        let text = document.text();
-        let (file, hash) = (document.file(), sha256(text.as_bytes()));
-        say(
-            out,
-            &json!({ "file": file, "kind": "policy", "sha256": hash, "text": text }),
-        )?;
-        count += 1;
-    }
-    if let Some(file) = pins
-        && let Ok(bytes) = files::read(&file, FILE_BYTES_MAX)
-    {
-        let text = String::from_utf8_lossy(&bytes);
-        say(
-            out,
-            &json!({ "file": file, "kind": "pins", "sha256": sha256(&bytes), "text": text }),
-        )?;
-        count += 1;
-    }
-    say(out, &version(loaded, data))?;
-    Ok(count)
-}
-
-/// The version of what the files say now, and of what is in force with what is taken away.
-fn version(loaded: Loaded, data: &Path) -> Value {
-    let written = loaded
-        .reading
-        .policy
-        .as_ref()
-        .map(|policy| policy.written.clone());
-    let in_force = configured::in_force(loaded, data).ok();
-    json!({ "policy": { "written": written, "in_force": in_force.map(|policy| policy.version) } })
-}
-
-fn say(out: &mut dyn Write, line: &Value) -> anyhow::Result<()> {
-    writeln!(out, "{}", escaped(&line.to_string()))?;
-    Ok(())
 }

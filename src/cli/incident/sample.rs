@@ -2,7 +2,8 @@
 //! when the policy says of it what is expected.
 
 use super::number::incident_number;
-use super::{Args, all, on_disk, place_of};
+use super::place::{IncidentPlace, ask};
+use super::{Args, all, changed, on_disk};
 use crate::admin::incidents::IncidentList;
 use crate::cli::configured;
 use crate::cli::ledger::recorded;
@@ -13,12 +14,14 @@ use crate::cli::operator::{ReplyArgs, direct, print, refused};
 use crate::cli::test::add::Add;
 use crate::config;
 use crate::mcp::json::Text;
+use crate::model::entry::Entry;
 use crate::model::wildcard;
 use crate::policy::pack::{EXPECT_ALLOW, Pack};
 use crate::store::incidents::{Incident, IncidentSample};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use url::form_urlencoded::byte_serialize;
 
 /// The pack of incidents, in the directory of packs beside the policies.
 const PACK_NAME: &str = "tests/incidents.yaml";
@@ -58,10 +61,12 @@ pub(super) struct SampleArgs {
 impl SampleArgs {
     /// Writes the sample, and notes it on the incident; 0, or 1 where there is no such incident.
     pub(super) fn run(&self, args: &Args) -> anyhow::Result<u8> {
-        let (place, named) = (place_of(args)?, args.place.config.as_deref());
-        let kept = configured::kept(&place)?;
-        let entry = recorded::find(&place.data, kept, &self.action_id)?;
-        let id = match self.chosen(args, &entry.tool)? {
+        let (place, named) = (IncidentPlace::of(args)?, args.place.config.as_deref());
+        let entry = match self.recorded(&place)? {
+            Ok(entry) => entry,
+            Err(why) => return Ok(refused(&why)),
+        };
+        let id = match self.chosen(&place, &entry.tool)? {
             Ok(id) => id,
             Err(why) => return Ok(refused(&why)),
         };
@@ -69,20 +74,21 @@ impl SampleArgs {
             Some(file) => file.clone(),
             None => usual_pack(&configured::path(named)?)?,
         };
-        let expect = match there(&file, &entry.action_id)? {
+        let action_id = entry.action_id.clone();
+        let expect = match there(&file, &action_id)? {
             Some(expect) => expect,
-            None => self.added(args, &file)?,
+            None => self.added(args, &file, entry)?,
         };
         let sample = IncidentSample {
-            action_id: entry.action_id,
+            action_id,
             expect,
             file: file.display().to_string(),
         };
         let body = Text::of(&serde_json::to_value(&sample)?);
         let request = DoorRequest::post(format!("/api/incidents/{id}/samples"), body);
-        let noted = args.door.ask_anyone(&place, request, async |journal| {
+        let noted = changed(args, request, async |place, journal| {
             let who = direct::system_user();
-            on_disk(&place, journal, async |incidents, store| {
+            on_disk(place, journal, async |incidents, store| {
                 incidents.sampled(store, id, sample, &who).await
             })
             .await
@@ -96,8 +102,22 @@ impl SampleArgs {
         })
     }
 
+    /// The call as the ledger has it; in words, why the door does not tell.
+    fn recorded(&self, place: &IncidentPlace<'_>) -> anyhow::Result<Result<Entry, String>> {
+        match place {
+            IncidentPlace::Here(place) => {
+                let kept = configured::kept(place)?;
+                recorded::find(&place.data, kept, &self.action_id).map(Ok)
+            }
+            IncidentPlace::Door(door) => {
+                let id: String = byte_serialize(self.action_id.as_bytes()).collect();
+                ask(door, DoorRequest::get(format!("/api/incidents/calls/{id}")))
+            }
+        }
+    }
+
     /// Adds the sample to the pack in `file`, and says what is said of it now; what is expected of it.
-    fn added(&self, args: &Args, file: &Path) -> anyhow::Result<String> {
+    fn added(&self, args: &Args, file: &Path, entry: Entry) -> anyhow::Result<String> {
         let add = Add {
             action_id: self.action_id.clone(),
             arguments: self.arguments.clone(),
@@ -110,7 +130,7 @@ impl SampleArgs {
             judged_as: self.judged_as.clone(),
         };
         let mut said = String::new();
-        let sample = add.add(&args.place, &mut said)?;
+        let sample = add.add_call(entry, &args.place, &mut said)?;
         if !self.reply.is_json() {
             print(&said)?;
         }
@@ -119,8 +139,8 @@ impl SampleArgs {
     }
 
     /// The incident that is meant, or in words why there is none.
-    fn chosen(&self, args: &Args, tool: &str) -> anyhow::Result<Result<u64, String>> {
-        let IncidentList { incidents } = match all(args)? {
+    fn chosen(&self, place: &IncidentPlace<'_>, tool: &str) -> anyhow::Result<Result<u64, String>> {
+        let IncidentList { incidents } = match all(place)? {
             Ok(list) => list,
             Err(why) => return Ok(Err(why)),
         };

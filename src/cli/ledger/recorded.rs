@@ -42,7 +42,11 @@ pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Resu
 }
 
 /// The same of a ledger with an `archive`, as its entry stands there.
-pub(super) fn find_in(data: &Path, archive: Option<&Path>, id: &str) -> anyhow::Result<Entry> {
+pub(in crate::cli) fn find_in(
+    data: &Path,
+    archive: Option<&Path>,
+    id: &str,
+) -> anyhow::Result<Entry> {
     found(LedgerCalls::open_in(data, archive)?, id)
 }
 

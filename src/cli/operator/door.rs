@@ -74,6 +74,15 @@ pub(super) async fn ask(
     if status == StatusCode::OK {
         return Ok(Ok(text));
     }
+    refusal(address, status, &text).map(Err)
+}
+
+/// Why the door at `address` refuses, where that is what its answer says.
+pub(super) fn refusal(
+    address: SocketAddr,
+    status: StatusCode,
+    text: &Text,
+) -> anyhow::Result<DoorRefusal> {
     let word = |key: &str| {
         text.get(key)
             .and_then(|word| Some(word.as_str()?.into_owned()))
@@ -84,14 +93,14 @@ pub(super) async fn ask(
     let hint = word("hint")
         .map(|hint| format!("; {}", for_people(&hint)))
         .unwrap_or_default();
-    Ok(Err(DoorRefusal {
+    Ok(DoorRefusal {
         status,
         words: format!("{error}{hint}"),
-    }))
+    })
 }
 
 /// Within which time something was to come, as it is told.
-fn words_of(bound: Duration) -> String {
+pub(super) fn words_of(bound: Duration) -> String {
     // What is left of a time is told in tenths.
     match (bound.is_zero(), bound.subsec_nanos()) {
         (true, _) => "in time".to_owned(),
@@ -184,7 +193,8 @@ async fn exchange(
     Ok((answer.status(), read(answer).await?))
 }
 
-async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
+/// The whole of an answer, which is JSON.
+pub(super) async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
     let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
         .collect()
         .await
@@ -195,7 +205,8 @@ async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
     Ok(Text::read(bytes, &SERVER_JSON_LIMITS)?)
 }
 
-async fn send(
+/// What the door at `address` answers, of which nothing is read yet.
+pub(super) async fn send(
     address: SocketAddr,
     token: Option<&str>,
     DoorRequest { method, path, body }: DoorRequest,

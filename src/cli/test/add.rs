@@ -79,6 +79,17 @@ impl Add {
         let path = configured::path(named.config.as_deref())?;
         let place = named.place_of(&path)?;
         let entry = recorded_call(&place.data, configured::kept(&place)?, &self.action_id)?;
+        self.add_call(entry, named, out)
+    }
+
+    /// The same of a call that was looked up.
+    pub(in crate::cli) fn add_call(
+        &self,
+        entry: Entry,
+        named: &DataArgs,
+        out: &mut String,
+    ) -> anyhow::Result<Map<String, Value>> {
+        let path = configured::path(named.config.as_deref())?;
         let policy = config::load_supposing(&path)
             .reading
             .policy
