@@ -79,7 +79,7 @@ impl Book {
     }
 
     /// I9: every call has ended, and its outcome is known where nothing went wrong.
-    async fn check_outcomes(&self, gate: &Gate) {
+    pub(super) async fn check_outcomes(&self, gate: &Gate) {
         for action in self.actions.keys() {
             let Some((_, claim)) = gate.effects.store.find(*action).await.unwrap() else {
                 continue;
@@ -110,43 +110,25 @@ impl SimulatedWorld {
     }
 
     /// What the disk says of all that was, not only of how it ended.
-    fn reread(&self, process: &Process, book: &Book) {
+    pub(super) fn reread(&self, process: &Process, book: &Book) {
         let mut tokens = BTreeMap::new();
         for event in process.paper.iter().flat_map(|paper| paper.reread()) {
-            match event {
-                StoreEvent::Intended(intended) => {
-                    let before = tokens.insert(intended.session, intended.fence);
-                    assert!(
-                        before < Some(intended.fence),
-                        "a token went back: {before:?}, {intended:?}"
-                    );
+            if let StoreEvent::Intended(intended) = &event {
+                let before = tokens.insert(intended.session, intended.fence);
+                assert!(
+                    before < Some(intended.fence),
+                    "a token went back: {before:?}, {intended:?}"
+                );
+            }
+            if let StoreEvent::Settled(settled) = &event {
+                let is_unknown = matches!(settled.phase, ClaimPhase::Unknown { .. });
+                assert!(
+                    !is_unknown || book.faults.contains(&settled.action),
+                    "I9: {settled:?}"
+                );
+                if settled.evidence == Evidence::Late {
+                    self.count("late answers");
                 }
-                StoreEvent::Settled(settled) => {
-                    let is_unknown = matches!(settled.phase, ClaimPhase::Unknown { .. });
-                    assert!(
-                        !is_unknown || book.faults.contains(&settled.action),
-                        "I9: {settled:?}"
-                    );
-                    if settled.evidence == Evidence::Late {
-                        self.count("late answers");
-                    }
-                }
-                StoreEvent::Reserved(_)
-                | StoreEvent::Spent(_)
-                | StoreEvent::Tallied(_)
-                | StoreEvent::Entered { .. }
-                | StoreEvent::Planned { .. }
-                | StoreEvent::Steered(_)
-                | StoreEvent::Fenced { .. }
-                | StoreEvent::Held(_)
-                | StoreEvent::Decided(_)
-                | StoreEvent::Edited(_)
-                | StoreEvent::Extended(_)
-                | StoreEvent::Granted(_)
-                | StoreEvent::Revoked(_)
-                | StoreEvent::UndoAsked(_)
-                | StoreEvent::Noted(_)
-                | StoreEvent::Carried(_) => {}
             }
         }
     }
