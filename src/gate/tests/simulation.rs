@@ -39,6 +39,7 @@ mod people;
 mod process;
 mod scenes;
 mod schedule;
+mod undoers;
 mod waits;
 
 /// Seeds that are run when nothing else is asked for.
@@ -118,6 +119,8 @@ struct Book {
     places: BTreeMap<u64, Digest>,
     /// Deeds that an agent was told are done, with the receipts that were shown.
     told: BTreeMap<u64, BTreeSet<String>>,
+    /// What was taken back.
+    undone: undoers::UndoneBook,
     counts: Counts,
 }
 

@@ -18,6 +18,11 @@ impl SimulatedWorld {
     /// Everybody begins.
     pub(super) fn populate(self: &Rc<Self>) {
         self.populate_agents();
+        self.populate_others();
+    }
+
+    /// Everybody but the agents.
+    pub(super) fn populate_others(self: &Rc<Self>) {
         let (operator, luck) = (self.clone(), self.clone());
         self.schedule
             .spawn(OUTSIDE, async move { operator.operate().await });
@@ -77,7 +82,7 @@ impl SimulatedWorld {
     }
 
     fn verdict(&self, claim: &Claim) -> OperatorFinding {
-        let receipt = self.book.borrow().done.get(&claim.action).cloned();
+        let receipt = self.book.borrow().receipt_of(claim.action);
         match receipt {
             _ if self.once_in(6) => OperatorFinding::Abandon,
             Some(_) if self.once_in(3) => OperatorFinding::Applied(None),

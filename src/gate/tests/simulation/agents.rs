@@ -45,7 +45,7 @@ pub(super) struct Asked {
     pub(super) deed: u64,
     amount: u64,
     /// What it answers a question of the bank's.
-    reply: Option<u64>,
+    pub(super) reply: Option<u64>,
     /// The token that it believes to hold.
     token: Option<u64>,
 }
@@ -222,7 +222,7 @@ impl SimulatedWorld {
 
     /// One request: none when the connection is lost, or the agent loses patience. The gate goes on
     /// all the same.
-    async fn call(self: &Rc<Self>, asked: &Asked) -> Option<Told> {
+    pub(super) async fn call(self: &Rc<Self>, asked: &Asked) -> Option<Told> {
         let mut request = self.ask(asked)?;
         let patience = match self.roll(8) {
             0 => 90_000,

@@ -41,6 +41,8 @@ struct Heard {
     deed: u64,
     key: Option<String>,
     is_answer: bool,
+    /// What was done with this receipt is to be taken back.
+    takes_back: Option<String>,
 }
 
 /// What happens to a call.
@@ -69,7 +71,7 @@ impl Fate {
     fn is_fault(self, tool: &str) -> bool {
         use Fate::{Broken, LostAfter, LostBefore, Silent, Slow, Stray, Unable};
         // An error is an answer, unless the contract says that it may mean anything.
-        let is_unclear = tool == "transfer" && matches!(self, Broken | Unable);
+        let is_unclear = matches!(tool, "transfer" | "refund") && matches!(self, Broken | Unable);
         is_unclear || matches!(self, LostBefore | LostAfter | Slow | Silent | Stray)
     }
 
@@ -151,10 +153,13 @@ impl SimulatedWorld {
             deed,
             key: params["_meta"]["bank/key"].as_str().map(str::to_owned),
             is_answer: params.get("inputResponses").is_some(),
+            takes_back: params["arguments"]["receipt"].as_str().map(str::to_owned),
         };
+        // The gate makes such a call itself.
+        let is_of_gate = self.sends_tasks.get() || heard.takes_back.is_some();
         let amount = params["arguments"]["amount"].clone();
         self.book.borrow_mut().amounts.insert(action, amount);
-        if self.sends_tasks.get() {
+        if is_of_gate {
             self.book.borrow_mut().actions.entry(action).or_insert(deed);
         }
         // 004-12: the calls of a session leave one after the other, each under a newer token.
@@ -162,7 +167,9 @@ impl SimulatedWorld {
             fence["session"].as_str().unwrap().to_owned(),
             fence["token"].as_u64().unwrap(),
         );
-        self.book.borrow_mut().tokens.insert(deed % TASKS, token);
+        if heard.takes_back.is_none() {
+            self.book.borrow_mut().tokens.insert(deed % TASKS, token);
+        }
         let before = line.tokens.borrow_mut().insert(session, token);
         assert!(
             before <= Some(token),
@@ -191,6 +198,7 @@ impl SimulatedWorld {
             7 => Fate::Broken,
             8 => Fate::Fails,
             9 | 10 if heard.tool == "pay" && !heard.is_answer => Fate::Question,
+            9 if heard.takes_back.is_some() => Fate::Question,
             11 => Fate::Twice,
             12 => Fate::Garbage,
             13 => Fate::Unable,
@@ -220,11 +228,7 @@ impl SimulatedWorld {
             self.book.borrow_mut().faults.insert(heard.action);
             return;
         }
-        let receipt = if fate.happens() {
-            self.happen(heard)
-        } else {
-            String::new()
-        };
+        let receipt = self.effect(heard, fate);
         self.some(400).await;
         let answer = match fate {
             Fate::LostBefore | Fate::LostAfter => return line.ends.cancel(),
@@ -251,6 +255,20 @@ impl SimulatedWorld {
         }
     }
 
+    /// What the bank does with a call that meets this fate; its receipt.
+    fn effect(&self, heard: &Heard, fate: Fate) -> String {
+        if !fate.happens() {
+            return String::new();
+        }
+        if fate == Fate::Broken && !fate.is_fault(&heard.tool) {
+            self.book.borrow_mut().undone.misleads(heard.action);
+        }
+        match &heard.takes_back {
+            Some(receipt) => self.take_back(heard.action, receipt),
+            None => self.happen(heard),
+        }
+    }
+
     /// What became of `deed`.
     async fn look(&self, line: &Line, id: u64, deed: u64) {
         self.some(400).await;
@@ -263,6 +281,7 @@ impl SimulatedWorld {
             let book = self.book.borrow();
             book.done
                 .iter()
+                .filter(|(_, receipt)| !book.undone.is_gone(receipt))
                 .find(|(action, _)| book.actions[action] == deed)
                 .map(|(_, receipt)| receipt.clone())
         };
@@ -303,6 +322,7 @@ impl SimulatedWorld {
             book.done.insert(action, receipt.clone()).is_none(),
             "I1: {action} happened twice"
         );
+        book.undone.log(action);
         receipt
     }
 }

@@ -202,7 +202,7 @@ fn is_changed(amount: &Value) -> bool {
 
 impl SimulatedWorld {
     /// A person looks now and then, and says of each call that waits what the dice say.
-    async fn looks_and_decides(self: &Rc<Self>) {
+    pub(super) async fn looks_and_decides(self: &Rc<Self>) {
         let mut grants = Vec::new();
         while self.busy.get() > 0 {
             self.some(8000).await;

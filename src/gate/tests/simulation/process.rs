@@ -64,7 +64,7 @@ policies: [policy.yaml]
 
 /// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank
 /// takes a key, and its -32603 says nothing. `order`: the bank can be asked what became of it.
-const POLICY: &str = "\
+pub(super) const POLICY: &str = "\
 contracts:
   bank__pay:
     { purpose: pay, actions: [write], permission: anyone, side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
@@ -140,10 +140,7 @@ impl Ground {
 
     /// A bank whose tools people decide on.
     pub(super) fn held_for_people() -> Self {
-        Self {
-            approvers: approvers(),
-            ..Self::of(HELD_POLICY, &HELD_TOOLS)
-        }
+        Self::with_people(HELD_POLICY, &HELD_TOOLS)
     }
 
     /// The same bank as everywhere, where people decide on each `pay`, and on each `transfer` that
@@ -163,9 +160,14 @@ impl Ground {
                 "purpose: transfer,",
                 &approval("transfer", "on-miss, grant_any: [/deed, /amount]"),
             );
+        Self::with_people(&policy, &TOOLS)
+    }
+
+    /// A bank with these tools, and the people who decide.
+    pub(super) fn with_people(policy: &str, tools: &[&str]) -> Self {
         Self {
             approvers: approvers(),
-            ..Self::of(&policy, &TOOLS)
+            ..Self::of(policy, tools)
         }
     }
 
