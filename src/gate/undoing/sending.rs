@@ -152,10 +152,9 @@ impl CallUndoer {
         Ok((call, inlet))
     }
 
-    /// The call for the guards. It is a task and a session of its own: what the agent has used up, or is
-    /// at, stops no undo.
+    /// The call for the guards. It is a task and a session of its own, which no agent can name, as it is
+    /// a session of the wire that nobody has opened: what the agent has used up, or is at, stops no undo.
     fn judged(&self, plan: &UndoPlan, made: &MadeCall<'_>) -> ToolCall {
-        let own = json!(format!("undo of {}", plan.undo.of));
         ToolCall {
             action: ActionId::generate(),
             tool: made.tool.name.clone(),
@@ -164,7 +163,7 @@ impl CallUndoer {
             arguments: Value::Object(made.arguments.clone()),
             request_id: "undo".to_owned(),
             trace_id: unguessable(),
-            session: None,
+            session: Some(format!("undo of {}", plan.undo.of)),
             revision: Revision::NEWEST_MODERN.as_str(),
             key_argument: None,
             key_taken: false,
@@ -172,8 +171,6 @@ impl CallUndoer {
             arrived: self.gate.clock.steady(),
             said: CallMeta {
                 key: made.undoes.is_some().then(|| plan.key()),
-                task: Some(own.clone()),
-                session: Some(own),
                 ..CallMeta::default()
             },
         }
