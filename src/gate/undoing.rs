@@ -110,7 +110,7 @@ impl CallUndoer {
         let undo = known(store, word.of).await?;
         let mut report = plan.report(undo.as_ref().unwrap_or(&plan.undo), end);
         if report.state == "done" {
-            report.verified = Box::pin(self.is_gone(&plan)).await?;
+            report.verified = Box::pin(self.is_gone(&plan)).await;
         }
         Ok(report)
     }
@@ -222,7 +222,11 @@ impl CallUndoer {
         let body = store.body(&stored).await;
         let body = body.map_err(|_| NoUndo::Lacking(GONE.to_owned()))?;
         let read = Text::read_oddly(body, &SERVER_JSON_LIMITS);
-        let (body, _) = read.map_err(|_| NoUndo::Lacking(GONE.to_owned()))?;
+        let (body, odd) = read.map_err(|_| NoUndo::Lacking(GONE.to_owned()))?;
+        if odd.is_some() {
+            // Two readers find two ids in it.
+            return Err(NoUndo::Lacking(UNREADABLE.to_owned()));
+        }
         let structured = body.get("structuredContent");
         Ok(structured.map_or(Value::Null, |structured| structured.value()))
     }

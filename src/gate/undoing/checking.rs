@@ -39,13 +39,12 @@ impl CallUndoer {
         }
     }
 
-    /// Afterwards: whether it is gone; none where nothing is to be looked for.
-    pub(super) async fn is_gone(&self, plan: &UndoPlan) -> Result<Option<bool>, NoUndo> {
-        let Some(check) = &plan.check else {
-            return Ok(None);
-        };
-        let seen = self.look(plan, check).await?;
-        Ok(Some(matches!(seen, CheckResult::Gone)))
+    /// Afterwards: whether it is seen to be gone; none where nothing is to be looked for. What was made was
+    /// made, whether it can be looked for or not.
+    pub(super) async fn is_gone(&self, plan: &UndoPlan) -> Option<bool> {
+        let check = plan.check.as_ref()?;
+        let seen = self.look(plan, check).await;
+        Some(matches!(seen, Ok(CheckResult::Gone)))
     }
 
     /// Reads, as a call of the agent like any other.

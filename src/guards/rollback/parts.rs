@@ -1,8 +1,11 @@
 //! What a rollback takes over from the call that is taken back, and the arguments that are made of it.
 //! What was taken over is never looked into again: a value that reads like a place stays a value.
 
-use super::{ACTION_PLACEHOLDER, Rollback, stands_for_a_part};
+use super::{ACTION_PLACEHOLDER, RESULT_PREFIX, Rollback, stands_for_a_part};
 use serde_json::{Map, Value};
+
+/// Up to which every whole number is a double of its own: 2^53 − 1.
+const LARGEST_SURE_DOUBLE: f64 = 9_007_199_254_740_991.0;
 
 /// What an undo cannot be made without: a part that the call or its result does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +49,7 @@ fn take(named: &Value, prefix: &str, from: &Value, parts: &mut Map<String, Value
         Value::String(text) => {
             let part = text.strip_prefix(prefix);
             let part = part.and_then(|pointer| from.pointer(pointer));
+            let part = part.filter(|part| prefix != RESULT_PREFIX || is_sure(part));
             parts.extend(part.map(|part| (text.clone(), part.clone())));
         }
         Value::Array(items) => {
@@ -59,6 +63,25 @@ fn take(named: &Value, prefix: &str, from: &Value, parts: &mut Map<String, Value
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether what a tool server says names something, and the same to all who read it: it is there, and
+/// its numbers are as they were written. An undo with another id takes back what nobody meant.
+fn is_sure(part: &Value) -> bool {
+    !part.is_null() && has_sure_numbers(part)
+}
+
+/// The levels of a result are bounded where it is read.
+fn has_sure_numbers(part: &Value) -> bool {
+    match part {
+        Value::Number(number) => {
+            let is_small = |number: f64| number.abs() <= LARGEST_SURE_DOUBLE;
+            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(is_small)
+        }
+        Value::Array(items) => items.iter().all(has_sure_numbers),
+        Value::Object(members) => members.values().all(has_sure_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }
 
@@ -81,7 +104,7 @@ fn fill(named: &Value, parts: &Map<String, Value>, action: &str) -> Result<Value
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ARGUMENTS_PREFIX, RESULT_PREFIX};
+    use super::super::ARGUMENTS_PREFIX;
     use super::*;
     use crate::model::ids::ToolName;
     use serde_json::json;
@@ -124,5 +147,30 @@ mod tests {
                 || refused.to_string().contains("result#/id"),
             "{refused}"
         );
+    }
+
+    /// 003-64: what is no id, or one that is read in two ways, is none; whole numbers of 64 bits are exact.
+    #[test]
+    fn what_is_not_sure_is_missing() {
+        let rollback = rollback(json!({ "id": "result#/id", "name": "arguments#/name" }));
+        for (id, is_there) in [
+            ("7", true),
+            ("9007199254740993", true),
+            ("18446744073709551615", true),
+            ("18446744073709551616", false),
+            ("-9223372036854775809", false),
+            ("1e300", false),
+            ("0.5", true),
+            ("\"\"", true),
+            ("null", false),
+            ("{\"of\": [null, 18446744073709551616]}", false),
+            ("{\"of\": [null, 1]}", true),
+        ] {
+            let result: Value = serde_json::from_str(&format!("{{\"id\":{id}}}")).unwrap();
+            let taken = rollback.taken(RESULT_PREFIX, &result);
+            assert_eq!(taken.contains_key("result#/id"), is_there, "{id}");
+        }
+        let said = rollback.taken(ARGUMENTS_PREFIX, &json!({ "name": null }));
+        assert_eq!(json!(said), json!({ "arguments#/name": null }), "as sent");
     }
 }
