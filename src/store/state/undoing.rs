@@ -78,11 +78,14 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
 /// What becomes of an undo whose call `by` comes to `phase`; none where it goes on.
 fn after(by: ActionId, phase: &ClaimPhase, is_error: bool) -> Option<UndoPhase> {
     Some(match phase {
-        ClaimPhase::Dispatching | ClaimPhase::AwaitingInput { .. } => return None,
+        ClaimPhase::Dispatching => return None,
         ClaimPhase::Completed(_) if !is_error => UndoPhase::Done { by },
         ClaimPhase::Completed(_) | ClaimPhase::Failed { .. } | ClaimPhase::NotSent => {
             UndoPhase::Failed { by }
         }
-        ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => UndoPhase::Unknown { by },
+        // Nobody answers what its tool server asks.
+        ClaimPhase::AwaitingInput { .. } | ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => {
+            UndoPhase::Unknown { by }
+        }
     })
 }

@@ -160,6 +160,16 @@ fn an_undo_takes_its_arrows() {
             UndoPhase::Unknown { by },
             Some(UndoBar::Unknown(by)),
         ),
+        (
+            ClaimPhase::AwaitingInput {
+                round: 1,
+                asked: result("sure?"),
+                is_task: false,
+            },
+            false,
+            UndoPhase::Unknown { by },
+            Some(UndoBar::Unknown(by)),
+        ),
     ] {
         let mut world = offered();
         world.asks(&intent, START_MS).unwrap();
