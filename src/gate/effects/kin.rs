@@ -140,6 +140,13 @@ impl Effects {
             }
             (None, _) => None,
         };
+        if let Some(claim) = &known
+            && Box::pin(self.is_undone(claim.action)).await?
+        {
+            // It was taken back since: the call that was held for it is a new one.
+            self.held.forget(own);
+            return Ok(KinStand::Free);
+        }
         Ok(self.ended(keyed, known.as_ref(), now))
     }
 

@@ -161,8 +161,11 @@ impl Effects {
         let Some(claim) = claim.as_ref().filter(|_| is_over) else {
             return Ok(None);
         };
-        if claim.has_rounds() || waited == Some(claim.action) {
+        if waited == Some(claim.action) {
             return Ok(None);
+        }
+        if claim.has_rounds() {
+            return self.stays_used(claim).await.map(|()| None);
         }
         let of = claim.undoes.unwrap_or(claim.action);
         let place = StoreKeys {
@@ -176,6 +179,25 @@ impl Effects {
             (Some(_) | None, _) => return Ok(None),
         };
         Ok(Some((claim.action, because)))
+    }
+
+    /// Of a call with rounds nobody can say which of them comes again: once it was taken back, its key stays
+    /// used, and its answer, which is not so any more, is not given.
+    async fn stays_used(&self, claim: &Claim) -> Result<(), Refusal> {
+        if Box::pin(self.is_undone(claim.action)).await? {
+            return Err(Refusal::IdempotencyKeyExpired);
+        }
+        Ok(())
+    }
+
+    /// Whether the call was taken back.
+    pub(super) async fn is_undone(&self, action: ActionId) -> Result<bool, Refusal> {
+        let place = StoreKeys {
+            undo: Some(OpenUndo::key_of(action)),
+            ..StoreKeys::default()
+        };
+        let undo = self.look(place).await?.undo;
+        Ok(undo.is_some_and(|undo| matches!(undo.phase, UndoPhase::Done { .. })))
     }
 
     /// A key that nobody holds, unless an equal call holds this one.
