@@ -4,6 +4,7 @@
 use super::CallUndoer;
 use crate::guards::rollback::Undo;
 use crate::model::ids::ActionId;
+use crate::store::state::budget::MAX_EVIDENCE_CALLS;
 use crate::store::tasks::{TaskView, task};
 use crate::store::undos::{
     NoTaskUndo, NoUndo, TaskUndoReport, TaskUndoStep, TaskUndoWord, UndoWord,
@@ -18,6 +19,9 @@ impl CallUndoer {
     ) -> Result<TaskUndoReport, NoTaskUndo> {
         let TaskView { id, done, .. } = task(&*self.gate.effects.store, &word.task).await?;
         let (mut steps, mut stopped) = (Vec::new(), None);
+        // What a task has done before that, it does not name.
+        let is_full = done.len() >= MAX_EVIDENCE_CALLS;
+        let first = done.first().filter(|_| is_full).cloned();
         for action in done.iter().rev() {
             let Ok(of) = action.parse::<ActionId>() else {
                 continue;
@@ -52,7 +56,7 @@ impl CallUndoer {
         Ok(TaskUndoReport {
             task: id,
             steps,
-            stopped,
+            stopped: stopped.or(first),
         })
     }
 
@@ -77,12 +81,19 @@ impl CallUndoer {
         } else {
             None
         };
-        let state = if matches!(why, NoUndo::Done(_)) {
-            "done"
-        } else if self.is_pivot(why) {
-            "pivot"
-        } else {
-            "passed"
+        let state = match why {
+            NoUndo::Done(_) => "done",
+            _ if self.is_pivot(why) => "pivot",
+            // Nothing is there to be taken back.
+            NoUndo::NotRun(_) | NoUndo::Nothing { .. } | NoUndo::IsUndo(_) => "passed",
+            NoUndo::Running(_) | NoUndo::InFlight => "running",
+            NoUndo::Unknown(_) | NoUndo::UnknownOutcome(_) => "unknown",
+            NoUndo::NoCall(_)
+            | NoUndo::Held(_)
+            | NoUndo::Over(_)
+            | NoUndo::Lacking(_)
+            | NoUndo::Unfit(_)
+            | NoUndo::Store(_) => "failed",
         };
         TaskUndoStep {
             action_id: of.to_string(),
