@@ -2,8 +2,11 @@
 //! as a row of its own; or not at all, with a reason.
 
 mod afterwards;
+mod books;
 mod checked;
+mod enemies;
 mod killed;
+mod races;
 mod refused;
 mod whole_tasks;
 

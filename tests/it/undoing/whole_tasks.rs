@@ -17,7 +17,7 @@ impl UndoStage {
     }
 
     /// The id of that task.
-    async fn task(&self) -> String {
+    pub(super) async fn task(&self) -> String {
         let (_, listed) = self
             .runs("rita", &["tasks", "list", "--json", "--agent", "bot"])
             .await;
