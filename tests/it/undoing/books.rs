@@ -210,7 +210,7 @@ async fn books_balance(kill: bool) {
     stage.balances(&meant).await;
 }
 
-/// 003-64, 004-19, 004-46: every order that was meant is booked once, every undone one is cancelled once, and
+/// 003-64, 004-46: every order that was meant is booked once, every undone one is cancelled once, and
 /// nothing else is; by the bank's file, and by the ledger alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn books_balance_over_a_network_that_loses() {
