@@ -6,6 +6,7 @@ mod books;
 mod checked;
 mod enemies;
 mod killed;
+mod lies;
 mod races;
 mod refused;
 mod whole_tasks;

@@ -35,6 +35,34 @@ impl UndoStage {
         let params = json!({ "name": "bank__draft", "arguments": { "name": name }, "_meta": meta });
         self.bot().modern("tools/call", params).await.message()
     }
+
+    /// Two operators ask for the undo of a call in the moment in which its answer comes, and one of them until
+    /// it is taken back.
+    async fn undoes_in_that_moment(&self, id: &str, name: &str, release: oneshot::Sender<Reply>) {
+        let body = json!({ "why": "a typo" });
+        let comes = async {
+            let number: usize = name.parse().unwrap();
+            assert!(release.send(done(&json!({ "id": number }))).is_ok());
+        };
+        let (one, (), other) =
+            tokio::join!(self.asks(RITA, id, &body), comes, self.asks(ANN, id, &body));
+        for (status, said) in [&one, &other] {
+            let error = said["error"].as_str().unwrap_or_default();
+            let is_early = error.contains("it is not known whether the call");
+            let is_second = error.contains("right now") || error.contains("already");
+            let is_done = *status == 200 && said["state"] == "done";
+            assert!(
+                is_done || *status == 409 && (is_early || is_second),
+                "{said}"
+            );
+        }
+        until("it is taken back", || async {
+            let (status, said) = self.asks(RITA, id, &body).await;
+            let error = said["error"].as_str().unwrap_or_default();
+            (status == 200 || error.contains("already")).then_some(())
+        })
+        .await;
+    }
 }
 
 /// 003-64: a hundred requests at once by two operators, at the API, on the page and by commands, while the
@@ -128,34 +156,9 @@ async fn undos_meet_the_late_answers() {
             said["action_id"].as_str().unwrap().to_owned()
         })
         .collect();
-    let body = json!({ "why": "a typo" });
     let meets = names.iter().zip(&ids).map(|(name, id)| {
         let release = releases.remove(name).unwrap();
-        let (stage, body) = (&stage, &body);
-        async move {
-            let comes = async {
-                let number: usize = name.parse().unwrap();
-                assert!(release.send(done(&json!({ "id": number }))).is_ok());
-            };
-            let (one, (), other) =
-                tokio::join!(stage.asks(RITA, id, body), comes, stage.asks(ANN, id, body));
-            for (status, said) in [&one, &other] {
-                let error = said["error"].as_str().unwrap_or_default();
-                let is_early = error.contains("it is not known whether the call");
-                let is_second = error.contains("right now") || error.contains("already");
-                let is_done = *status == 200 && said["state"] == "done";
-                assert!(
-                    is_done || *status == 409 && (is_early || is_second),
-                    "{said}"
-                );
-            }
-            until("it is taken back", || async {
-                let (status, said) = stage.asks(RITA, id, body).await;
-                let error = said["error"].as_str().unwrap_or_default();
-                (status == 200 || error.contains("already")).then_some(())
-            })
-            .await;
-        }
+        stage.undoes_in_that_moment(id, name, release)
     });
     let meets: Vec<_> = meets.collect();
     join_all(meets).await;

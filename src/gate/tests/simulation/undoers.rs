@@ -4,11 +4,12 @@
 //! ids of its own, which no seed decides; nothing that happens depends on them.
 
 mod afterwards;
+mod book;
 
 use super::agents::{Asked, Told};
 use super::process::{Ground, POLICY};
 use super::{
-    AGENTS, Book, Counts, DEEDS, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TASKS, TestClock,
+    AGENTS, Counts, DEEDS, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TASKS, TestClock,
     TestStore, add, first_seed, in_paused_time, number,
 };
 use crate::gate::undoing::CallUndoer;
@@ -18,13 +19,14 @@ use crate::store::undos::{
 };
 use crate::upstream::links::Links;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+
+pub(super) use book::UndoneBook;
 
 /// Seeds that are run when nothing else is asked for, and tests that share them.
 const SEEDS: u64 = 60;
@@ -60,47 +62,6 @@ const EXPECTED: [&str; 14] = [
     "power cuts",
     "disks full",
 ];
-
-/// What is known of calls that were taken back.
-#[derive(Default)]
-pub(super) struct UndoneBook {
-    /// Which receipt was taken back, by the call that did.
-    taken: BTreeMap<ActionId, String>,
-    /// Receipts of which an operator was told that they are taken back.
-    told: BTreeSet<String>,
-    /// Calls that were carried out and of which the bank says that they failed.
-    misled: BTreeSet<ActionId>,
-    /// What happened at the bank, in its order.
-    log: Vec<ActionId>,
-}
-
-impl UndoneBook {
-    pub(super) fn is_gone(&self, receipt: &str) -> bool {
-        self.taken.values().any(|taken| taken == receipt)
-    }
-
-    pub(super) fn misleads(&mut self, action: ActionId) {
-        self.misled.insert(action);
-    }
-
-    pub(super) fn log(&mut self, action: ActionId) {
-        self.log.push(action);
-    }
-}
-
-impl Book {
-    /// What the bank shows of a call that happened, whatever it was.
-    pub(super) fn receipt_of(&self, action: ActionId) -> Option<String> {
-        let receipt = self.done.get(&action);
-        receipt.or_else(|| self.undone.taken.get(&action)).cloned()
-    }
-
-    /// Whether what the call did was taken back.
-    fn is_undone(&self, action: ActionId) -> bool {
-        let receipt = self.done.get(&action);
-        receipt.is_some_and(|receipt| self.undone.is_gone(receipt))
-    }
-}
 
 impl Ground {
     /// The same bank as everywhere, where `refund` takes back what the others do, and people decide on
@@ -291,27 +252,6 @@ impl SimulatedWorld {
             let by = step.by.as_ref().map(|by| by.parse().unwrap());
             self.hears_state(step.action_id.parse().unwrap(), &step.state, by);
         }
-    }
-
-    /// The bank takes back what was done with `receipt`. I1, I3 of an undo: once, and only what was done.
-    pub(super) fn take_back(&self, action: ActionId, receipt: &str) -> String {
-        assert!(
-            self.has_intent(action),
-            "I3: {action} took {receipt} back before its intent was durable"
-        );
-        let mut book = self.book.borrow_mut();
-        assert!(
-            book.done.values().any(|done| done == receipt),
-            "{action} takes back {receipt}, which was never given"
-        );
-        assert!(
-            !book.undone.is_gone(receipt),
-            "I1: {action} takes {receipt} back a second time"
-        );
-        self.tell(|| format!("{action} takes {receipt} back"));
-        book.undone.taken.insert(action, receipt.to_owned());
-        book.undone.log(action);
-        format!("refund of {receipt}")
     }
 }
 
