@@ -11,6 +11,7 @@ pub(crate) mod calls;
 mod desk;
 pub(crate) mod grants;
 pub(crate) mod health;
+mod hints;
 mod identity;
 pub(crate) mod incidents;
 pub(crate) mod looks;

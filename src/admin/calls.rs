@@ -3,6 +3,7 @@
 
 pub(super) mod asking;
 
+use super::hints;
 use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, parse_body, refusal, unfit};
@@ -156,24 +157,15 @@ fn refused(unresolved: &Unresolved) -> Response {
             StatusCode::NOT_FOUND,
             "GET /api/calls lists the calls that can be resolved",
         ),
-        Unresolved::Held(_) => (
-            StatusCode::CONFLICT,
-            "GET /api/approvals shows what is asked",
-        ),
+        Unresolved::Held(_) => hints::HELD,
         Unresolved::InFlight => (
             StatusCode::CONFLICT,
             "GET /api/calls says when it is `unknown`",
         ),
-        Unresolved::Ended(_) => (
-            StatusCode::CONFLICT,
-            "`toolgate ledger show` says how that is known",
-        ),
+        Unresolved::Ended(_) => hints::KNOWN,
         Unresolved::Own => (StatusCode::FORBIDDEN, "ask another operator with the role"),
-        Unresolved::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Unresolved::Store(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "/readyz and the log say what is wrong",
-        ),
+        Unresolved::Unfit(_) => hints::UNFIT,
+        Unresolved::Store(_) => hints::NO_STORE,
     };
     refusal(status, &unresolved.to_string(), hint)
 }

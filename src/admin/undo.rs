@@ -1,6 +1,7 @@
 //! Takes a call back (003-64). For operators with the role that says what became of calls: who undoes
 //! makes a call run.
 
+use super::hints;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::ids::ActionId;
@@ -122,10 +123,7 @@ fn refused(why: &NoUndo) -> Response {
             StatusCode::NOT_FOUND,
             "only what was carried out not long ago is undone",
         ),
-        NoUndo::Held(_) => (
-            StatusCode::CONFLICT,
-            "GET /api/approvals shows what is asked",
-        ),
+        NoUndo::Held(_) => hints::HELD,
         NoUndo::InFlight | NoUndo::Running(_) => (
             StatusCode::CONFLICT,
             "GET /api/calls says when it has ended",
@@ -134,10 +132,7 @@ fn refused(why: &NoUndo) -> Response {
             StatusCode::CONFLICT,
             "POST /api/calls/{action}/resolve says what became of it",
         ),
-        NoUndo::NotRun(_) | NoUndo::IsUndo(_) | NoUndo::Done(_) | NoUndo::Over(_) => (
-            StatusCode::CONFLICT,
-            "`toolgate ledger show` says how that is known",
-        ),
+        NoUndo::NotRun(_) | NoUndo::IsUndo(_) | NoUndo::Done(_) | NoUndo::Over(_) => hints::KNOWN,
         NoUndo::Nothing { .. } => (
             StatusCode::CONFLICT,
             "the contract's `side_effect.rollback` names what takes its calls back",
@@ -146,11 +141,8 @@ fn refused(why: &NoUndo) -> Response {
             StatusCode::CONFLICT,
             "take it back by hand; `toolgate ledger show` says what was called",
         ),
-        NoUndo::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        NoUndo::Store(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "/readyz and the log say what is wrong",
-        ),
+        NoUndo::Unfit(_) => hints::UNFIT,
+        NoUndo::Store(_) => hints::NO_STORE,
     };
     refusal(status, &why.to_string(), hint)
 }

@@ -23,7 +23,7 @@ pub mod undo;
 mod undoing;
 
 pub use apply::apply;
-pub(crate) use apply::apply_to_grant;
+pub(crate) use apply::{apply_to_grant, apply_to_undo};
 pub(crate) use spending::count_reads;
 
 use crate::model::digest::Digest;

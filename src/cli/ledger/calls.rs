@@ -165,46 +165,27 @@ impl LedgerCalls {
                 written: Some(record.bytes.clone()),
             }));
         }
-        match event(record)? {
-            Some(StoreEvent::Intended(intended)) => {
-                if self.open.len() == MAX_OPEN_CALLS {
-                    self.open.pop_first();
-                }
-                self.open
-                    .insert(intended.action, (record.seq, intended.entry));
-                Ok(None)
+        let event = event(record)?;
+        if let Some(StoreEvent::Intended(intended)) = event {
+            if self.open.len() == MAX_OPEN_CALLS {
+                self.open.pop_first();
             }
-            Some(StoreEvent::Settled(settled)) => {
-                let begun = self.open.remove(&settled.action);
-                // Every other end comes with an entry of its own.
-                let is_restart = settled.evidence == Evidence::Restart;
-                self.lacks_begin |= is_restart && begun.is_none();
-                let died = begun.filter(|_| is_restart);
-                Ok(died.map(|(seq, mut entry)| {
-                    self.contents.complete(&mut entry);
-                    unfinished(seq, entry, &settled.phase)
-                }))
-            }
-            Some(
-                StoreEvent::Reserved(_)
-                | StoreEvent::Spent(_)
-                | StoreEvent::Tallied(_)
-                | StoreEvent::Entered { .. }
-                | StoreEvent::Planned { .. }
-                | StoreEvent::Steered(_)
-                | StoreEvent::Fenced { .. }
-                | StoreEvent::Held(_)
-                | StoreEvent::Decided(_)
-                | StoreEvent::Edited(_)
-                | StoreEvent::Extended(_)
-                | StoreEvent::Granted(_)
-                | StoreEvent::Revoked(_)
-                | StoreEvent::UndoAsked(_)
-                | StoreEvent::Noted(_)
-                | StoreEvent::Carried(_),
-            )
-            | None => Ok(None),
+            self.open
+                .insert(intended.action, (record.seq, intended.entry));
+            return Ok(None);
         }
+        let Some(StoreEvent::Settled(settled)) = event else {
+            return Ok(None);
+        };
+        let begun = self.open.remove(&settled.action);
+        // Every other end comes with an entry of its own.
+        let is_restart = settled.evidence == Evidence::Restart;
+        self.lacks_begin |= is_restart && begun.is_none();
+        let died = begun.filter(|_| is_restart);
+        Ok(died.map(|(seq, mut entry)| {
+            self.contents.complete(&mut entry);
+            unfinished(seq, entry, &settled.phase)
+        }))
     }
 }
 

@@ -274,35 +274,16 @@ impl Story {
 
     /// Until there is an entry, the intent tells of the call, and what was found of it later.
     fn intend(&mut self, seq: u64, event: &StoreEvent) {
-        let begun = match event {
-            StoreEvent::Intended(intended) => {
-                unfinished(seq, intended.entry.clone(), &ClaimPhase::Dispatching)
-            }
-            StoreEvent::Settled(settled) => {
-                let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else {
-                    return;
-                };
-                let Ok(entry) = entry.parse() else { return };
-                unfinished(seq, entry, &settled.phase)
-            }
-            StoreEvent::Reserved(_)
-            | StoreEvent::Spent(_)
-            | StoreEvent::Tallied(_)
-            | StoreEvent::Entered { .. }
-            | StoreEvent::Planned { .. }
-            | StoreEvent::Steered(_)
-            | StoreEvent::Fenced { .. }
-            | StoreEvent::Held(_)
-            | StoreEvent::Decided(_)
-            | StoreEvent::Edited(_)
-            | StoreEvent::Extended(_)
-            | StoreEvent::Granted(_)
-            | StoreEvent::Revoked(_)
-            | StoreEvent::UndoAsked(_)
-            | StoreEvent::Noted(_)
-            | StoreEvent::Carried(_) => {
+        let begun = if let StoreEvent::Intended(intended) = event {
+            unfinished(seq, intended.entry.clone(), &ClaimPhase::Dispatching)
+        } else if let StoreEvent::Settled(settled) = event {
+            let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else {
                 return;
-            }
+            };
+            let Ok(entry) = entry.parse() else { return };
+            unfinished(seq, entry, &settled.phase)
+        } else {
+            return;
         };
         let text = serde_json::to_vec(&begun.entry).unwrap_or_default();
         self.entry = Text::read(text.into(), &SERVER_JSON_LIMITS)

@@ -3,8 +3,9 @@
 use super::text::plain;
 use crate::model::ids::ActionId;
 use crate::store::operator::time;
-use crate::store::state::event::{Carried, StoreEvent};
-use crate::store::state::undo::{OpenUndo, UndoAsking, UndoChange, UndoPhase};
+use crate::store::state::apply_to_undo;
+use crate::store::state::event::StoreEvent;
+use crate::store::state::undo::{OpenUndo, UndoAsking, UndoPhase};
 use serde_json::{Value, json};
 
 /// What is known of it.
@@ -17,52 +18,13 @@ pub(super) struct UndoTold {
 impl UndoTold {
     /// Takes note of an event; `of`: the call that is shown.
     pub(super) fn note(&mut self, of: &str, event: &StoreEvent) {
-        match event {
-            StoreEvent::Settled(settled) => match settled.undo.as_deref() {
-                Some(UndoChange::Offered(undo)) if undo.of.to_string() == of => {
-                    self.undo = Some((**undo).clone());
-                }
-                Some(UndoChange::Ended { of: meant, phase }) => {
-                    self.come_to(of, *meant, *phase);
-                }
-                Some(UndoChange::Offered(_)) | None => {}
-            },
-            StoreEvent::Carried(Carried::Undo(_, undo)) if undo.of.to_string() == of => {
-                self.undo = Some((**undo).clone());
-            }
-            StoreEvent::Intended(intended) => {
-                if let Some(meant) = intended.undoes {
-                    let by = intended.action;
-                    self.come_to(of, meant, UndoPhase::Running { by });
-                }
-            }
-            StoreEvent::UndoAsked(asked) if asked.of.to_string() == of => {
-                self.come_to(of, asked.of, UndoPhase::Requested);
-                let undo = self.undo.iter_mut();
-                undo.for_each(|undo| undo.asked = Some(asked.asked.clone()));
-            }
-            StoreEvent::Reserved(_)
-            | StoreEvent::Spent(_)
-            | StoreEvent::Tallied(_)
-            | StoreEvent::Entered { .. }
-            | StoreEvent::Planned { .. }
-            | StoreEvent::Steered(_)
-            | StoreEvent::Fenced { .. }
-            | StoreEvent::Held(_)
-            | StoreEvent::Decided(_)
-            | StoreEvent::Edited(_)
-            | StoreEvent::Extended(_)
-            | StoreEvent::Granted(_)
-            | StoreEvent::Revoked(_)
-            | StoreEvent::UndoAsked(_)
-            | StoreEvent::Carried(_)
-            | StoreEvent::Noted(_) => {}
+        let Some(key) = event.place().undo else {
+            return;
+        };
+        let of = of.parse::<ActionId>();
+        if of.is_ok_and(|of| OpenUndo::key_of(of) == key) {
+            self.undo = apply_to_undo(event, self.undo.take());
         }
-    }
-
-    fn come_to(&mut self, of: &str, meant: ActionId, phase: UndoPhase) {
-        let undo = self.undo.iter_mut().filter(|_| meant.to_string() == of);
-        undo.for_each(|undo| undo.phase = phase);
     }
 
     /// For people, in a sentence.

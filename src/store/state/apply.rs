@@ -10,7 +10,7 @@ use super::fence::SessionFence;
 use super::grant::Grant;
 use super::hold::{self, Hold, UsedClaim};
 use super::settlement::{Charge, Evidence};
-use super::undo::{UndoChange, UndoPhase};
+use super::undo::{OpenUndo, UndoChange, UndoPhase};
 use super::undoing;
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
@@ -122,6 +122,21 @@ pub(crate) fn apply_to_grant(event: &StoreEvent, before: Option<Grant>) -> Optio
         apply(event, &mut view);
     }
     view.grant
+}
+
+/// What `event` makes of an undo, for who follows nothing else.
+pub(crate) fn apply_to_undo(event: &StoreEvent, before: Option<OpenUndo>) -> Option<OpenUndo> {
+    let mut view = StoreView {
+        undo: before,
+        ..StoreView::default()
+    };
+    if let StoreEvent::Settled(settled) = event {
+        let change = settled.undo.iter();
+        change.for_each(|change| change.apply(&mut view.undo, settled.at));
+    } else {
+        apply(event, &mut view);
+    }
+    view.undo
 }
 
 /// What did not run is not counted.
