@@ -11,6 +11,7 @@ use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::Hold;
 use super::state::kept_text::KeptText;
+use super::state::undo::OpenUndo;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -84,6 +85,15 @@ impl TaskSearch {
     }
 }
 
+/// Which undos are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoSearch {
+    /// Those that an operator or an agent has asked for, or tried, and that are not done.
+    Wanted,
+    /// Those that are not done and that a call makes which is known by this.
+    MadeBy(Digest),
+}
+
 /// Claims, budgets and fences that outlive what can go wrong, as far as the store promises.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -149,6 +159,9 @@ pub trait Store: Send + Sync {
         search: TaskSearch,
         most: usize,
     ) -> Result<Vec<(Digest, TaskUsage)>, StoreError>;
+
+    /// Up to `most` undos that `search` is for, those first that were offered last.
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError>;
 
     /// Waits until what is held under `key` is not pending any more. May return early; look again.
     /// Time alone wakes nobody.

@@ -6,7 +6,7 @@
 //! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
 //! that breaks is made anew from the journal meanwhile.
 
-use super::claims::{Store, StoreError, TaskSearch};
+use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use super::content_key::ContentKeys;
 use super::hold_news::HoldNews;
 use super::journal::Journal;
@@ -19,6 +19,7 @@ use super::state::event::StoreEvent;
 use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
 use super::state::kept_text::KeptText;
+use super::state::undo::OpenUndo;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -55,6 +56,7 @@ mod park;
 mod replay;
 mod room;
 mod stopping;
+mod undone;
 mod without_room;
 
 /// Fail points before an event is durable, and after.
@@ -392,6 +394,11 @@ impl Store for EmbeddedStore {
         let searched = tokio::task::spawn_blocking(look).await;
         let found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
         Ok(self.shared.table.lock().latest_tasks(found, &search, most))
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        self.shared.is_open()?;
+        self.shared.undos(search, most)
     }
 
     async fn decided(&self, key: Digest) {

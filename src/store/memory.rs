@@ -1,7 +1,7 @@
 //! A store that lives as long as its process: for observing, for tests, and as the plainest form of
 //! the promises.
 
-use super::claims::{Store, StoreError, TaskSearch};
+use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use super::hold_news::{HoldFeed, HoldNews};
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase, Stored};
@@ -11,7 +11,7 @@ use super::state::grant::Grant;
 use super::state::hold::{self, Hold};
 use super::state::undo::OpenUndo;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
-use super::table::StateTable;
+use super::table::{StateTable, undos::newest_undos};
 use super::time::Time;
 use super::waiters::Waiters;
 use crate::model::clock::Clock;
@@ -160,6 +160,11 @@ impl Store for MemoryStore {
         most: usize,
     ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
         Ok(self.table.lock().latest_tasks(Vec::new(), &search, most))
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        let found = self.table.lock().found_undos(search, most);
+        Ok(newest_undos(found, most))
     }
 
     async fn decided(&self, key: Digest) {

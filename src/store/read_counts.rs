@@ -3,7 +3,7 @@
 //! of what is counted here, too, and what changes a task comes after its reads. A crash loses the
 //! counts of [`WRITE_INTERVAL`] at most; what a policy file limits is never counted here.
 
-use super::claims::{Store, StoreError, TaskSearch};
+use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use super::hold_news::HoldNews;
 use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
@@ -14,6 +14,7 @@ use super::state::grant::Grant;
 use super::state::hold::Hold;
 use super::state::kept_text::KeptText;
 use super::state::tally::{EndedRead, ReadTally};
+use super::state::undo::OpenUndo;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, count_reads};
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
@@ -350,6 +351,10 @@ impl Store for ReadCounts {
     ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
         self.write_all().await;
         self.store.tasks(search, most).await
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        self.store.undos(search, most).await
     }
 
     async fn decided(&self, key: Digest) {

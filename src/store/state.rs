@@ -364,7 +364,8 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         holding::allowed(view.hold.as_ref(), intent.edited, now)?;
     }
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
-    if let Some(of) = intent.undoes {
+    // A later round goes on with what the first one has begun.
+    if let Some(of) = intent.undoes.filter(|_| round == 0) {
         undoing::admit(view.undo.as_ref().filter(|undo| undo.of == of), now)?;
     }
     fence::admit(view.session.as_ref(), intent.fence)?;

@@ -16,6 +16,9 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use undos::MadeUndo;
+
+pub(super) mod undos;
 
 /// One thing, and when it last changed.
 #[derive(Debug, Clone)]
@@ -37,6 +40,8 @@ pub(super) struct StateTable {
     pub(super) grants: HashMap<Digest, Versioned<Grant>>,
     /// What takes calls back.
     pub(super) undos: HashMap<Digest, Versioned<OpenUndo>>,
+    /// Which of them are not done, by the calls that do it.
+    pub(super) made: BTreeSet<MadeUndo>,
     /// Claims that hold the calls which equal them, or have held them: what those have in common, and their keys.
     pub(super) held: BTreeSet<(Digest, Digest)>,
     /// The last record applied.
@@ -195,6 +200,7 @@ impl StateTable {
         keep(&mut self.tasks, place.account, view.account, change);
         keep(&mut self.holds, place.hold, view.hold, change);
         keep(&mut self.grants, place.grant, view.grant, change);
+        self.note_made(place.undo, view.undo.as_ref());
         keep(&mut self.undos, place.undo, view.undo, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
             self.token = self.token.max(session.token);
@@ -274,8 +280,7 @@ impl StateTable {
         self.sessions.retain(|_, kept| kept.change > upto);
         self.holds
             .retain(|_, kept| kept.change > upto || kept.value.is_open(now));
-        self.undos
-            .retain(|key, kept| kept.change > upto || paying.contains(key));
+        self.forget_undos(|key, change| change > upto || paying.contains(key));
         self.grants.retain(|key, kept| {
             let is_live = kept.value.ended(now).is_none();
             kept.change > upto || is_live || paying.contains(key)

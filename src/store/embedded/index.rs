@@ -10,6 +10,8 @@
 //! d <time> <key>         when it changed last: a digest of its tool and agent
 //! p <key>                a standing grant: JSON on a line, then its constraints
 //! u <key>                an undo: JSON
+//! w <key>                the undo is wanted, and not done
+//! l <call> <time> <key>  the call that is known so makes the undo, the newest first
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! k <kin> <call key>     the claim holds the calls that equal it

@@ -10,7 +10,7 @@ use super::fence::SessionFence;
 use super::grant::Grant;
 use super::hold::{self, Hold, UsedClaim};
 use super::settlement::{Charge, Evidence};
-use super::undo::{OpenUndo, UndoChange, UndoPhase};
+use super::undo::{OpenUndo, UndoChange};
 use super::undoing;
 use super::{Millis, StoreView};
 use crate::model::digest::Digest;
@@ -220,8 +220,7 @@ fn apply_intended(intended: &Intended, view: &mut StoreView) {
         grant.take(used, intended.at);
     }
     if let (Some(_), Some(undo)) = (intended.undoes, &mut view.undo) {
-        let by = intended.action;
-        undo.come_to(UndoPhase::Running { by }, intended.at);
+        undo.begin(intended.action, intended.key, intended.at);
     }
     if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
         hold.phase = hold::HoldPhase::Used {

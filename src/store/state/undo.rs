@@ -29,6 +29,12 @@ pub struct UndoTerms {
     /// The user for whom it was.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user: Option<String>,
+    /// The task that it was made in, else the session, where its agent named one; whose the two are, too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub place: Option<Digest>,
+    /// May its agent ask for that itself?
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub by_agent: bool,
 }
 
 /// The undo of a call that was carried out.
@@ -46,6 +52,10 @@ pub struct OpenUndo {
     /// in the answer that is kept of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub values: Option<KeptText>,
+    /// What the call that takes it back is known by when its agent makes that call itself; none where
+    /// that could not be made when its answer came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub call: Option<Digest>,
     /// When it was known that it was carried out.
     pub offered: Millis,
     /// It cannot be taken back from then on.
@@ -57,6 +67,9 @@ pub struct OpenUndo {
     /// Who asked for it last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asked: Option<UndoAsking>,
+    /// How far it was before its agent made that call itself, unasked; none: it has not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub before: Option<UndoPhase>,
 }
 
 /// How far an undo is.
@@ -109,15 +122,20 @@ pub struct AskUndo {
     pub who: String,
     /// Why.
     pub why: String,
+    /// Nobody is to take it back any more, as it was asked for: it is done by hand, or left.
+    pub drops: bool,
 }
 
-/// An operator has asked for it.
+/// An operator has asked for it, or has dropped that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoAsked {
     /// The call.
     pub of: ActionId,
     /// Who, and why.
     pub asked: UndoAsking,
+    /// Was it dropped?
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub drops: bool,
 }
 
 /// What the end of a call makes of an undo.
@@ -143,8 +161,17 @@ pub enum AnswerWorth {
     Unread,
     /// It says that the call failed: there is nothing to take back.
     Failed,
-    /// The parts of the result that are needed.
-    Kept(KeptText),
+    /// What is needed is known.
+    Kept(Box<UndoPieces>),
+}
+
+/// What the answer to a call has for its undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoPieces {
+    /// The parts of the result that are needed; none where none is.
+    pub values: Option<KeptText>,
+    /// As [`OpenUndo::call`].
+    pub call: Option<Digest>,
 }
 
 /// Why a call cannot be taken back now.
@@ -158,6 +185,10 @@ pub enum UndoBar {
     Unknown(ActionId),
     /// This call has taken it back.
     Done(ActionId),
+    /// Its agent has done that itself, by this call.
+    DoneByAgent(ActionId),
+    /// Nobody has asked for what is to be dropped.
+    NotAsked,
     /// It could be up to then.
     Over(Millis),
 }
@@ -223,6 +254,7 @@ impl OpenUndo {
         match self.phase {
             UndoPhase::Running { by } => Some(UndoBar::Running(by)),
             UndoPhase::Unknown { by } => Some(UndoBar::Unknown(by)),
+            UndoPhase::Done { by } if self.before.is_some() => Some(UndoBar::DoneByAgent(by)),
             UndoPhase::Done { by } => Some(UndoBar::Done(by)),
             UndoPhase::Offered | UndoPhase::Requested | UndoPhase::Failed { .. }
                 if now >= self.until =>
@@ -237,6 +269,38 @@ impl OpenUndo {
     pub fn leave_out(&mut self) {
         self.terms.leave_out();
         self.values.iter_mut().for_each(KeptText::leave_out);
+    }
+
+    /// Whether an operator or its agent has asked for it, or tried it, and it is not done.
+    pub fn is_wanted(&self) -> bool {
+        match self.phase {
+            UndoPhase::Offered | UndoPhase::Done { .. } => false,
+            UndoPhase::Requested
+            | UndoPhase::Running { .. }
+            | UndoPhase::Failed { .. }
+            | UndoPhase::Unknown { .. } => true,
+        }
+    }
+
+    /// Whether it stands as it was offered.
+    pub fn is_untouched(&self) -> bool {
+        self.phase == UndoPhase::Offered && self.asked.is_none() && self.changed == self.offered
+    }
+
+    /// The call `by`, which holds `key`, begins to take it back: asked for, or by its agent's own will.
+    pub(super) fn begin(&mut self, by: ActionId, key: Digest, at: Millis) {
+        let is_asked = key == Self::call_key_of(self.of);
+        let before = self.before.unwrap_or(self.phase);
+        self.before = (!is_asked).then_some(before);
+        self.come_to(UndoPhase::Running { by }, at);
+    }
+
+    /// The call that runs comes to its end. One that its agent has made by its own will and that did not
+    /// do it leaves everything as it was.
+    fn end(&mut self, phase: UndoPhase, at: Millis) {
+        let has_failed = matches!(phase, UndoPhase::Failed { .. });
+        let before = self.before.take_if(|_| has_failed);
+        self.come_to(before.unwrap_or(phase), at);
     }
 
     /// Comes to `phase`.
@@ -269,7 +333,7 @@ impl UndoChange {
                 let meant = undo.iter_mut().filter(|undo| undo.of == *of);
                 // What another call has become says nothing of the one that runs.
                 let meant = meant.filter(|undo| undo.phase.by() == phase.by());
-                meant.for_each(|undo| undo.come_to(*phase, at));
+                meant.for_each(|undo| undo.end(*phase, at));
             }
         }
     }

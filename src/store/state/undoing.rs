@@ -15,14 +15,20 @@ pub(super) fn admit(undo: Option<&OpenUndo>, now: Millis) -> Result<(), CommandR
     bar.map_or(Ok(()), |bar| Err(CommandRefusal::NotUndone(bar)))
 }
 
-/// An operator asks for it.
+/// An operator asks for it, or drops that.
 pub(super) fn asked(
     ask: &AskUndo,
     undo: Option<&OpenUndo>,
     now: Millis,
 ) -> Result<UndoAsked, CommandRefusal> {
-    admit(undo.filter(|undo| undo.of == ask.of), now)?;
+    let undo = undo.filter(|undo| undo.of == ask.of);
+    if ask.drops {
+        drop_of(undo)?;
+    } else {
+        admit(undo, now)?;
+    }
     Ok(UndoAsked {
+        drops: ask.drops,
         of: ask.of,
         asked: UndoAsking {
             who: ask.who.clone(),
@@ -32,12 +38,31 @@ pub(super) fn asked(
     })
 }
 
-/// What an operator's word makes of it: one that has failed is asked for anew.
+/// What was asked for can be dropped, whatever its window says; not what runs, or may have run.
+fn drop_of(undo: Option<&OpenUndo>) -> Result<(), CommandRefusal> {
+    let bar = match undo.map(|undo| undo.phase) {
+        None => UndoBar::NotOffered,
+        Some(UndoPhase::Requested | UndoPhase::Failed { .. }) => return Ok(()),
+        Some(UndoPhase::Offered) => UndoBar::NotAsked,
+        Some(UndoPhase::Running { by }) => UndoBar::Running(by),
+        Some(UndoPhase::Unknown { by }) => UndoBar::Unknown(by),
+        Some(UndoPhase::Done { by }) => UndoBar::Done(by),
+    };
+    Err(CommandRefusal::NotUndone(bar))
+}
+
+/// What an operator's word makes of it: one that has failed is asked for anew, and one that is dropped
+/// is as it was offered.
 pub(super) fn ask(asked: &UndoAsked, undo: &mut Option<OpenUndo>) {
     let meant = undo.iter_mut().filter(|undo| undo.of == asked.of);
     meant.for_each(|undo| {
         undo.asked = Some(asked.asked.clone());
-        undo.come_to(UndoPhase::Requested, asked.asked.at);
+        let phase = if asked.drops {
+            UndoPhase::Offered
+        } else {
+            UndoPhase::Requested
+        };
+        undo.come_to(phase, asked.asked.at);
     });
 }
 
@@ -57,9 +82,9 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
     if !matches!(settle.phase, ClaimPhase::Completed(_)) || is_error {
         return None;
     }
-    let values = match &settle.worth {
-        AnswerWorth::Kept(values) => Some(values.clone()),
-        AnswerWorth::Unread | AnswerWorth::Failed => None,
+    let (values, call) = match &settle.worth {
+        AnswerWorth::Kept(pieces) => (pieces.values.clone(), pieces.call),
+        AnswerWorth::Unread | AnswerWorth::Failed => (None, None),
     };
     Some(UndoChange::Offered(Box::new(OpenUndo {
         of: claim.action,
@@ -67,11 +92,13 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
         key: settle.key,
         terms: terms.clone(),
         values,
+        call,
         offered: now,
         until: now.saturating_add(terms.within),
         phase: UndoPhase::Offered,
         changed: now,
         asked: None,
+        before: None,
     })))
 }
 

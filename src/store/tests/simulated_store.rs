@@ -5,7 +5,7 @@ use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
@@ -16,7 +16,7 @@ use crate::store::state::hold::{self, Hold};
 use crate::store::state::settlement::Evidence;
 use crate::store::state::undo::{AnswerWorth, OpenUndo};
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
-use crate::store::table::StateTable;
+use crate::store::table::{StateTable, undos::newest_undos};
 use crate::store::tests::same::SplitMixRng;
 use crate::store::time::{Anchor, Time};
 use crate::store::waiters::Waiters;
@@ -377,6 +377,11 @@ impl Store for SimulatedStore {
         most: usize,
     ) -> Result<Vec<(Digest, crate::store::state::budget::TaskUsage)>, StoreError> {
         Ok(self.table.lock().latest_tasks(Vec::new(), &search, most))
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        let found = self.table.lock().found_undos(search, most);
+        Ok(newest_undos(found, most))
     }
 
     async fn decided(&self, key: Digest) {

@@ -4,7 +4,7 @@ use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::memory::MemoryStore;
 use crate::store::state::budget::TaskUsage;
@@ -13,6 +13,7 @@ use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
+use crate::store::state::undo::OpenUndo;
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -118,6 +119,10 @@ impl Store for TroubledStore {
         most: usize,
     ) -> Result<Vec<(Digest, TaskUsage)>, StoreError> {
         self.within.tasks(search, most).await
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        self.within.undos(search, most).await
     }
 
     async fn decided(&self, key: Digest) {

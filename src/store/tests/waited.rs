@@ -3,13 +3,14 @@
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch};
+use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::grant::Grant;
 use crate::store::state::hold::Hold;
+use crate::store::state::undo::OpenUndo;
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -98,6 +99,10 @@ impl Store for Waited {
         most: usize,
     ) -> Result<Vec<(Digest, crate::store::state::budget::TaskUsage)>, StoreError> {
         self.0.tasks(search, most).await
+    }
+
+    async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError> {
+        self.0.undos(search, most).await
     }
 
     async fn decided(&self, key: Digest) {

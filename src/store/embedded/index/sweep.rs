@@ -82,8 +82,10 @@ impl Index {
             {
                 rows.remove(named(GRANT_PREFIX, key));
             }
-            UNDO_PREFIX if self.undo(key)?.is_some_and(|undo| undo.outlived() <= now) => {
-                rows.remove(named(UNDO_PREFIX, key));
+            UNDO_PREFIX => {
+                let undo = self.undo(key)?.filter(|undo| undo.outlived() <= now);
+                undo.iter()
+                    .for_each(|undo| Self::forget_undo(rows, key, undo));
             }
             _ => {}
         }

@@ -109,6 +109,8 @@ fn undo_terms(arguments: &str) -> UndoTerms {
         agent: "billing-agent".to_owned(),
         tenant: Some("t_001".to_owned()),
         user: None,
+        place: None,
+        by_agent: false,
     }
 }
 
@@ -137,6 +139,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
             key: "k".to_owned(),
             hex: "00ff".to_owned(),
         }),
+        call: (numbers[3].is_multiple_of(5)).then(|| named("its undo")),
         offered: numbers[0],
         until: numbers[1],
         phase,
@@ -146,6 +149,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
             why: "a typo".to_owned(),
             at: numbers[3],
         }),
+        before: (numbers[3].is_multiple_of(7)).then_some(UndoPhase::Requested),
     }))
 }
 

@@ -1,9 +1,11 @@
 //! What takes calls back (003-64): offered by an end that shows that the call was carried out, and made
 //! once, unless it is proven that nothing was.
 
+mod own;
+
 use super::*;
 use crate::store::state::kept_text::KeptText;
-use crate::store::state::undo::{AskUndo, OpenUndo, UndoBar, UndoPhase, UndoTerms};
+use crate::store::state::undo::{AskUndo, OpenUndo, UndoBar, UndoPhase, UndoPieces, UndoTerms};
 use proptest::prelude::*;
 
 /// A call that another one takes back within an hour.
@@ -16,6 +18,8 @@ fn undoable(key: &str) -> Intent {
             agent: "billing-agent".to_owned(),
             tenant: None,
             user: None,
+            place: None,
+            by_agent: false,
         })),
         ..intent(key, 1)
     }
@@ -62,6 +66,7 @@ impl UndoneWorld {
             of: of.action,
             who: "ann".to_owned(),
             why: "a typo".to_owned(),
+            drops: false,
         };
         run(&mut self.undo, &StoreCommand::AskUndo(ask), now)
     }
@@ -101,7 +106,10 @@ fn refused(bar: UndoBar) -> Result<StoreEvent, CommandRefusal> {
 #[test]
 fn what_was_carried_out_is_offered() {
     let intent = undoable("k");
-    let kept = AnswerWorth::Kept(KeptText::plain("{\"result#/id\":7}"));
+    let kept = AnswerWorth::Kept(Box::new(UndoPieces {
+        values: Some(KeptText::plain("{\"result#/id\":7}")),
+        call: Some(named("the call that takes it back")),
+    }));
     let error = ClaimPhase::Completed(Stored::inline(true, Bytes::new()));
     let done = || ClaimPhase::Completed(result("paid"));
     for (phase, worth, is_offered) in [

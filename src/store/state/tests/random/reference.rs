@@ -56,6 +56,8 @@ fn any_terms() -> UndoTerms {
         agent: "billing-agent".to_owned(),
         tenant: None,
         user: None,
+        place: None,
+        by_agent: false,
     }
 }
 
