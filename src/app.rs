@@ -217,6 +217,7 @@ impl App {
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
         tasks::spawn("reconcile", self.reconciler().run());
+        tasks::spawn("allowed undos", self.undoer().go_on());
         let reads = background::count_reads(self.door.gate.clone());
         let reads = tasks::spawn("read counts", reads);
         until.await;

@@ -15,10 +15,12 @@ use super::quarantine::QuarantineList;
 use super::tasks::{SteerReply, TaskList, TaskSteerRequest};
 use super::tools::{DisabledList, SwitchReply, SwitchRequest};
 use super::undo::UndoBody;
+use super::undo::queue::{DropBody, DroppedReply, WantedUndoList};
 use crate::store::approvals::OpenHold;
 use crate::store::operator::OPEN_STATES;
 use crate::store::operator::asking::AskedOutcome;
 use crate::store::tasks::TaskView;
+use crate::store::undos::wanted::WANTED_STATES;
 use crate::store::undos::{TaskUndoReport, UndoReport};
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -189,6 +191,19 @@ fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<UndoBody>(),
         schemas.subschema_for::<UndoReport>(),
     );
+    let wanted = ApiOperation::get(
+        "/api/undos",
+        "Undos that were asked for, or tried, and are not done",
+        schemas.subschema_for::<WantedUndoList>(),
+    );
+    let undone_states = json!({ "enum": WANTED_STATES });
+    let wanted = wanted.asking("state", undone_states);
+    let drops = ApiOperation::post(
+        "/api/undos/{action}/drop",
+        "Drops an undo that was asked for, or has failed: it is done by hand, or left",
+        schemas.subschema_for::<DropBody>(),
+        schemas.subschema_for::<DroppedReply>(),
+    );
     let state = json!({ "enum": OPEN_STATES });
     let probe = ApiOperation::post(
         "/api/calls/{action}/probe",
@@ -196,7 +211,14 @@ fn calls(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
         schemas.subschema_for::<ProbeRequest>(),
         schemas.subschema_for::<AskedOutcome>(),
     );
-    vec![list.asking("state", state), probe, resolve, undo]
+    vec![
+        list.asking("state", state),
+        probe,
+        resolve,
+        undo,
+        wanted,
+        drops,
+    ]
 }
 
 fn tasks(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {

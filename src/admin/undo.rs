@@ -1,6 +1,8 @@
 //! Takes a call back (003-64). For operators with the role that says what became of calls: who undoes
 //! makes a call run.
 
+pub(crate) mod queue;
+
 use super::hints;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
@@ -36,6 +38,7 @@ pub(super) struct UndoBody {
 
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
+        .merge(queue::routes())
         .route("/api/calls/{action}/undo", post(take))
         .route("/api/tasks/{task}/undo", post(take_task))
 }
@@ -132,7 +135,15 @@ fn refused(why: &NoUndo) -> Response {
             StatusCode::CONFLICT,
             "POST /api/calls/{action}/resolve says what became of it",
         ),
-        NoUndo::NotRun(_) | NoUndo::IsUndo(_) | NoUndo::Done(_) | NoUndo::Over(_) => hints::KNOWN,
+        NoUndo::NotRun(_)
+        | NoUndo::IsUndo(_)
+        | NoUndo::Done(_)
+        | NoUndo::DoneByAgent(_)
+        | NoUndo::Over(_) => hints::KNOWN,
+        NoUndo::NotAsked => (
+            StatusCode::CONFLICT,
+            "GET /api/undos lists what is asked for and not done",
+        ),
         NoUndo::Nothing { .. } => (
             StatusCode::CONFLICT,
             "the contract's `side_effect.rollback` names what takes its calls back",

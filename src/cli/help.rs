@@ -102,6 +102,7 @@ const EXAMPLES: [(&str, &[&str]); 56] = [
             "toolgate undo 9f3c2a17 --dry-run",
             "toolgate undo 9f3c2a17 --why 'the wrong customer'",
             "toolgate undo --task 5e884898 --why 'it went astray'",
+            "toolgate undo --list",
         ],
     ),
     ("tasks", &["toolgate tasks list"]),

@@ -1,6 +1,8 @@
 //! `toolgate undo`: takes a call back that was carried out, by the call that its contract names, or the calls of a task. Through
 //! the operators' door of a running toolgate: an undo is a call, and needs its tool server.
 
+mod listing;
+
 use super::configured::DataArgs;
 use super::ledger::ended::{EndedCalls, EndedList};
 use super::ledger::text::{json, plain};
@@ -24,18 +26,24 @@ const NOBODY: &str = "no toolgate runs on this data directory, and an undo is a 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The call's action id, as answers and the ledger have it, or its beginning or end
-    #[arg(required_unless_present = "task", conflicts_with = "task")]
+    #[arg(required_unless_present_any = ["task", "list"], conflicts_with = "task")]
     action_id: Option<TypedId>,
     /// The calls of this task instead, the last first, up to one that cannot be taken back; its id, as
     /// `toolgate tasks list` has it. What was taken back is passed over, so that it can be said again
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Why; stands in the ledger for good, with your name
-    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["dry_run", "list"])]
     why: Option<String>,
     /// Only show what would be called, and what the gate says of it; nothing is sent
     #[arg(long)]
     dry_run: bool,
+    /// List the undos that were asked for, or tried, and are not done, and what to do about each
+    #[arg(long, conflicts_with_all = ["action_id", "task", "why", "dry_run", "drop"])]
+    list: bool,
+    /// Nothing is to be called any more, as it was asked for: it is done by hand, or left
+    #[arg(long, conflicts_with_all = ["task", "dry_run"])]
+    drop: bool,
     #[command(flatten)]
     place: DataArgs,
     #[command(flatten)]
@@ -49,6 +57,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let place = args.place.place()?;
     JournalReader::open(&place.data)?;
+    if args.list {
+        return listing::shown(args, &place);
+    }
     if let Some(task) = &args.task {
         return of_task(args, &place, task);
     }
@@ -56,6 +67,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         Ok(of) => of,
         Err(why) => return Ok(refused(&why)),
     };
+    if args.drop {
+        return listing::dropped(args, &place, of);
+    }
     let report: UndoReport = match asked(args, &place, format!("/api/calls/{of}/undo"))? {
         Ok(report) => report,
         Err(why) => return Ok(refused(&why)),
@@ -133,6 +147,9 @@ fn meant(args: &Args, place: &DataPlace) -> anyhow::Result<Result<ActionId, Stri
     if let Some(whole) = id.whole() {
         return Ok(Ok(whole));
     }
+    if args.drop {
+        return listing::meant(args, place, id);
+    }
     let EndedList { calls, .. } = EndedCalls::list(&place.data, None, &[])?;
     let ids = calls.iter().map(|call| call.action_id.as_str());
     Ok(id.choose(ids, "ended call"))
@@ -159,7 +176,7 @@ fn words(report: &UndoReport, is_dry: bool) -> String {
         ),
         ("done", _) => format!("taken back by {by}: {call}\n"),
         ("requested", Some(id)) => format!(
-            "not sent yet: {call}\na person has to allow it: toolgate approvals show {}\nthen run this again\n",
+            "not sent yet: {call}\na person has to allow it: toolgate approvals show {}\nit goes on by itself then; toolgate undo --list shows how it stands\n",
             plain(id)
         ),
         ("requested", None) => format!("not sent: {call}\n=> {said}\n"),

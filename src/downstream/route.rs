@@ -33,6 +33,7 @@ use call_params::{CallParams, MetaMembers, length, shown_id};
 use http::HeaderMap;
 use http::header::{AsHeaderName, HeaderName};
 use own_task::task_terms;
+use parking_lot::Mutex;
 use passed_headers::passed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -199,7 +200,7 @@ impl Door {
                 let gate = self.gate.clone();
                 // What breaks here breaks this call only, as in the work that follows; there is no
                 // call yet that could be recorded.
-                let Some(work) = tasks::begun("call", || span.in_scope(|| gate.call_tool(call)))
+                let Some(work) = tasks::begun("call", || span.in_scope(|| gate.answers(call)))
                 else {
                     let words = "toolgate itself broke before anything was sent";
                     let answer = Message::error(id, INTERNAL_ERROR, words, None);
@@ -412,6 +413,7 @@ impl Door {
                     task,
                     asks_page: AtomicBool::default(),
                     undoes: None,
+                    undoes_unasked: Mutex::default(),
                     claimed: OnceLock::new(),
                     page: OnceLock::new(),
                     waited: AtomicU64::default(),

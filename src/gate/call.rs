@@ -20,6 +20,7 @@ use crate::outlet::Outlet;
 use crate::outlet::receipt::Receipt;
 use crate::policy::Policy;
 use crate::upstream::links::{Links, WaitingRequest};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -111,8 +112,11 @@ pub struct CallOrigin {
     pub is_relayed: bool,
     /// Whether it can wait for a person as a task.
     pub task: TaskTerms,
-    /// The call that it takes back, where an operator has asked for that.
+    /// The call that it takes back, where an operator or its agent has asked for that.
     pub undoes: Option<UndoneCall>,
+    /// The call that it takes back though it was not asked to: its agent makes just the call that an
+    /// operator's undo would make.
+    pub undoes_unasked: Mutex<Option<ActionId>>,
     /// The key that it has claimed, once it has.
     pub claimed: OnceLock<Digest>,
     /// It is answered by a question that asks its agent to open a page.
@@ -239,9 +243,15 @@ impl Call {
         }
     }
 
-    /// The call that it takes back, if it takes one back.
+    /// The call that it takes back, if it was asked to take one back.
     pub(in crate::gate) fn takes_back(&self) -> Option<ActionId> {
         self.origin.undoes.as_ref().map(|undoes| undoes.of)
+    }
+
+    /// The call that it takes back, asked or not.
+    pub(in crate::gate) fn compensates(&self) -> Option<ActionId> {
+        self.takes_back()
+            .or_else(|| *self.origin.undoes_unasked.lock())
     }
 
     /// The call as the key is made of it.

@@ -11,6 +11,7 @@ pub(in crate::gate) mod own_tools;
 pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;
+pub(crate) mod undo_tool;
 pub(in crate::gate) mod unlisted;
 pub mod variants;
 pub mod view;

@@ -13,6 +13,7 @@ pub(in crate::gate) mod listened;
 pub(in crate::gate) mod looks;
 mod not_begun;
 pub(in crate::gate) mod observed;
+pub(in crate::gate) mod own_undos;
 pub(in crate::gate) mod progress;
 pub mod refusal_streaks;
 pub(in crate::gate) mod repeated_asks;
@@ -377,7 +378,7 @@ impl Effects {
             kinship: kinship(call, keyed, begin.past),
             inquiry: begin.inquiry,
             undo: begin.undo,
-            undoes: call.takes_back(),
+            undoes: call.compensates(),
         };
         let begins = StoreCommand::Begin(Box::new(intent));
         let decided = self.store.run(begins, None).await;
@@ -394,7 +395,7 @@ impl Effects {
                 }))
             }
             Ok(_) => Err(Refusal::InternalError),
-            Err(refused) => not_begun(refused, bill, left).map(|()| None),
+            Err(refused) => not_begun(call, refused, bill, left).map(|()| None),
         }
     }
 }

@@ -385,6 +385,8 @@ impl<'p> World for Live<'p> {
                 cleared: Cleared::Read(case.watched),
             }));
         };
+        let (effects, call) = (&self.gate.effects, &case.subject.call);
+        Box::pin(effects.find_own_undo(call, keyed, &mut self.found.key)).await?;
         let recorded = self.recorded(Some(&case.subject.tool));
         let entry = record::entry::intent(&recorded);
         self.found.has_kept_arguments = record::contents::keep_arguments(&recorded)?;

@@ -30,7 +30,7 @@ pub(crate) use kept_request::KeptRequest;
 pub(in crate::gate) use long::LongCall;
 pub(crate) use look::TaskLook;
 pub(crate) use questions::TakenAnswers;
-pub(in crate::gate) use run::TASK_OVER;
+pub(in crate::gate) use run::{BUSY_CODES, TASK_OVER};
 pub(crate) use task_id::{OwnTaskId, TaskOf};
 
 /// Tasks of one agent and of all that go on or have ended lately.

@@ -2,7 +2,9 @@
 //! kept of it, for the agent whose call it was, and sends it through the whole gate. It is a row of
 //! its own in the ledger, and its key is that of the call that is taken back: twice is once.
 
+pub(in crate::gate) mod by_agent;
 mod checking;
+mod resuming;
 mod sending;
 mod whole_task;
 
@@ -104,13 +106,20 @@ impl CallUndoer {
             of: word.of,
             who: word.who.clone(),
             why,
+            drops: false,
         };
         ask(store, asked).await?;
-        let end = self.sent(&plan, word.who).await?;
-        let undo = known(store, word.of).await?;
+        self.carried_out(&plan, word.who).await
+    }
+
+    /// Makes the call of an undo that was asked for, and looks what came of it.
+    async fn carried_out(&self, plan: &UndoPlan, who: String) -> Result<UndoReport, NoUndo> {
+        let store = &*self.gate.effects.store;
+        let end = self.sent(plan, who).await?;
+        let undo = known(store, plan.undo.of).await?;
         let mut report = plan.report(undo.as_ref().unwrap_or(&plan.undo), end);
         if report.state == "done" {
-            report.verified = Box::pin(self.is_gone(&plan)).await;
+            report.verified = Box::pin(self.is_gone(plan)).await;
         }
         Ok(report)
     }

@@ -46,6 +46,8 @@ pub struct Rollback {
     pub within: Duration,
     /// What shows that the effect is gone, beside that the tool has answered.
     pub check: Option<Box<UndoCheck>>,
+    /// Whether the agent may ask for it itself.
+    pub by_agent: bool,
 }
 
 impl Undo {
@@ -149,6 +151,7 @@ mod tests {
             arguments,
             within: Duration::from_hours(24),
             check: None,
+            by_agent: false,
         };
         for (key, value, expected) in [
             ("tenant", json!("t_001"), true),

@@ -191,6 +191,8 @@ pub(crate) struct RollbackSettings {
     pub within: Option<String>,
     /// What shows that the effect is gone: looked at before and after `toolgate undo`.
     pub verify: Option<UndoCheckSettings>,
+    /// the agent may ask for it itself, of its own calls, with the tool `toolgate__undo` [default: false]
+    pub agent: Option<bool>,
     /// How a person takes it back, in words, such as `restore it from version control`; nobody is
     /// asked before the call for that.
     #[schemars(length(min = 1, max = 200))]

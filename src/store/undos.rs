@@ -1,7 +1,9 @@
 //! The undo of a call as an operator asks for it, and as operators read of it (003-64).
 
+pub(crate) mod wanted;
+
 use super::claims::{Store, StoreError};
-use super::operator::time;
+use super::operator::{MAX_RESOLVE_REASON_BYTES, reason, time};
 use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::StoreCommand;
 use super::state::undo::{AskUndo, OpenUndo, UndoBar};
@@ -25,6 +27,17 @@ pub(crate) struct UndoWord {
     pub why: String,
     /// Only show what would be called, and what the gate says of it.
     pub is_dry: bool,
+}
+
+/// What an operator says of an undo that was asked for and is not done: by hand, or not at all.
+#[derive(Debug, Clone)]
+pub(crate) struct DroppedUndo {
+    /// The call that is not taken back so.
+    pub of: ActionId,
+    /// The operator.
+    pub who: String,
+    /// The operator's reason.
+    pub why: String,
 }
 
 /// Takes calls back: makes the call that the contract names, through the whole gate.
@@ -179,6 +192,12 @@ pub(crate) enum NoUndo {
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
+    /// Its agent has done that.
+    #[error("its agent has taken the call back itself already, by the call {0}")]
+    DoneByAgent(ActionId),
+    /// There is nothing to drop.
+    #[error("nothing is asked for that could be dropped")]
+    NotAsked,
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -192,6 +211,8 @@ impl NoUndo {
             UndoBar::Running(by) => Self::Running(by),
             UndoBar::Unknown(by) => Self::Unknown(by),
             UndoBar::Done(by) => Self::Done(by),
+            UndoBar::DoneByAgent(by) => Self::DoneByAgent(by),
+            UndoBar::NotAsked => Self::NotAsked,
             UndoBar::Over(until) => Self::Over(time(until)),
         }
     }
@@ -253,4 +274,21 @@ pub(crate) async fn ask(store: &dyn Store, ask: AskUndo) -> Result<(), NoUndo> {
         Err(CommandRefusal::NotUndone(bar)) => Err(NoUndo::of(bar, of)),
         Err(_) => Err(NoUndo::NoCall(of)),
     }
+}
+
+/// Drops what was asked for, durably: it is as it was offered, and an operator's word says why.
+pub(crate) async fn drop_asked(store: &dyn Store, dropped: DroppedUndo) -> Result<(), NoUndo> {
+    let DroppedUndo { of, who, why } = dropped;
+    let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(NoUndo::Unfit)?;
+    let drops = true;
+    ask(
+        store,
+        AskUndo {
+            of,
+            who,
+            why,
+            drops,
+        },
+    )
+    .await
 }

@@ -2,11 +2,15 @@
 //! as a row of its own; or not at all, with a reason.
 
 mod afterwards;
+mod allowed;
 mod books;
+mod by_agents;
 mod checked;
 mod enemies;
 mod killed;
 mod lies;
+mod own_undos;
+mod queued;
 mod races;
 mod refused;
 mod whole_tasks;
@@ -25,7 +29,7 @@ const OPERATORS: &str = "tokens: [ { name: rita, token: token-of-rita-who-resolv
      { name: fay, token: token-of-fay-who-decides-too, roles: [finance] }, \
      { name: bob, token: token-of-bob-who-looks-on, roles: [sre] } ]";
 
-const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }";
+const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  - { agent: cat, token: token-of-the-agent-cat, tenant: t_1 }";
 
 /// What is drafted is binned, by its id; `bin` says when a person is asked about that.
 fn policy(bin: &str) -> String {
@@ -98,12 +102,14 @@ impl UndoStage {
         self.gate.agent().token("token-of-the-agent-bot")
     }
 
+    fn cat(&self) -> Agent {
+        self.gate.agent().token("token-of-the-agent-cat")
+    }
+
     /// Calls a tool under `key`; the answer.
     async fn calls(&self, tool: &str, arguments: Value, key: &str) -> Value {
-        let meta = json!({ "dev.toolgate/idempotencyKey": key });
-        let params =
-            json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta });
-        self.bot().modern("tools/call", params).await.message()
+        let call = keyed(tool, arguments, key);
+        self.bot().modern("tools/call", call).await.message()
     }
 
     /// The same; its action id.
@@ -164,6 +170,12 @@ impl UndoStage {
         })
         .await
     }
+}
+
+/// The parameters of a call under `key`.
+fn keyed(tool: &str, arguments: Value, key: &str) -> Value {
+    let meta = json!({ "dev.toolgate/idempotencyKey": key });
+    json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta })
 }
 
 fn decision(answer: &Value) -> Value {

@@ -46,8 +46,8 @@ fn arguments_are_read_and_checked_in_one_place() {
             // An agent's, that of a task, which toolgate sends again for its agent, and one that takes
             // another back.
             &[
-                "src/downstream/route.rs",
                 "src/gate/own_tasks/run.rs",
+                "src/gate/undoing/by_agent.rs",
                 "src/gate/undoing/sending.rs",
             ],
         ),

@@ -9,6 +9,7 @@ use crate::admin::OperatorsDoor;
 use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
 use crate::store::operator::{OpenCall, OperatorFinding, Resolution, open_calls, resolve};
+use crate::store::undos::wanted::{WantedUndo, wanted};
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -22,7 +23,15 @@ use std::sync::Arc;
 struct CallsPage<'a> {
     frame: PageFrame<'a>,
     calls: Vec<UnknownCall>,
+    undos: Vec<OpenUndoRow>,
     may_resolve: bool,
+}
+
+/// An undo that is not done.
+struct OpenUndoRow {
+    wanted: WantedUndo,
+    tool: VisibleText,
+    agent: VisibleText,
 }
 
 /// A call whose outcome nobody knows, or that is on its way.
@@ -94,30 +103,42 @@ pub(super) async fn shown(
     let may_resolve = door.operators.may(known, OperatorVerb::Resolve);
     let mut frame = PageFrame::of(sign_in, "calls", "Unknown outcomes");
     frame.note = note;
-    let open = if may_resolve || door.operators.audits(known) {
+    let store = &*door.switches.store;
+    let (mut open, mut undos) = (Ok(Vec::new()), Ok(Vec::new()));
+    if may_resolve || door.operators.audits(known) {
         // What is held has a page of its own.
-        open_calls(&*door.switches.store, None, |_| false).await
+        open = open_calls(store, None, |_| false).await;
+        undos = wanted(store, None).await;
     } else {
         frame.note = Some(PageNote::bad(
             "Only operators who resolve or audit are shown these calls.",
         ));
-        Ok(Vec::new())
-    };
-    let open = open.unwrap_or_else(|error| {
+    }
+    if let Some(error) = open.as_ref().err().or(undos.as_ref().err()) {
         frame.note = Some(PageNote::bad(format!("The store cannot be read: {error}")));
-        Vec::new()
+    }
+    let undos = undos.unwrap_or_default().into_iter();
+    let undos = undos.map(|wanted| OpenUndoRow {
+        tool: VisibleText::of(&wanted.undo_tool),
+        agent: VisibleText::of(&wanted.agent),
+        wanted,
     });
-    let calls = open.into_iter().map(|open| UnknownCall {
-        tool: VisibleText::of(&open.tool),
-        agent: VisibleText::of(&open.agent),
-        open,
-    });
+    let undos = undos.collect();
+    let calls = open
+        .unwrap_or_default()
+        .into_iter()
+        .map(|open| UnknownCall {
+            tool: VisibleText::of(&open.tool),
+            agent: VisibleText::of(&open.agent),
+            open,
+        });
     let calls = calls.collect();
     page(
         status,
         &CallsPage {
             frame,
             calls,
+            undos,
             may_resolve,
         },
     )

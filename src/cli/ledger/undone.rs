@@ -34,12 +34,20 @@ impl UndoTold {
         let asked = undo.asked.as_ref();
         let asked = asked.map_or_else(String::new, |UndoAsking { who, why, at }| {
             let (who, why) = (plain(who), plain(why));
-            format!(", asked for by {who} at {}: {why}", time(*at))
+            let word = if undo.phase == UndoPhase::Offered {
+                "dropped"
+            } else {
+                "asked for"
+            };
+            format!(", {word} by {who} at {}: {why}", time(*at))
         });
         Some(match undo.phase {
-            UndoPhase::Offered => format!("by a call of {tool}, until {until}"),
+            UndoPhase::Offered => format!("by a call of {tool}, until {until}{asked}"),
             UndoPhase::Requested => format!("not sent yet, until {until}{asked}"),
             UndoPhase::Running { by } => format!("right now, by {by}{asked}"),
+            UndoPhase::Done { by } if undo.before.is_some() => {
+                format!("done by its agent itself, by {by}{asked}")
+            }
             UndoPhase::Done { by } => format!("done, by {by}{asked}"),
             UndoPhase::Failed { by } => format!("failed, by {by}; until {until}{asked}"),
             UndoPhase::Unknown { by } => format!("not known, by {by}{asked}"),

@@ -7,6 +7,7 @@ use crate::gate::catalogue::own_tools::{OwnTools, generation};
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;
+use crate::gate::catalogue::undo_tool;
 use crate::gate::catalogue::view::Names;
 use crate::gate::catalogue::view::{ListAsked, Listed};
 use crate::guards::allowlist::CallerClass;
@@ -170,6 +171,16 @@ impl Gate {
                 array.push(b',');
             }
             push_tool(&mut array, listed, revision);
+        }
+        if offset + PAGE >= visible.len() {
+            let is_offered = || {
+                let is_visible = |tool: &Tool| is_visible(policy, caller, tool);
+                undo_tool::is_offered(policy, caller, tools, is_visible)
+            };
+            if let Some(own) = undo_tool::listed(asked, visible.len(), is_offered) {
+                array.extend((array.len() > 1).then_some(b','));
+                array.extend_from_slice(own.as_bytes());
+            }
         }
         array.push(b']');
         // Made of texts that were read strictly, so reading it again cannot fail.

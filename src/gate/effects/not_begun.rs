@@ -1,6 +1,7 @@
 //! What is read of a call that the store did not let begin.
 
 use super::ASK_AGAIN;
+use crate::gate::call::Call;
 use crate::gate::effects::bill::Bill;
 use crate::guards::budget::shown;
 use crate::guards::task::stopped_by;
@@ -10,8 +11,10 @@ use crate::store::state::budget::Exceeded;
 use crate::store::state::undo::UndoBar;
 use serde_json::Value;
 
-/// What its agent reads of a call that could not be begun; nothing where the same call was quicker.
+/// What its agent reads of a call that could not be begun; nothing where the same call was quicker, or
+/// another one that takes the same call back.
 pub(super) fn not_begun(
+    call: &Call,
     refused: CommandRefusal,
     bill: &Bill,
     left: &mut Option<Box<Value>>,
@@ -21,6 +24,8 @@ pub(super) fn not_begun(
         CommandRefusal::Budget(exceeded) => Err(exceed(bill, &exceeded, left)),
         CommandRefusal::Stopped(stopped) => Err(stopped_by(&stopped)),
         CommandRefusal::Fenced { .. } => Err(Refusal::Fenced),
+        // Nobody has asked this one to: how that stands is looked at anew.
+        CommandRefusal::NotUndone(_) if call.takes_back().is_none() => Ok(()),
         CommandRefusal::NotUndone(bar) => Err(not_undone(bar)),
         CommandRefusal::State { .. }
         | CommandRefusal::NoTask
@@ -46,6 +51,10 @@ fn not_undone(bar: UndoBar) -> Refusal {
             after_ms: ASK_AGAIN,
         },
         UndoBar::Unknown(_) => Refusal::OutcomeUnknown,
-        UndoBar::NotOffered | UndoBar::Done(_) | UndoBar::Over(_) => Refusal::IdempotencyKeyExpired,
+        UndoBar::NotOffered
+        | UndoBar::NotAsked
+        | UndoBar::Done(_)
+        | UndoBar::DoneByAgent(_)
+        | UndoBar::Over(_) => Refusal::IdempotencyKeyExpired,
     }
 }

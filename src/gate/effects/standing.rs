@@ -103,7 +103,7 @@ impl Effects {
                 after_ms: ASK_AGAIN,
             })
         })?;
-        if let Some((past, because)) = self.taken_back(&standing, waited).await? {
+        if let Some((past, because)) = self.taken_back(keyed, &standing, waited).await? {
             found.holder = None;
             let compared = found.compared();
             (compared.same_as, compared.because) = (Some(past), Some(because));
@@ -153,6 +153,7 @@ impl Effects {
     /// back and has failed. `waited`: for which call in flight this one has waited.
     async fn taken_back(
         &self,
+        keyed: &Keyed,
         standing: &Standing,
         waited: Option<ActionId>,
     ) -> Result<Option<(ActionId, Because)>, Refusal> {
@@ -167,13 +168,16 @@ impl Effects {
         if claim.has_rounds() {
             return self.stays_used(claim).await.map(|()| None);
         }
-        let of = claim.undoes.unwrap_or(claim.action);
+        // What its agent has made by its own will is a call like any other.
+        let is_asked = |of: &ActionId| OpenUndo::call_key_of(*of) == keyed.call_key();
+        let undoes = claim.undoes.filter(is_asked);
+        let of = undoes.unwrap_or(claim.action);
         let place = StoreKeys {
             undo: Some(OpenUndo::key_of(of)),
             ..StoreKeys::default()
         };
         let undo = self.look(place).await?.undo;
-        let because = match (undo.map(|undo| undo.phase), claim.undoes) {
+        let because = match (undo.map(|undo| undo.phase), undoes) {
             (Some(UndoPhase::Done { .. }), None) => Because::Undone,
             (Some(UndoPhase::Requested | UndoPhase::Failed { .. }), Some(_)) => Because::UndoFailed,
             (Some(_) | None, _) => return Ok(None),

@@ -18,6 +18,7 @@ use crate::store::state::StoreKeys;
 use crate::store::state::command::{StoreCommand, Withdraw};
 use crate::store::state::hold::HoldPhase;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -26,8 +27,8 @@ use std::time::Duration;
 
 /// How often a call is sent that finds toolgate busy.
 const MAX_SENDINGS: u32 = 50;
-/// Codes of refusals after which the call of a task is sent again.
-const BUSY_CODES: [&str; 4] = [
+/// Codes of refusals after which a call that toolgate sends in its agent's place is sent again.
+pub(in crate::gate) const BUSY_CODES: [&str; 4] = [
     "rate_exceeded",
     "overloaded",
     "session_busy",
@@ -191,6 +192,7 @@ impl Gate {
             task,
             asks_page: AtomicBool::default(),
             undoes: origin.undoes.clone(),
+            undoes_unasked: Mutex::default(),
             claimed: OnceLock::new(),
             page: OnceLock::new(),
             waited: AtomicU64::default(),

@@ -51,7 +51,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         writes: contract.writes,
         undo: contract.undo,
         confirms: found.confirms,
-        compensates: recorded.call.takes_back().map(|of| of.to_string()),
+        compensates: recorded.call.compensates().map(|of| of.to_string()),
         approval: end.approval,
         grant: found.grant,
         approved_by: found.approved_by,

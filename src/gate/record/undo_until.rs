@@ -16,7 +16,7 @@ pub(in crate::gate) fn undo_until(recorded: &RecordedCall<'_>, ending: &Ending) 
     let answer = ending.as_ref().ok().filter(|answer| !answer.is_error);
     let result = answer.filter(|_| is_sent)?.body.as_ref()?;
     // A question or the handle of a task is no end.
-    if is_tool_error(result) || result.get("content").is_none() || call.takes_back().is_some() {
+    if is_tool_error(result) || result.get("content").is_none() || call.compensates().is_some() {
         return None;
     }
     let admitted = recorded.admitted()?;

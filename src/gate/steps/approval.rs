@@ -258,7 +258,7 @@ impl ApprovalAsking<'_> {
     fn patience(&self, key: Digest, hold: &AwaitedHold<'_>) -> Duration {
         let (effects, call, rule) = (self.effects, &self.subject.call, self.rule);
         let now = self.gate.clock.steady();
-        // The operator who asks for an undo asks again once it is allowed.
+        // An undo goes on by itself once it is allowed.
         if call.origin.undoes.is_some() {
             return Duration::ZERO;
         }

@@ -26,7 +26,7 @@ use crate::gate::steps::proof;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::proof::Named;
 use crate::gate::steps::proof::Proof;
-use crate::gate::steps::shaper::Shaper;
+use crate::gate::steps::shaper::{Shaper, ShaperRest};
 use crate::gate::steps::undo_kept;
 use crate::guards::ToolRules;
 use crate::guards::budget::out_of_time;
@@ -78,7 +78,10 @@ impl<'p> Delivery<'p> {
             revision: judged.revision,
             keeper: origin.links.servers().keeper().clone(),
             waited: origin.waited.load(Ordering::Relaxed),
-            edit: subject.call.edit().cloned().map(Arc::new),
+            rest: ShaperRest::of(
+                subject.call.edit(),
+                undo_kept::taken_over(&subject.call, subject.rules),
+            ),
         };
         Self {
             subject,
@@ -181,7 +184,7 @@ async fn delivered(
             continue;
         }
         let action = held.claimed.action;
-        held.worth = undo_kept::worth(&*effects.store, action, rules, &ended);
+        held.worth = undo_kept::worth(&*effects.store, action, &delivery.shaper, &ended);
         let era = call.origin.era;
         let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it

@@ -159,7 +159,7 @@ impl Late {
             )
             .after(self.before);
             let cost = spent(rules, &ended);
-            let worth = undo_kept::worth(&*store, action, rules, &ended);
+            let worth = undo_kept::worth(&*store, action, &self.shaper, &ended);
             let phase = match (proof, readable(ended, self.era)) {
                 (Proof::NotSent, _) if !is_parked => ClaimPhase::NotSent,
                 (Proof::NotRun { again: true }, _) if !is_parked => ClaimPhase::Failed {

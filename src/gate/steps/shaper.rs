@@ -17,7 +17,7 @@ use crate::model::tally::UNASKED_TASKS;
 use crate::upstream::keeper::{ServerMessagePolicy, asks_too_much, withheld};
 use crate::upstream::link::Tolerance;
 use crate::upstream::owners::{OwnedTask, Shaping, is_task, shaped};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What a model reads of a task that its agent did not ask for.
@@ -38,8 +38,28 @@ pub(in crate::gate) struct Shaper {
     pub(in crate::gate) keeper: Arc<dyn ServerMessagePolicy>,
     /// The seconds that its agent was told as progress before it was sent.
     pub(in crate::gate) waited: u64,
+    /// What few calls have.
+    pub(in crate::gate) rest: Option<Arc<ShaperRest>>,
+}
+
+/// What of a call counts for its answer, and what few calls have.
+pub(in crate::gate) struct ShaperRest {
     /// What operators changed of its arguments.
-    pub(in crate::gate) edit: Option<Arc<ArgumentEdit>>,
+    edit: Option<ArgumentEdit>,
+    /// What the call that takes it back takes over of its arguments.
+    pub(in crate::gate) taken: Option<Map<String, Value>>,
+}
+
+impl ShaperRest {
+    /// None where the call has nothing of it.
+    pub(in crate::gate) fn of(
+        edit: Option<&ArgumentEdit>,
+        taken: Option<Map<String, Value>>,
+    ) -> Option<Arc<Self>> {
+        let edit = edit.cloned();
+        let is_any = edit.is_some() || taken.is_some();
+        is_any.then(|| Arc::new(Self { edit, taken }))
+    }
 }
 
 impl Shaper {
@@ -93,7 +113,8 @@ impl Shaper {
 
     /// A result that says what operators have changed of the call: it is kept so, and replayed so.
     fn telling(&self, answer: Message) -> Message {
-        match (&self.edit, &answer.body) {
+        let edit = self.rest.as_ref().and_then(|rest| rest.edit.as_ref());
+        match (edit, &answer.body) {
             (Some(edit), Some(result)) if !answer.is_error => Message {
                 body: Some(with_edit(result, edit)),
                 ..answer

@@ -2,15 +2,22 @@
 //! names and what that takes over of the arguments, with its outcome the parts of the result.
 
 use crate::gate::call::Call;
+use crate::gate::record::hashes::params_hash;
 use crate::gate::record::is_tool_error;
 use crate::gate::steps::proof::Broken;
+use crate::gate::steps::shaper::Shaper;
 use crate::guards::ToolRules;
-use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, UndoCheck};
+use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, UndoCheck, filled};
+use crate::guards::task::Belonging;
 use crate::mcp::message::Message;
-use crate::model::ids::ActionId;
+use crate::model::call::ToolCall;
+use crate::model::caller::Caller;
+use crate::model::digest::Digest;
+use crate::model::ids::{ActionId, TenantId, ToolName, UserId};
 use crate::model::times::millis;
 use crate::store::claims::Store;
-use crate::store::state::undo::{AnswerWorth, UndoTerms};
+use crate::store::state::kept_text::MAX_KEPT_TEXT_BYTES;
+use crate::store::state::undo::{AnswerWorth, UndoPieces, UndoTerms};
 use serde_json::{Map, Value, json};
 
 /// The parts under which it is kept.
@@ -24,7 +31,7 @@ pub(in crate::gate) fn terms(
     call: &Call,
     rules: &ToolRules,
 ) -> Option<Box<UndoTerms>> {
-    let rollback = rules.undo.call().filter(|_| call.origin.undoes.is_none())?;
+    let rollback = rules.undo.call().filter(|_| call.compensates().is_none())?;
     let mut taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
     let check = rollback.check.as_deref();
     taken.extend(of_check(rollback, ARGUMENTS_PREFIX, &call.judged.arguments));
@@ -40,7 +47,16 @@ pub(in crate::gate) fn terms(
         agent: caller.agent.to_string(),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
         user: caller.user.as_ref().map(ToString::to_string),
+        place: place_of(caller, &call.judged),
+        by_agent: rollback.by_agent,
     }))
+}
+
+/// The task or session that the call's agent names; none where it names neither.
+pub(in crate::gate) fn place_of(caller: &Caller, judged: &ToolCall) -> Option<Digest> {
+    let belonging = Belonging::of(caller, judged).ok()?;
+    let place = belonging.place(caller);
+    place.is_named().then_some(place.key)
 }
 
 /// What the check of `rollback` takes over.
@@ -51,11 +67,21 @@ fn of_check(rollback: &Rollback, prefix: &str, from: &Value) -> Map<String, Valu
         .unwrap_or_default()
 }
 
+/// What the call that takes this one back takes over of its arguments; none where no call does, or where
+/// that is too much to be kept.
+pub(in crate::gate) fn taken_over(call: &Call, rules: &ToolRules) -> Option<Map<String, Value>> {
+    let rollback = rules.undo.call();
+    let rollback = rollback.filter(|_| call.compensates().is_none())?;
+    let taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
+    let bytes: usize = taken.values().map(|part| part.to_string().len()).sum();
+    (bytes <= MAX_KEPT_TEXT_BYTES).then_some(taken)
+}
+
 /// What an answer leaves for an undo, before anything is taken out of it for its agent.
 pub(in crate::gate) fn worth(
     store: &dyn Store,
     action: ActionId,
-    rules: &ToolRules,
+    shaper: &Shaper,
     ended: &Result<Message, Broken>,
 ) -> AnswerWorth {
     // What two readers read differently says nothing.
@@ -67,16 +93,53 @@ pub(in crate::gate) fn worth(
     let Some(result) = result.filter(|result| !is_tool_error(result)) else {
         return AnswerWorth::Failed;
     };
-    let Some(rollback) = rules.undo.call() else {
+    let Some(rollback) = shaper.rules.undo.call() else {
         return AnswerWorth::Unread;
     };
     let structured = result.get("structuredContent");
     let structured = structured.map_or(Value::Null, |structured| structured.value());
     let mut values = rollback.taken(RESULT_PREFIX, &structured);
+    let call = made_call(shaper, rollback, action, &values);
     values.extend(of_check(rollback, RESULT_PREFIX, &structured));
-    if values.is_empty() {
-        return AnswerWorth::Unread;
-    }
-    let values = Value::Object(values).to_string();
-    AnswerWorth::Kept(store.seal_text(action, VALUES_PART, &values))
+    let values = (!values.is_empty()).then(|| {
+        let values = Value::Object(values).to_string();
+        store.seal_text(action, VALUES_PART, &values)
+    });
+    AnswerWorth::Kept(Box::new(UndoPieces { values, call }))
+}
+
+/// What the call is known by that takes `action` back, of the parts of its result; none where it lacks one.
+fn made_call(
+    shaper: &Shaper,
+    rollback: &Rollback,
+    action: ActionId,
+    values: &Map<String, Value>,
+) -> Option<Digest> {
+    let mut parts = shaper.rest.as_ref()?.taken.clone()?;
+    parts.extend(values.clone());
+    let made = filled(&rollback.arguments, &parts, &action.to_string()).ok()?;
+    Some(known_by(
+        &shaper.caller,
+        &rollback.tool,
+        &Value::Object(made),
+    ))
+}
+
+/// What a call is known by that its caller makes, should it take another of its calls back: the same
+/// tool, the same arguments in whatever order, and nobody else's.
+pub(in crate::gate) fn known_by(caller: &Caller, tool: &ToolName, arguments: &Value) -> Digest {
+    let hash = params_hash(arguments);
+    let tenant = caller.tenant.as_ref().map(TenantId::as_str);
+    let of_user = caller.user.as_ref().map(UserId::as_str);
+    let named = [[u8::from(tenant.is_some())], [u8::from(of_user.is_some())]];
+    let parts: [&[u8]; 7] = [
+        tool.as_str().as_bytes(),
+        hash.as_bytes(),
+        caller.agent.as_str().as_bytes(),
+        &named[0],
+        tenant.unwrap_or_default().as_bytes(),
+        &named[1],
+        of_user.unwrap_or_default().as_bytes(),
+    ];
+    Digest::of_parts("call that takes another one back", &parts)
 }

@@ -14,6 +14,7 @@ use crate::model::refusal::Refusal;
 use crate::model::taken_back::UndoneCall;
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::store::undos::NoUndo;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -138,6 +139,7 @@ impl CallUndoer {
             is_relayed: false,
             task: TaskTerms::Unknown,
             undoes: made.undoes,
+            undoes_unasked: Mutex::default(),
             claimed: OnceLock::new(),
             asks_page: AtomicBool::default(),
             page: OnceLock::new(),

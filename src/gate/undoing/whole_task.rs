@@ -76,13 +76,17 @@ impl CallUndoer {
 
     /// A call that was not taken back now.
     fn passed(&self, of: ActionId, why: &NoUndo) -> TaskUndoStep {
-        let by = if let NoUndo::Done(by) | NoUndo::Running(by) | NoUndo::Unknown(by) = why {
+        let by = if let NoUndo::Done(by)
+        | NoUndo::DoneByAgent(by)
+        | NoUndo::Running(by)
+        | NoUndo::Unknown(by) = why
+        {
             Some(by.to_string())
         } else {
             None
         };
         let state = match why {
-            NoUndo::Done(_) => "done",
+            NoUndo::Done(_) | NoUndo::DoneByAgent(_) => "done",
             _ if self.is_pivot(why) => "pivot",
             // Nothing is there to be taken back.
             NoUndo::NotRun(_) | NoUndo::Nothing { .. } | NoUndo::IsUndo(_) => "passed",

@@ -119,6 +119,7 @@ mod tests {
             arguments,
             within: Duration::from_hours(24),
             check: None,
+            by_agent: false,
         }
     }
 

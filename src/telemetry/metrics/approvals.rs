@@ -1,6 +1,7 @@
-//! How long calls wait for people, and who was told.
+//! How long calls wait for people, who was told, and which undos are not done.
 
-use super::labels::NoticeLabels;
+use super::Metrics;
+use super::labels::{LabelPair, NoticeLabels};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,6 +13,16 @@ pub(super) struct ApprovalMetrics {
     oldest_wait: Gauge,
     unattended: Gauge,
     notices: Family<NoticeLabels, Counter>,
+    undos: Family<LabelPair, Gauge>,
+}
+
+impl Metrics {
+    /// So many undos of that state, a word fixed in the source, were asked for or tried and are not done.
+    pub(crate) fn set_open_undos(&self, state: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let undos = &self.approvals.undos;
+        undos.get_or_create(&LabelPair("state", state)).set(count);
+    }
 }
 
 impl ApprovalMetrics {
@@ -30,6 +41,11 @@ impl ApprovalMetrics {
             "toolgate_notifications",
             "What receivers of `notify` were to be told, each try counted",
             self.notices.clone(),
+        );
+        registry.register(
+            "toolgate_open_undos",
+            "Undos that were asked for or tried and are not done, by their state; at most 1000 are counted",
+            self.undos.clone(),
         );
     }
 

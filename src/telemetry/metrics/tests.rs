@@ -60,6 +60,7 @@ fn busy() -> Metrics {
     metrics.unknown(2, Duration::from_secs(90));
     metrics.looked("found");
     metrics.set_incidents(2, Duration::from_secs(90));
+    metrics.set_open_undos("failed", 1);
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
         seconds: 0.25,
@@ -122,6 +123,7 @@ fn names_are_the_promised_ones() {
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_notifications_total",
+            "toolgate_open_undos",
             "toolgate_outcome_looks_total",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",

@@ -46,7 +46,7 @@ pub(in crate::gate) async fn resend(
     };
     let (proof, parked) = delivery.proof(&ended, named);
     let (cost, told) = (late::spent(rules, &ended), told(&ended));
-    let worth = undo_kept::worth(store, action, rules, &ended);
+    let worth = undo_kept::worth(store, action, &delivery.shaper, &ended);
     // Of the first sending nothing is known still, whatever is said of this one but that it was done.
     let proven = proof.after(Proof::Unknown);
     let rest = late.or(parked.map(|rest| rest.exchange));

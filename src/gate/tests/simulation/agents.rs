@@ -17,6 +17,7 @@ use crate::model::caller::Caller;
 use crate::model::ids::{ActionId, ToolName};
 use crate::outlet::{Inlet, Outgoing, way_back};
 use crate::upstream::links::Links;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -292,6 +293,7 @@ impl SimulatedWorld {
                 task,
                 asks_page: AtomicBool::default(),
                 undoes: None,
+                undoes_unasked: Mutex::default(),
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),
                 waited: AtomicU64::default(),

@@ -34,8 +34,10 @@ pub(super) fn undo(side_effect: Option<&SideEffect>, additive: bool, irreversibl
             arguments,
             within,
             verify,
+            agent,
             ..
         }) => Undo::Call(Rollback {
+            by_agent: agent.unwrap_or_default(),
             tool: ToolName::new(tool),
             arguments: arguments.clone(),
             // What is wrong with it is told where the contract is judged.
@@ -162,6 +164,7 @@ fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems:
         manual,
         within: _,
         verify: _,
+        agent: _,
     } = rollback;
     judge_of_call(rollback, servers, problems);
     match (tool, manual) {
@@ -217,6 +220,7 @@ fn judge_of_call(rollback: &RollbackSettings, servers: &[ServerName], problems: 
         manual,
         within,
         verify,
+        agent,
     } = rollback;
     written_within(within.as_deref(), problems);
     if let Some(check) = verify {
@@ -224,7 +228,11 @@ fn judge_of_call(rollback: &RollbackSettings, servers: &[ServerName], problems: 
             undo_check::judge(check, servers, problems);
         });
     }
-    let written = [("within", within.is_some()), ("verify", verify.is_some())];
+    let written = [
+        ("within", within.is_some()),
+        ("verify", verify.is_some()),
+        ("agent", agent.is_some()),
+    ];
     let written = written.into_iter().filter(|(_, is_written)| *is_written);
     for (key, _) in written.filter(|_| manual.is_some()) {
         problems.under(key, |problems| {

@@ -1,0 +1,145 @@
+//! Goes on with undos that waited for a person, once that person has allowed them: also after a restart,
+//! since what is allowed stands in the store. What cannot be made yet, as long as a tool server is not up, is
+//! tried again while the word counts; what the gate has judged is not. The key of an undo keeps it one call.
+
+use super::CallUndoer;
+use crate::gate::own_tasks::BUSY_CODES;
+use crate::model::ids::ActionId;
+use crate::model::taken_back::UndoneCall;
+use crate::store::hold_news::HoldNews;
+use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::state::hold::{Hold, HoldPhase, HoldStatus, hold_status};
+use crate::store::state::undo::UndoPhase;
+use crate::store::undos::{NoUndo, UndoReport, known};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+/// Undos that go on at once: a tool server that does not answer keeps no other waiting.
+const MAX_AT_ONCE: usize = 4;
+/// How often it is looked, whether a word was heard or not.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// The same while one could not be made yet: doubled each time, up to that.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// An undo that a person has allowed.
+struct AllowedUndo {
+    hold: ActionId,
+    undone: UndoneCall,
+}
+
+impl CallUndoer {
+    /// Goes on with each undo that is allowed, until toolgate ends.
+    pub(crate) async fn go_on(self: Arc<Self>) {
+        let effects = &self.gate.effects;
+        let (mut news, ending) = (effects.store.look_on(), effects.ending.clone());
+        let (mut tried, mut pause) = (HashSet::new(), FIRST_PAUSE);
+        loop {
+            let is_all = Box::pin(self.go_on_with_allowed(&mut tried)).await;
+            let wait = if is_all { LOOK_INTERVAL } else { pause };
+            pause = if is_all {
+                FIRST_PAUSE
+            } else {
+                pause.saturating_mul(2).min(LOOK_INTERVAL)
+            };
+            tokio::select! {
+                biased;
+                () = ending.cancelled() => return,
+                () = allowed(&mut news) => pause = FIRST_PAUSE,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Goes on with those that are allowed now and were not `tried`; false where one has to be tried again.
+    async fn go_on_with_allowed(self: &Arc<Self>, tried: &mut HashSet<ActionId>) -> bool {
+        let store = &self.gate.effects.store;
+        let holds = match store.holds(MAX_CLAIMS_LISTED).await {
+            Ok(holds) => holds,
+            Err(error) => {
+                tracing::debug!(%error, "undos that are allowed are looked for later");
+                return false;
+            }
+        };
+        tried.retain(|id| holds.iter().any(|(_, hold)| hold.id == *id));
+        let now = store.now();
+        let new = holds.into_iter().filter_map(|(_, hold)| {
+            let is_new = !tried.contains(&hold.id);
+            is_new.then(|| AllowedUndo::of(hold, now)).flatten()
+        });
+        let new: Vec<AllowedUndo> = new.collect();
+        let going = stream::iter(new).map(|AllowedUndo { hold, undone }| {
+            let this = self.clone();
+            let going = async move { (hold, this.go_on_with(undone).await) };
+            self.running.track_future(going)
+        });
+        let ended: Vec<(ActionId, bool)> = going.buffer_unordered(MAX_AT_ONCE).collect().await;
+        let mut is_all = true;
+        for (hold, is_over) in ended {
+            if is_over {
+                tried.insert(hold);
+            }
+            is_all &= is_over;
+        }
+        is_all
+    }
+
+    /// Makes the call of an undo that still waits for that; false where it has to be tried again.
+    async fn go_on_with(&self, UndoneCall { of, who }: UndoneCall) -> bool {
+        let Ok(undo) = known(&*self.gate.effects.store, of).await else {
+            return false;
+        };
+        let phase = undo.map(|undo| undo.phase);
+        if phase != Some(UndoPhase::Requested) {
+            return true;
+        }
+        match Box::pin(self.allowed_made(of, who)).await {
+            Ok(report) => {
+                tracing::info!(%of, state = %report.state, "an undo that was allowed has gone on");
+                let code = report.code.as_deref();
+                !code.is_some_and(|code| BUSY_CODES.contains(&code))
+            }
+            Err(why @ (NoUndo::Lacking(_) | NoUndo::Store(_))) => {
+                tracing::debug!(%of, %why, "an undo that was allowed cannot be made yet");
+                false
+            }
+            Err(why) => {
+                tracing::warn!(%of, %why, "an undo that was allowed does not go on");
+                true
+            }
+        }
+    }
+
+    async fn allowed_made(&self, of: ActionId, who: String) -> Result<UndoReport, NoUndo> {
+        let plan = self.plan(of).await?;
+        self.is_there(&plan).await?;
+        self.carried_out(&plan, who).await
+    }
+}
+
+impl AllowedUndo {
+    /// None where the hold is of no undo, or does not say yes now.
+    fn of(hold: Hold, now: u64) -> Option<Self> {
+        let is_allowed = hold_status(Some(&hold), now) == HoldStatus::Allowed;
+        let undone = hold.question.undoes.filter(|_| is_allowed)?;
+        let hold = hold.id;
+        Some(Self { hold, undone })
+    }
+}
+
+/// Ends when a held call is allowed, or when it is not known any more which were.
+async fn allowed(news: &mut Receiver<HoldNews>) {
+    loop {
+        match news.recv().await {
+            Ok(told) if told.phase == HoldPhase::Allowed => return,
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => return,
+            // No store tells any more.
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}

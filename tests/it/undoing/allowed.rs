@@ -1,0 +1,163 @@
+//! An undo that waits for a person goes on by itself once that person has allowed it, over a restart as well; and
+//! is made once.
+
+use super::UndoStage;
+use crate::harness::setup::beside;
+use crate::harness::until;
+use crate::kills::{PROGRAM, build};
+use serde_json::Value;
+
+impl UndoStage {
+    /// Has rita ask for the undo of `id`, which waits for a person; the hold.
+    pub(super) async fn waits(&self, id: &str) -> String {
+        let (code, said) = self.undoes(id).await;
+        assert!(
+            code == 1
+                && said.contains("a person has to allow it")
+                && said.contains("goes on by itself"),
+            "{said}"
+        );
+        let hold = said.split("approvals show ").nth(1);
+        let hold = hold.and_then(|rest| rest.split_whitespace().next());
+        hold.unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
+    pub(super) async fn decides(&self, word: &str, hold: &str) -> (i32, String) {
+        self.runs("fay", &["approvals", word, hold, "--why", "it is due"])
+            .await
+    }
+
+    /// The state of the open undo of `id`; none where none is open.
+    pub(super) async fn queued(&self, id: &str) -> Option<String> {
+        let (code, listed) = self.runs("rita", &["undo", "--list", "--json"]).await;
+        assert_eq!(code, 0, "{listed}");
+        let undos = listed
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut meant = undos.filter(|undo| undo["action_id"] == id);
+        Some(meant.next()?["state"].as_str()?.to_owned())
+    }
+
+    /// Whether the call of `id` was taken back; asks for nothing.
+    pub(super) async fn is_taken_back(&self, id: &str) -> bool {
+        let (_, said) = self.runs("rita", &["undo", id, "--dry-run"]).await;
+        said.contains("taken back already")
+    }
+
+    pub(super) async fn until_taken_back(&self, id: &str) {
+        until("the undo that was allowed", || async {
+            self.is_taken_back(id).await.then_some(())
+        })
+        .await;
+    }
+}
+
+/// 003-64: nobody asks again; a person's word is enough.
+#[tokio::test]
+async fn an_allowed_undo_goes_on_by_itself() {
+    let stage = UndoStage::with("approvers: [finance]").await;
+    let id = stage.made("draft", "k").await;
+    let hold = stage.waits(&id).await;
+    assert_eq!(stage.queued(&id).await.as_deref(), Some("requested"));
+    let (code, said) = stage.decides("allow", &hold).await;
+    assert_eq!(code, 0, "{said}");
+    stage.until_taken_back(&id).await;
+    assert_eq!(stage.sent("bin").len(), 1);
+    assert_eq!(stage.queued(&id).await, None);
+    let row = stage.row_of(&id).await;
+    assert_eq!(row["approved_by"], serde_json::json!(["fay"]), "{row}");
+    // An operator who asks now finds it done.
+    let (code, said) = stage.undoes(&id).await;
+    assert!(code == 1 && said.contains("taken back already"), "{said}");
+    assert_eq!(stage.sent("bin").len(), 1);
+}
+
+/// What was denied, and what was dropped before it was allowed, is not made.
+#[tokio::test]
+async fn what_is_denied_or_dropped_does_not_go_on() {
+    let stage = UndoStage::with("approvers: [finance]").await;
+    let (denied, dropped, last) = (
+        stage.made("draft", "k1").await,
+        stage.made("draft", "k2").await,
+        stage.made("draft", "k3").await,
+    );
+    let hold = stage.waits(&denied).await;
+    assert_eq!(stage.decides("deny", &hold).await.0, 0);
+    let hold = stage.waits(&dropped).await;
+    let drop = ["undo", &dropped, "--drop", "--why", "the agent did it"];
+    let (code, said) = stage.runs("rita", &drop).await;
+    assert!(code == 0 && said.contains("dropped by rita"), "{said}");
+    assert_eq!(stage.queued(&dropped).await, None);
+    assert_eq!(stage.decides("allow", &hold).await.0, 0);
+    // The one that was allowed after them is the only one that is made.
+    let hold = stage.waits(&last).await;
+    assert_eq!(stage.decides("allow", &hold).await.0, 0);
+    stage.until_taken_back(&last).await;
+    let ids: Vec<Value> = stage
+        .sent("bin")
+        .iter()
+        .map(|sent| sent["id"].clone())
+        .collect();
+    assert_eq!(ids, [serde_json::json!(3)]);
+    assert_eq!(stage.queued(&denied).await.as_deref(), Some("requested"));
+}
+
+/// The points from the word on. The first call is the one that is taken back, the second what waits, the third
+/// what goes on.
+const POINTS: [&str; 7] = [
+    "approval-approved",
+    "preparing:3",
+    "intent-before-fsync:2",
+    "intent-after-fsync:2",
+    "before-send:2",
+    "outcome-before-fsync:2",
+    "outcome-after-fsync:2",
+];
+
+/// 003-64, 004-14: killed between any two states after the word, it is made once, or stands in the queue with what
+/// is to be done.
+#[tokio::test]
+async fn a_killed_one_goes_on_after_a_restart() {
+    build();
+    for point in POINTS {
+        let stage = UndoStage::with("approvers: [finance]").await;
+        let mut gate = stage.gate;
+        gate.terminate();
+        gate.wait().await;
+        let setup = gate.setup.clone();
+        let armed = setup.clone().program(beside(PROGRAM));
+        let armed = armed.environment("TOOLGATE_FAILPOINT", point);
+        let mut stage = UndoStage {
+            scripted: stage.scripted,
+            gate: armed.start().await,
+        };
+        let id = stage.made("draft", "k").await;
+        let hold = stage.waits(&id).await;
+        // toolgate may be killed before it answers.
+        stage.decides("allow", &hold).await;
+        stage.gate.wait().await;
+        let stage = UndoStage {
+            scripted: stage.scripted,
+            gate: setup.start().await,
+        };
+        let end = until(point, || async {
+            if stage.is_taken_back(&id).await {
+                return Some("done".to_owned());
+            }
+            let state = stage.queued(&id).await;
+            state.filter(|state| state == "failed" || state == "unknown")
+        })
+        .await;
+        let sent = stage.sent("bin").len();
+        match end.as_str() {
+            "done" => assert_eq!(sent, 1, "{point}"),
+            "failed" => assert_eq!(
+                sent, 0,
+                "{point}: what was sent is not known to have failed"
+            ),
+            _ => assert!(sent <= 1, "{point}: sent {sent} times"),
+        }
+        let has_begun = !matches!(point, "approval-approved" | "preparing:3");
+        assert!(has_begun || end == "done", "{point}: {end}");
+    }
+}
