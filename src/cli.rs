@@ -7,6 +7,7 @@ mod check;
 mod completions;
 pub mod configured;
 mod contract_draft;
+mod demo;
 mod disable;
 mod doctor;
 mod explain;
@@ -74,6 +75,12 @@ enum CliVerb {
     /// ~/.local/state/toolgate/stdio/NAME, where NAME is the server's, or NAME.2 and so on while that is in use.
     /// `toolgate ledger --stdio list` reads them all.
     Stdio(stdio::Args),
+    /// Play five stories through a real toolgate, and check them.
+    ///
+    /// A toolgate and a small tool server start in a directory of their own, at ports of 127.0.0.1 that the system
+    /// chooses; nothing is configured, and nothing stays behind. Exit codes: 0 when each story came out as
+    /// promised, else 1.
+    Demo(demo::Args),
     /// Write a configuration and a draft of a policy for tool servers.
     ///
     /// They are named on the command line, or in an agent's configuration of them.
@@ -175,6 +182,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
             serve::run(&args, cli.log, &incidents)
         }
         CliVerb::Stdio(args) => stdio::run(&args, cli.log),
+        CliVerb::Demo(args) => demo::run(&args),
         CliVerb::Init(args) => init::run(&args),
         CliVerb::Adopt(args) => adopt::run(args),
         CliVerb::Check(args) => check::run(&args),

@@ -11,6 +11,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Start",
         &[
+            "demo",
             "adopt",
             "init",
             "check",
@@ -47,7 +48,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 56] = [
+const EXAMPLES: [(&str, &[&str]); 57] = [
     (
         "serve",
         &[
@@ -70,6 +71,7 @@ const EXAMPLES: [(&str, &[&str]); 56] = [
         "check",
         &["toolgate check", "toolgate check --connect policies"],
     ),
+    ("demo", &["toolgate demo", "toolgate demo --page"]),
     ("import", &["toolgate import openclaw.json"]),
     ("suggest", &["toolgate suggest --since 7d --out suggested"]),
     (
