@@ -200,6 +200,8 @@ mod command_line;
 mod closed_pipes;
 // Which ledger a verb reads.
 mod data_places;
+// `toolgate demo`: its stories come out, and nothing of it stays.
+mod demo;
 // `toolgate disable`: a tool is taken away and given back.
 mod disable;
 // Calls that were executed although they are forbidden.
