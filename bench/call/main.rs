@@ -144,6 +144,7 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
                 tool: Some(&stand.tool),
                 timer: &timer,
                 found: &found,
+                admission: None,
             });
             let _ = stand.gate.journal.record(entry);
         });

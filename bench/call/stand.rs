@@ -187,6 +187,7 @@ impl Stand {
                 arrived: Duration::ZERO,
                 is_relayed: false,
                 task: TaskTerms::Unknown,
+                undoes_unasked: Default::default(),
                 asks_page: AtomicBool::default(),
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),

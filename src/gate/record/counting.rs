@@ -24,6 +24,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
         tool,
         timer,
         found,
+        ..
     } = recorded;
     let outcome = outcome_of(ending, found);
     let now = timer.now();

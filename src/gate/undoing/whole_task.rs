@@ -89,7 +89,9 @@ impl CallUndoer {
             NoUndo::Done(_) | NoUndo::DoneByAgent(_) => "done",
             _ if self.is_pivot(why) => "pivot",
             // Nothing is there to be taken back.
-            NoUndo::NotRun(_) | NoUndo::Nothing { .. } | NoUndo::IsUndo(_) => "passed",
+            NoUndo::NotRun(_) | NoUndo::Nothing { .. } | NoUndo::IsUndo(_) | NoUndo::NotAsked => {
+                "passed"
+            }
             NoUndo::Running(_) | NoUndo::InFlight => "running",
             NoUndo::Unknown(_) | NoUndo::UnknownOutcome(_) => "unknown",
             NoUndo::NoCall(_)

@@ -163,6 +163,7 @@ mod tests {
                 tool: ToolName::new("bank__undo"),
                 arguments: Map::new(),
                 within: Duration::from_hours(1),
+                by_agent: false,
                 check: checked.map(|arguments| Box::new(check(arguments))),
             };
             let baseline = named.map(|arguments| BaselineTerms {
