@@ -153,10 +153,7 @@ impl App {
             observed_contents: config.ledger.content.observed,
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),
-            watches: GateWatches {
-                outcome_looks: LookSchedule::new(config.reconcile),
-                ..GateWatches::default()
-            },
+            watches: watches(config),
         });
         let incidents = incidents::open(data, &gate, is_serving)?;
         let disk = attended::begin(config, &gate, is_serving, &stop)?;
@@ -366,6 +363,14 @@ fn connect(
         background::connect(gate.clone(), servers.clone(), running.clone(), stop.clone());
     tasks::spawn("secrets", connected);
     relay
+}
+
+/// What looks at calls over time.
+fn watches(config: &Config) -> GateWatches {
+    GateWatches {
+        outcome_looks: LookSchedule::new(config.reconcile),
+        ..GateWatches::default()
+    }
 }
 
 /// Where agents come in.

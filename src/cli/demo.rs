@@ -115,7 +115,7 @@ async fn play(
     }
     narrator.sum_up(&played)?;
     place.stop_gate().await?;
-    let ledger = check(&place.data(), &VerifyOptions::default())?;
+    let ledger = check(&place.data_directory(), &VerifyOptions::default())?;
     if let Some(problem) = &ledger.problem {
         bail!("the demo's ledger is not as it was written: {problem}");
     }
@@ -138,16 +138,15 @@ fn last_words(played: &PlayedDemo) -> String {
         .stories
         .iter()
         .filter(|played| played.broken.is_none());
-    let mut words = format!(
-        "{} of {} as promised, in {seconds:.1} s; the ledger's chain of {records} records holds",
+    let next = match &played.kept {
+        Some(data) => format!("kept: toolgate ledger list --data {}", data.display()),
+        None => "next: toolgate adopt, which puts it before the servers of your agent".to_owned(),
+    };
+    format!(
+        "{} of {} as promised, in {seconds:.1} s; the ledger's chain of {records} records holds\n{next}",
         ok.count(),
         played.stories.len()
-    );
-    words += &match &played.kept {
-        Some(data) => format!("\nkept: toolgate ledger list --data {}", data.display()),
-        None => "\nnext: toolgate adopt, which puts it before the servers of your agent".to_owned(),
-    };
-    words
+    )
 }
 
 /// All of it for a program.

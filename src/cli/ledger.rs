@@ -183,7 +183,7 @@ impl LedgerLocation<'_> {
 }
 
 impl LedgerVerb {
-    /// Whether the exit code answers what was asked, so that it has to be found out whoever reads the lines.
+    /// Whether the exit code answers what was asked, so that it has to be found out though nobody reads the lines.
     fn is_verdict(&self) -> bool {
         match self {
             Self::Show(_) | Self::Replay(_) | Self::Verify(_) => true,

@@ -22,6 +22,20 @@ use std::fmt::Write as _;
 /// What is said where no toolgate runs.
 const NOBODY: &str = "no toolgate runs on this data directory, and an undo is a call that one sends: start `toolgate serve`";
 
+/// What is done instead of taking it back.
+#[derive(Debug, clap::Args)]
+struct UndoManner {
+    /// Only show what would be called, and what the gate says of it; nothing is sent
+    #[arg(long)]
+    dry_run: bool,
+    /// List the undos that were asked for, or tried, and are not done, and what to do about each
+    #[arg(long, conflicts_with_all = ["action_id", "task", "why", "dry_run", "drop"])]
+    list: bool,
+    /// Nothing is to be called any more, as it was asked for: it is done by hand, or left
+    #[arg(long, conflicts_with_all = ["task", "dry_run"])]
+    drop: bool,
+}
+
 /// A call to take back. toolgate has to run; this takes the role `resolver`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -35,15 +49,8 @@ pub(super) struct Args {
     /// Why; stands in the ledger for good, with your name
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["dry_run", "list"])]
     why: Option<String>,
-    /// Only show what would be called, and what the gate says of it; nothing is sent
-    #[arg(long)]
-    dry_run: bool,
-    /// List the undos that were asked for, or tried, and are not done, and what to do about each
-    #[arg(long, conflicts_with_all = ["action_id", "task", "why", "dry_run", "drop"])]
-    list: bool,
-    /// Nothing is to be called any more, as it was asked for: it is done by hand, or left
-    #[arg(long, conflicts_with_all = ["task", "dry_run"])]
-    drop: bool,
+    #[command(flatten)]
+    manner: UndoManner,
     #[command(flatten)]
     place: DataArgs,
     #[command(flatten)]
@@ -57,7 +64,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let place = args.place.place()?;
     JournalReader::open(&place.data)?;
-    if args.list {
+    if args.manner.list {
         return listing::shown(args, &place);
     }
     if let Some(task) = &args.task {
@@ -67,16 +74,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         Ok(of) => of,
         Err(why) => return Ok(refused(&why)),
     };
-    if args.drop {
+    if args.manner.drop {
         return listing::dropped(args, &place, of);
     }
     let report: UndoReport = match asked(args, &place, format!("/api/calls/{of}/undo"))? {
         Ok(report) => report,
         Err(why) => return Ok(refused(&why)),
     };
-    args.say(&report, || words(&report, args.dry_run))?;
+    args.say(&report, || words(&report, args.manner.dry_run))?;
     let has_worked = report.state == "done" && report.verified != Some(false);
-    let is_done = has_worked || args.dry_run && report.verdict == "passed";
+    let is_done = has_worked || args.manner.dry_run && report.verdict == "passed";
     Ok(u8::from(!is_done))
 }
 
@@ -96,7 +103,7 @@ fn asked<T: DeserializeOwned>(
     place: &DataPlace,
     path: String,
 ) -> anyhow::Result<Result<T, String>> {
-    let body = value!({ "why": args.why, "dry_run": args.dry_run });
+    let body = value!({ "why": args.why, "dry_run": args.manner.dry_run });
     let request = DoorRequest::post(path, Text::of(&body));
     args.door
         .ask_anyone(place, request, async |_| Ok(Err(NOBODY.to_owned())))
@@ -112,7 +119,8 @@ fn of_task(args: &Args, place: &DataPlace, task: &str) -> anyhow::Result<u8> {
     };
     args.say(&report, || task_words(&report))?;
     let is_done = |step: &TaskUndoStep| {
-        matches!(step.state.as_str(), "done" | "passed") || args.dry_run && step.tool.is_some()
+        matches!(step.state.as_str(), "done" | "passed")
+            || args.manner.dry_run && step.tool.is_some()
     };
     let is_whole = report.stopped.is_none() && report.steps.iter().all(is_done);
     Ok(u8::from(!is_whole))
@@ -147,7 +155,7 @@ fn meant(args: &Args, place: &DataPlace) -> anyhow::Result<Result<ActionId, Stri
     if let Some(whole) = id.whole() {
         return Ok(Ok(whole));
     }
-    if args.drop {
+    if args.manner.drop {
         return listing::meant(args, place, id);
     }
     let EndedList { calls, .. } = EndedCalls::list(&place.data, None, &[])?;

@@ -217,13 +217,11 @@ impl<'p> World for Live<'p> {
             watched,
             is_planned,
         } = case;
-        let keyed = match &subject.rules.idempotency {
-            Some(rule) => {
-                let asked = subject.call.asked(&subject.tool, bill.place);
-                Some(rule.key(&asked, &watched)?)
-            }
-            None => None,
-        };
+        let keyed = subject.rules.idempotency.as_ref().map(|rule| {
+            let asked = subject.call.asked(&subject.tool, bill.place);
+            rule.key(&asked, &watched)
+        });
+        let keyed = keyed.transpose()?;
         Ok(KeyedCall {
             subject,
             bill,

@@ -46,5 +46,5 @@ async fn the_description_is_of_what_is_there() {
             );
         }
     }
-    assert_eq!(told.len(), 32, "{told:?}");
+    assert_eq!(told.len(), 34, "{told:?}");
 }

@@ -69,8 +69,8 @@ async fn read(answer: Response<Incoming>) -> anyhow::Result<DemoReply> {
 /// The last message of a stream of events, or nothing.
 fn message(stream: &Bytes) -> Bytes {
     let lines = stream.split(|byte| *byte == b'\n');
-    let told = lines.filter_map(|line| Some(line.strip_prefix(b"data:")?.trim_ascii()));
-    let last = told.filter(|told| !told.is_empty()).next_back();
+    let mut told = lines.filter_map(|line| Some(line.strip_prefix(b"data:")?.trim_ascii()));
+    let last = told.rfind(|told| !told.is_empty());
     last.map_or_else(Bytes::new, |told| stream.slice_ref(told))
 }
 

@@ -142,13 +142,13 @@ policies: [policy.yaml]
     }
 
     /// The data directory of toolgate.
-    pub(super) fn data(&self) -> PathBuf {
+    pub(super) fn data_directory(&self) -> PathBuf {
         self.directory.path.join("data")
     }
 
     /// The same, where it is there after the demo.
     pub(super) fn kept_data(&self) -> Option<PathBuf> {
-        self.directory.is_kept.then(|| self.data())
+        self.directory.is_kept.then(|| self.data_directory())
     }
 
     /// Starts toolgate and waits until it serves.

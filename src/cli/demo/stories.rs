@@ -35,7 +35,12 @@ pub(super) async fn play(
         DemoStory::WrongTenant => Box::pin(wrong_tenant(place, narrator)).await,
         DemoStory::Deletion => Box::pin(deletion(place, narrator, part)).await,
     }?;
-    seen.ledger = recorded(&place.data(), &named(story.tool()), story.entries()).await?;
+    seen.ledger = recorded(
+        &place.data_directory(),
+        &named(story.tool()),
+        story.entries(),
+    )
+    .await?;
     seen.without = place.bare.executions(story.tool())?;
     seen.with = place.shop.executions(story.tool())?;
     let broken = story.broken(&seen);
@@ -57,7 +62,7 @@ async fn lost_answer(place: &DemoPlace, narrator: Narrator) -> anyhow::Result<St
     let agent = place.agent()?;
     leave_unanswered(&agent, &place.shop, &call).await?;
     // What the tool server said is with toolgate now, and with nobody else.
-    recorded(&place.data(), &named(call.tool), 1).await?;
+    recorded(&place.data_directory(), &named(call.tool), 1).await?;
     narrator.tell(
         "agent",
         &format!("{}: the connection breaks before the answer", call.tool),

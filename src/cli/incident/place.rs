@@ -13,7 +13,7 @@ pub(super) enum IncidentPlace<'a> {
     /// A directory, whether a toolgate has it or not.
     Here(DataPlace),
     /// A running toolgate, whose directory need not be of this machine.
-    Door(AskedDoor<'a>),
+    Door(Box<AskedDoor<'a>>),
 }
 
 impl<'a> IncidentPlace<'a> {
@@ -21,13 +21,14 @@ impl<'a> IncidentPlace<'a> {
     /// another user's.
     pub(super) fn of(args: &'a Args) -> anyhow::Result<Self> {
         if let Some(door) = door_alone(args)? {
-            return Ok(Self::Door(door));
+            return Ok(Self::Door(Box::new(door)));
         }
         let place = place_of(args)?;
         if incidents::read(&place.data).is_ok() {
             return Ok(Self::Here(place));
         }
-        args.door.of_record(&args.place).map(Self::Door)
+        let door = args.door.of_record(&args.place)?;
+        Ok(Self::Door(Box::new(door)))
     }
 }
 

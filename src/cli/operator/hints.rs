@@ -2,7 +2,7 @@
 //! for programs, and who reads them here has typed a verb.
 
 /// What a hint names, and what does the same here; of two that begin alike the longer one is first.
-const VERBS: [(&str, &str); 12] = [
+const VERBS: [(&str, &str); 13] = [
     ("GET /api/approvals/{id}", "`toolgate approvals show ID`"),
     ("GET /api/approvals", "`toolgate approvals list`"),
     (
@@ -19,6 +19,7 @@ const VERBS: [(&str, &str); 12] = [
     ),
     ("GET /api/tasks", "`toolgate tasks list`"),
     ("GET /api/tools/disabled", "`toolgate disable`"),
+    ("GET /api/undos", "`toolgate undo --list`"),
     ("send `\"force\": true`", "use --force"),
     ("/readyz and the log say", "`toolgate status` says"),
 ];

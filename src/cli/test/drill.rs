@@ -230,7 +230,11 @@ async fn drilled(
         ..
     } = start;
     let servers = servers_of(&rows);
-    let config = own(config, place, &servers);
+    let mut config = own(config, place, &servers);
+    if approves {
+        let stand_ins = approving::stand_ins(&config.admin.tokens);
+        config.admin.tokens.extend(stand_ins);
+    }
     let notes = place.begin()?;
     let ledger = ledger::open(&config).await?;
     let policy = released.keep(&config.data);
@@ -249,7 +253,7 @@ async fn drilled(
 
 /// The configuration of a drill: nothing of it leads to what another toolgate keeps, or to people.
 fn own(mut config: Config, place: &DrillPlace, servers: &BTreeSet<ServerName>) -> Config {
-    config.data = place.data();
+    config.data = place.data_directory();
     config.ledger.archive = None;
     config.ledger.heads = None;
     config.notify.clear();
@@ -287,7 +291,9 @@ async fn each(driller: &mut Driller<'_>, rows: Vec<PlannedRow>) -> anyhow::Resul
                     took: Clock.steady().saturating_sub(began),
                 }
             }
-            work => idle(PlannedRow { work, ..row }),
+            work @ (PlannedWork::NotDrilled(_)
+            | PlannedWork::NoWayBack(_)
+            | PlannedWork::NeedsNone(_)) => idle(PlannedRow { work, ..row }),
         };
         made.push(row);
         progress.step();
@@ -308,7 +314,9 @@ fn undrilled(rows: impl IntoIterator<Item = PlannedRow>, why: &str) -> Vec<Drill
             sample: Some(planned.sample.clone()),
             ..undone_row(row.contract, why)
         },
-        work => idle(PlannedRow { work, ..row }),
+        work @ (PlannedWork::NotDrilled(_)
+        | PlannedWork::NoWayBack(_)
+        | PlannedWork::NeedsNone(_)) => idle(PlannedRow { work, ..row }),
     })
     .collect()
 }

@@ -19,8 +19,9 @@ const WITHOUT_JSON: [(&str, &str); 9] = [
 ];
 
 /// Verbs that take no `--data`, and why.
-const WITHOUT_DATA: [(&str, &str); 7] = [
+const WITHOUT_DATA: [(&str, &str); 8] = [
     ("import", "reads one file"),
+    ("demo", "makes a directory of its own; --keep names it"),
     ("pins verify", "compares servers with the pin file"),
     ("pins diff", "compares servers with the pin file"),
     ("pins approve", "writes the pin file"),

@@ -75,6 +75,11 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
         .stored()
         .is_some_and(|stored| stored.is_error || says_error);
     if let Some(of) = claim.undoes {
+        let is_asked = matches!(settle.phase, ClaimPhase::AwaitingInput { .. });
+        // An agent answers what its own call is asked, and the undo goes on with that; nobody answers an operator's.
+        if is_asked && settle.key != OpenUndo::call_key_of(of) {
+            return None;
+        }
         let phase = after(claim.action, &settle.phase, is_error)?;
         return Some(UndoChange::Ended { of, phase });
     }

@@ -180,7 +180,14 @@ async fn each_tenants_call_is_taken_back_for_it() {
         "of: action#, tenant: arguments#/tenant }",
         1,
     );
-    let owned = named.replacen(BIN, &BIN.replace("anyone", "{ tenant: /tenant }"), 1);
+    let owned = named.replacen(
+        BIN,
+        &BIN.replace(
+            "anyone",
+            "{ tenant: /tenant }, arguments: { additionalProperties: true }",
+        ),
+        1,
+    );
     assert!(plain != named && named != owned);
     let callers = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  \
                    - { agent: bot, token: token-of-the-other-bot, tenant: t_2 }";

@@ -80,7 +80,8 @@ async fn what_undoes_is_no_agents_key() {
     let stage = UndoStage::new().await;
     let id = stage.made("draft", "k").await;
     let forged = format!("comp:{id}");
-    let binned = json!({ "id": 1, "name": "a", "of": id });
+    // With one argument other than the undo's: else it would be that.
+    let binned = json!({ "id": 1, "name": "b", "of": id });
     let answer = stage.calls("bin", binned, &forged).await;
     assert_eq!(decision(&answer)["outcome"], "answered", "{answer}");
     let (code, said) = stage.undoes(&id).await;

@@ -2,6 +2,7 @@
 //! would, and the baseline is read again.
 
 use super::agent::{DrillAgent, DrillCall};
+use super::approving::is_allowed;
 use super::baseline::BaselineReading;
 use super::ending::{DrillEnd, DrillVerdict};
 use super::place::{DrillNotes, DrillStep, StepNote};
@@ -228,15 +229,22 @@ impl<'a> Driller<'a> {
         })
     }
 
-    /// Asks for the undo, as an operator does.
+    /// Asks for the undo, as an operator does, and once more when a person has allowed it.
     async fn undone(&self, of: ActionId) -> Result<UndoReport, NoUndo> {
-        let word = UndoWord {
+        let word = || UndoWord {
             of,
             who: ASKER.to_owned(),
             why: "a drill".to_owned(),
             is_dry: false,
         };
-        self.undoer.clone().undo(word).await
+        let mut news = self.app.door.gate.effects.store.look_on();
+        let report = self.undoer.clone().undo(word()).await?;
+        let held = report.approval_id.clone();
+        let held = held.filter(|_| needs_person(report.code.as_deref()));
+        match held {
+            Some(id) if is_allowed(&mut news, &id).await => self.undoer.clone().undo(word()).await,
+            Some(_) | None => Ok(report),
+        }
     }
 
     /// The baseline at the end, against that before the call; `seen` is what was there between.

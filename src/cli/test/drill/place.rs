@@ -102,7 +102,7 @@ impl DrillPlace {
     }
 
     /// The drill's own data directory.
-    pub(super) fn data(&self) -> PathBuf {
+    pub(super) fn data_directory(&self) -> PathBuf {
         self.directory.join("data")
     }
 

@@ -83,9 +83,9 @@ impl Index {
                 rows.remove(named(GRANT_PREFIX, key));
             }
             UNDO_PREFIX => {
-                let undo = self.undo(key)?.filter(|undo| undo.outlived() <= now);
-                undo.iter()
-                    .for_each(|undo| Self::forget_undo(rows, key, undo));
+                if let Some(undo) = self.undo(key)?.filter(|undo| undo.outlived() <= now) {
+                    Self::forget_undo(rows, key, &undo);
+                }
             }
             _ => {}
         }
