@@ -187,7 +187,7 @@ impl Stand {
                 arrived: Duration::ZERO,
                 is_relayed: false,
                 task: TaskTerms::Unknown,
-                undoes_unasked: Default::default(),
+                undoes_unasked: parking_lot::Mutex::default(),
                 asks_page: AtomicBool::default(),
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),

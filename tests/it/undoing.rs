@@ -108,7 +108,7 @@ impl UndoStage {
 
     /// Calls a tool under `key`; the answer.
     async fn calls(&self, tool: &str, arguments: Value, key: &str) -> Value {
-        let call = keyed(tool, arguments, key);
+        let call = keyed(tool, &arguments, key);
         self.bot().modern("tools/call", call).await.message()
     }
 
@@ -173,7 +173,7 @@ impl UndoStage {
 }
 
 /// The parameters of a call under `key`.
-fn keyed(tool: &str, arguments: Value, key: &str) -> Value {
+fn keyed(tool: &str, arguments: &Value, key: &str) -> Value {
     let meta = json!({ "dev.toolgate/idempotencyKey": key });
     json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta })
 }

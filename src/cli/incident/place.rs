@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 /// One of the two.
 pub(super) enum IncidentPlace<'a> {
     /// A directory, whether a toolgate has it or not.
-    Here(DataPlace),
+    Here(Box<DataPlace>),
     /// A running toolgate, whose directory need not be of this machine.
     Door(Box<AskedDoor<'a>>),
 }
@@ -25,7 +25,7 @@ impl<'a> IncidentPlace<'a> {
         }
         let place = place_of(args)?;
         if incidents::read(&place.data).is_ok() {
-            return Ok(Self::Here(place));
+            return Ok(Self::Here(Box::new(place)));
         }
         let door = args.door.of_record(&args.place)?;
         Ok(Self::Door(Box::new(door)))

@@ -186,10 +186,10 @@ impl Incident {
     async fn looked(&self, action: &str) -> String {
         until("the looks end it", || async {
             let entries = self.gate.ledger().await;
-            let looks = entries
+            let mut looks = entries
                 .iter()
                 .filter(|entry| entry["method"] == "probe" && entry["probe_of"] == action);
-            let last = looks.last()?["decided_by"].as_str()?.to_owned();
+            let last = looks.next_back()?["decided_by"].as_str()?.to_owned();
             let ends = last.contains("probe: found,") || last.contains("found often enough");
             ends.then_some(last)
         })

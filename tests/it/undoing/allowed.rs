@@ -144,8 +144,8 @@ async fn a_killed_one_goes_on_after_a_restart() {
             if stage.is_taken_back(&id).await {
                 return Some("done".to_owned());
             }
-            let state = stage.queued(&id).await;
-            state.filter(|state| state == "failed" || state == "unknown")
+            let listed = stage.queued(&id).await;
+            listed.filter(|listed| listed == "failed" || listed == "unknown")
         })
         .await;
         let sent = stage.sent("bin").len();

@@ -125,15 +125,15 @@ async fn an_undone_call_with_rounds_keeps_its_key() {
         stage.bot().sends(&modern("tools/call", params)).await
     };
     let first = round(&Value::Null).await.message();
-    let state = first["result"]["requestState"].clone();
-    assert!(state.is_string(), "{first}");
-    let answer = round(&state).await.message();
+    let question = first["result"]["requestState"].clone();
+    assert!(question.is_string(), "{first}");
+    let answer = round(&question).await.message();
     let id = decision(&answer)["action_id"].as_str().unwrap().to_owned();
     let before = stage.sent("draft").len();
     let (code, said) = stage.undoes(&id).await;
     assert_eq!(code, 0, "{said}");
-    for state in [&state, &Value::Null] {
-        let again = round(state).await;
+    for said in [&question, &Value::Null] {
+        let again = round(said).await;
         assert_eq!(again.refusal(), "idempotency_key_expired", "{again:?}");
     }
     assert_eq!(stage.sent("draft").len(), before);

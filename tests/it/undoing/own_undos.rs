@@ -64,7 +64,7 @@ async fn nearly_the_same_call_is_no_undo() {
         let id = stage.made("draft", "k").await;
         let mut arguments = bin_of(&id);
         arguments[name] = value;
-        let call = keyed("bin", arguments, "own");
+        let call = keyed("bin", &arguments, "own");
         let caller = if agent == "cat" {
             stage.cat()
         } else {
@@ -239,7 +239,7 @@ async fn a_killed_own_undo_is_one_effect() {
             gate: armed.start().await,
         };
         let id = stage.made("draft", "k").await;
-        let (bot, call) = (stage.bot(), keyed("bin", bin_of(&id), "own"));
+        let (bot, call) = (stage.bot(), keyed("bin", &bin_of(&id), "own"));
         // Nobody answers it.
         let own = tokio::spawn(async move { bot.modern("tools/call", call).await });
         stage.gate.wait().await;

@@ -151,7 +151,7 @@ impl Trader {
                     self.refused += 1;
                     return false;
                 }
-                told => {
+                told @ (UndoTold::Done | UndoTold::Unknown(_) | UndoTold::Again) => {
                     if self.is_over(order, told).await {
                         return true;
                     }
