@@ -160,7 +160,8 @@ pub trait Store: Send + Sync {
         most: usize,
     ) -> Result<Vec<(Digest, TaskUsage)>, StoreError>;
 
-    /// Up to `most` undos that `search` is for, those first that were offered last.
+    /// Up to `most` undos that `search` is for, those first that were offered last; of more wanted
+    /// ones, any.
     async fn undos(&self, search: UndoSearch, most: usize) -> Result<Vec<OpenUndo>, StoreError>;
 
     /// Waits until what is held under `key` is not pending any more. May return early; look again.

@@ -52,7 +52,7 @@ pub(crate) enum GrantError {
     #[error("only an operator with one of these roles can grant that, and not for itself: {0}")]
     NotYours(String),
     /// The held call can never run.
-    #[error("it is void, nothing will run: {0}")]
+    #[error("it is void, nothing runs as things stand: {0}")]
     Void(String),
     /// There can be no such grant.
     #[error("it cannot be granted: {0}")]

@@ -366,7 +366,9 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     // A later round goes on with what the first one has begun.
     if let Some(of) = intent.undoes.filter(|_| round == 0) {
-        undoing::admit(view.undo.as_ref().filter(|undo| undo.of == of), now)?;
+        let undo = view.undo.as_ref().filter(|undo| undo.of == of);
+        undoing::admit(undo, now)?;
+        undoing::admit_wanted(undo, &intent.key)?;
     }
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {

@@ -168,10 +168,13 @@ async fn what_was_found_out_counts_though_nobody_reads_it() {
     for line in [
         "ledger verify --data data",
         "ledger verify --json --data data",
-        "ledger list",
-        "ledger export",
     ] {
         is_told(line, 1).await;
+    }
+    // What only shows calls ends where nobody reads on, before the damage or behind it.
+    for words in [["ledger", "list"], ["ledger", "export"]] {
+        let (code, out, err) = run(&setup, &words).await;
+        assert_eq!(code, 1, "{words:?}: {out}{err}");
     }
     copied(&setup, &kept.join("post"));
     let state = setup.directory().join("state");

@@ -45,9 +45,17 @@ async fn events(setup: &Setup) -> Vec<Value> {
         .run(&["ledger", "events", "--json", "--data", "data"])
         .await;
     let text = String::from_utf8(done.stdout).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    let told = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut told: Vec<Value> = told.collect();
+    // A directory that has just come to be watched is read once more, and the same may be refused again.
+    told.dedup_by(|one, other| {
+        one["event"] == "reload_refused"
+            && one["event"] == other["event"]
+            && one["errors"] == other["errors"]
+    });
+    told
 }
 
 fn names(events: &[Value]) -> Vec<&str> {

@@ -353,7 +353,7 @@ impl ApprovalAsking<'_> {
 /// What a decision on the call is bound to, which is asked about because it goes `over` something, if it does.
 fn hold_key(policy: &Policy, subject: &Subject<'_>, over: Option<&str>) -> Digest {
     let Subject { call, tool, .. } = subject;
-    Rule::key(&ApprovalSubject {
+    let key = Rule::key(&ApprovalSubject {
         caller: &call.origin.caller,
         tool: &tool.name,
         definition: &tool.hash,
@@ -362,6 +362,11 @@ fn hold_key(policy: &Policy, subject: &Subject<'_>, over: Option<&str>) -> Diges
         beside: call.beside().as_ref(),
         policy: bound_to(policy, subject),
         over,
+    });
+    // A word on an undo is none on the same call of the agent's own, nor on the undo of another call.
+    let undone = call.origin.undoes.as_ref();
+    undone.map_or(key, |undone| {
+        Digest::of_parts("hold of an undo", &[key.as_bytes(), undone.of.as_bytes()])
     })
 }
 

@@ -10,6 +10,7 @@ use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::undo_tool::{
     ACTION_ARGUMENT, UNDO_TOOL, WHY_ARGUMENT, is_offered, may_be_asked,
 };
+use crate::gate::effects::unavailable;
 use crate::gate::record::entry_of;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::steps::hops;
@@ -104,10 +105,8 @@ impl Gate {
         let _welcome = rules.judge(caller, self.clock.steady())?;
         hops::judge(call)?;
         let AskedUndo { of, why } = asked(call)?;
-        match self.own_undo(call, of).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(ToldUndo::Not(NOT_KNOWN.to_owned())),
-            Err(why) => return Ok(ToldUndo::Not(why)),
+        if let Err(why) = self.own_undo(call, of).await.map_err(unavailable)? {
+            return Ok(ToldUndo::Not(why.to_owned()));
         }
         let undoer = Arc::new(CallUndoer {
             gate: self.clone(),
@@ -128,27 +127,27 @@ impl Gate {
                     expected: why,
                 });
             }
+            // What is wrong with the store is no agent's to read.
+            Err(NoUndo::Store(error)) => return Err(unavailable(error)),
             Err(why) => ToldUndo::Not(why.to_string()),
         })
     }
 
-    /// Whether the undo of `of` is this caller's to ask for; an error, in words, where the contract says no.
-    async fn own_undo(&self, call: &Call, of: ActionId) -> Result<bool, String> {
-        let known = known(&*self.effects.store, of).await;
-        let Some(undo) = known.map_err(|error: StoreError| error.to_string())? else {
-            return Ok(false);
+    /// Whether the undo of `of` is this caller's to ask for; else why not, in words.
+    async fn own_undo(
+        &self,
+        call: &Call,
+        of: ActionId,
+    ) -> Result<Result<(), &'static str>, StoreError> {
+        let known = known(&*self.effects.store, of).await?;
+        let Some(undo) = known.filter(|undo| is_own(undo, call)) else {
+            return Ok(Err(NOT_KNOWN));
         };
-        if !is_own(&undo, call) {
-            return Ok(false);
-        }
         // As the contract said then, and as it says now.
         let policy = self.policy.current();
         let now = policy.allowlist.contract_of(&undo.tool);
-        if undo.terms.by_agent && now.is_some_and(|rules| may_be_asked(rules)) {
-            Ok(true)
-        } else {
-            Err(NOT_YOURS.to_owned())
-        }
+        let may = undo.terms.by_agent && now.is_some_and(|rules| may_be_asked(rules));
+        Ok(if may { Ok(()) } else { Err(NOT_YOURS) })
     }
 
     /// What the ledger has of it: the undo itself is a row of its own.

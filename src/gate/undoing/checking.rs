@@ -10,7 +10,8 @@ use crate::mcp::message::Message;
 use crate::store::undos::NoUndo;
 use serde_json::Value;
 
-const GONE_BEFORE: &str = "by its check the effect is gone already: nothing is there to take back";
+pub(super) const GONE_BEFORE: &str =
+    "by its check the effect is gone already: nothing is there to take back";
 const NO_READ: &str =
     "its check is no read, or no tool server lists it as an operator has approved it";
 

@@ -3,6 +3,7 @@
 //! tried again while the word counts; what the gate has judged is not. The key of an undo keeps it one call.
 
 use super::CallUndoer;
+use super::checking::GONE_BEFORE;
 use crate::gate::own_tasks::BUSY_CODES;
 use crate::model::ids::ActionId;
 use crate::model::taken_back::UndoneCall;
@@ -11,13 +12,15 @@ use crate::store::operator::MAX_CLAIMS_LISTED;
 use crate::store::state::hold::{Hold, HoldPhase, HoldStatus, hold_status};
 use crate::store::state::undo::UndoPhase;
 use crate::store::undos::{NoUndo, UndoReport, known};
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 
 /// Undos that go on at once: a tool server that does not answer keeps no other waiting.
 const MAX_AT_ONCE: usize = 4;
@@ -32,31 +35,53 @@ struct AllowedUndo {
     undone: UndoneCall,
 }
 
+/// What is under way: whose words were taken up, and those to try again.
+#[derive(Default)]
+struct OngoingUndos {
+    /// Each ends with its hold, and whether that is over.
+    going: FuturesUnordered<BoxFuture<'static, (ActionId, bool)>>,
+    taken_up: HashSet<ActionId>,
+    again: Vec<ActionId>,
+}
+
 impl CallUndoer {
     /// Goes on with each undo that is allowed, until toolgate ends.
     pub(crate) async fn go_on(self: Arc<Self>) {
         let effects = &self.gate.effects;
         let (mut news, ending) = (effects.store.look_on(), effects.ending.clone());
-        let (mut tried, mut pause) = (HashSet::new(), FIRST_PAUSE);
+        let (mut ongoing, mut pause) = (OngoingUndos::default(), FIRST_PAUSE);
+        let mut next_look = Instant::now() + LOOK_INTERVAL;
         loop {
-            let is_all = Box::pin(self.go_on_with_allowed(&mut tried)).await;
-            let wait = if is_all { LOOK_INTERVAL } else { pause };
-            pause = if is_all {
-                FIRST_PAUSE
-            } else {
-                pause.saturating_mul(2).min(LOOK_INTERVAL)
-            };
+            if !Box::pin(self.take_up_allowed(&mut ongoing)).await {
+                next_look = next_look.min(Instant::now() + pause);
+            }
             tokio::select! {
                 biased;
                 () = ending.cancelled() => return,
-                () = allowed(&mut news) => pause = FIRST_PAUSE,
-                () = tokio::time::sleep(wait) => {}
+                Some((hold, is_over)) = ongoing.going.next() => {
+                    if is_over {
+                        pause = FIRST_PAUSE;
+                    } else {
+                        ongoing.again.push(hold);
+                        next_look = next_look.min(Instant::now() + pause);
+                    }
+                }
+                () = allowed(&mut news) => {}
+                () = tokio::time::sleep_until(next_look) => {
+                    let OngoingUndos { taken_up, again, .. } = &mut ongoing;
+                    for hold in again.drain(..) {
+                        taken_up.remove(&hold);
+                    }
+                    pause = pause.saturating_mul(2).min(LOOK_INTERVAL);
+                    next_look = Instant::now() + LOOK_INTERVAL;
+                }
             }
         }
     }
 
-    /// Goes on with those that are allowed now and were not `tried`; false where one has to be tried again.
-    async fn go_on_with_allowed(self: &Arc<Self>, tried: &mut HashSet<ActionId>) -> bool {
+    /// Takes up those that are allowed now and were not, as many as go on at once; the others follow as these
+    /// end. False where it is not known which they are.
+    async fn take_up_allowed(self: &Arc<Self>, ongoing: &mut OngoingUndos) -> bool {
         let store = &self.gate.effects.store;
         let holds = match store.holds(MAX_CLAIMS_LISTED).await {
             Ok(holds) => holds,
@@ -65,27 +90,27 @@ impl CallUndoer {
                 return false;
             }
         };
-        tried.retain(|id| holds.iter().any(|(_, hold)| hold.id == *id));
+        let OngoingUndos {
+            going, taken_up, ..
+        } = ongoing;
+        taken_up.retain(|id| holds.iter().any(|(_, hold)| hold.id == *id));
         let now = store.now();
-        let new = holds.into_iter().filter_map(|(_, hold)| {
-            let is_new = !tried.contains(&hold.id);
-            is_new.then(|| AllowedUndo::of(hold, now)).flatten()
-        });
-        let new: Vec<AllowedUndo> = new.collect();
-        let going = stream::iter(new).map(|AllowedUndo { hold, undone }| {
-            let this = self.clone();
-            let going = async move { (hold, this.go_on_with(undone).await) };
-            self.running.track_future(going)
-        });
-        let ended: Vec<(ActionId, bool)> = going.buffer_unordered(MAX_AT_ONCE).collect().await;
-        let mut is_all = true;
-        for (hold, is_over) in ended {
-            if is_over {
-                tried.insert(hold);
+        for (_, hold) in holds {
+            if going.len() >= MAX_AT_ONCE {
+                break;
             }
-            is_all &= is_over;
+            if taken_up.contains(&hold.id) {
+                continue;
+            }
+            let Some(AllowedUndo { hold, undone }) = AllowedUndo::of(hold, now) else {
+                continue;
+            };
+            taken_up.insert(hold);
+            let this = self.clone();
+            let made = async move { (hold, this.go_on_with(undone).await) };
+            going.push(self.running.track_future(made).boxed());
         }
-        is_all
+        true
     }
 
     /// Makes the call of an undo that still waits for that; false where it has to be tried again.
@@ -102,6 +127,10 @@ impl CallUndoer {
                 tracing::info!(%of, state = %report.state, "an undo that was allowed has gone on");
                 let code = report.code.as_deref();
                 !code.is_some_and(|code| BUSY_CODES.contains(&code))
+            }
+            Err(NoUndo::Lacking(why)) if why == GONE_BEFORE => {
+                tracing::warn!(%of, why, "an undo that was allowed does not go on");
+                true
             }
             Err(why @ (NoUndo::Lacking(_) | NoUndo::Store(_))) => {
                 tracing::debug!(%of, %why, "an undo that was allowed cannot be made yet");

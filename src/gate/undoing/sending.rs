@@ -70,7 +70,9 @@ impl UndoEnd {
         Self {
             verdict: word("outcome").unwrap_or_else(|| "answered".to_owned()),
             code: word("code"),
-            approval_id: word("approval_id"),
+            // A call that was denied has one, too, and waits for nobody.
+            approval_id: word("approval_id")
+                .filter(|_| word("code").as_deref() == Some("approval_pending")),
             words: said[..end].to_owned(),
         }
     }

@@ -67,7 +67,7 @@ fn take(named: &Value, prefix: &str, from: &Value, parts: &mut Map<String, Value
 }
 
 /// Whether what a tool server says names something, and the same to all who read it: it is there, and
-/// its numbers are as they were written. An undo with another id takes back what nobody meant.
+/// its whole numbers are as they were written. An undo with another id takes back what nobody meant.
 fn is_sure(part: &Value) -> bool {
     !part.is_null() && has_sure_numbers(part)
 }

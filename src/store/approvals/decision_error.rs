@@ -24,7 +24,7 @@ pub(crate) enum DecisionError {
         allowed: bool,
     },
     /// It is about another call than the one that would run now, or an incident has ended it.
-    #[error("it is void, nothing will run: {0}")]
+    #[error("it is void, nothing runs as things stand: {0}")]
     Void(String),
     /// It is not what the operator was shown.
     #[error("it is not what you were shown any more")]

@@ -78,7 +78,7 @@ pub struct OpenUndo {
 pub enum UndoPhase {
     /// Nobody has asked for it.
     Offered,
-    /// An operator has, and nothing was sent.
+    /// An operator or its agent has, and nothing was sent.
     Requested,
     /// This call takes it back, right now.
     Running {
@@ -105,7 +105,7 @@ pub enum UndoPhase {
 /// Who asks for an undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoAsking {
-    /// The operator.
+    /// The operator, or `agent NAME`.
     pub who: String,
     /// Why.
     pub why: String,
@@ -113,12 +113,12 @@ pub struct UndoAsking {
     pub at: Millis,
 }
 
-/// An operator asks for the undo of a call.
+/// An operator, or the agent whose call it is, asks for the undo of a call.
 #[derive(Debug, Clone)]
 pub struct AskUndo {
     /// The call.
     pub of: ActionId,
-    /// The operator.
+    /// The operator, or `agent NAME`.
     pub who: String,
     /// Why.
     pub why: String,

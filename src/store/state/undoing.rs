@@ -7,12 +7,25 @@ use super::undo::{
     AnswerWorth, AskUndo, OpenUndo, UndoAsked, UndoAsking, UndoBar, UndoChange, UndoPhase,
 };
 use super::{CommandRefusal, Millis};
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 
 /// Whether a call may begin that takes another one back, or be asked for.
 pub(super) fn admit(undo: Option<&OpenUndo>, now: Millis) -> Result<(), CommandRefusal> {
     let bar = undo.map_or(Some(UndoBar::NotOffered), |undo| undo.bar(now));
     bar.map_or(Ok(()), |bar| Err(CommandRefusal::NotUndone(bar)))
+}
+
+/// Whether the call of `key`, which takes another one back as somebody has asked for, is wanted still: once that
+/// is dropped, a person may have done it by hand.
+pub(super) fn admit_wanted(undo: Option<&OpenUndo>, key: &Digest) -> Result<(), CommandRefusal> {
+    let is_dropped = undo.is_some_and(|undo| {
+        undo.phase == UndoPhase::Offered && *key == OpenUndo::call_key_of(undo.of)
+    });
+    if is_dropped {
+        return Err(CommandRefusal::NotUndone(UndoBar::NotAsked));
+    }
+    Ok(())
 }
 
 /// An operator asks for it, or drops that.

@@ -84,6 +84,7 @@ async fn undos_are_found() {
             undoes: Some(done.action),
             ..call(&*store, "undoing")
         };
+        asks(&*store, done.action, false).await;
         begin(&*store, &undoing).await.unwrap();
         let wanted = ids(&*store, UndoSearch::Wanted).await;
         assert_eq!(wanted, sorted([second.action, done.action]));

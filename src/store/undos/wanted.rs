@@ -76,7 +76,9 @@ fn next(undo: &OpenUndo, now: Millis) -> String {
         );
     }
     match undo.phase {
-        UndoPhase::Running { .. } => "wait: it is on its way".to_owned(),
+        UndoPhase::Running { by } => format!(
+            "wait: it is on its way; where its tool server has asked its agent something, `toolgate calls resolve {by}` ends that"
+        ),
         UndoPhase::Unknown { by } => {
             format!("`toolgate calls resolve {by}` says what became of it")
         }

@@ -1,5 +1,5 @@
 //! What is void is nobody's to decide: neither yes nor no counts, wherever it is said, and each answer says that
-//! nothing will run, and why (guarantees §7).
+//! nothing runs as things stand, and why (guarantees §7).
 
 use super::void::{reloads, shown};
 use super::{ANN, HoldingGate, call, held, policy};
@@ -9,7 +9,7 @@ use crate::harness::until;
 use serde_json::json;
 
 pub const ANN_TOKEN: &str = "token-of-ann-who-has-the-role";
-const WILL_NOT_RUN: &str = "it is void, nothing will run: ";
+const WILL_NOT_RUN: &str = "it is void, nothing runs as things stand: ";
 
 /// What is said of a call whose contract is another.
 const WHY: &str = "what the policy says of the tool or its agent has changed";

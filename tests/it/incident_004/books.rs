@@ -45,7 +45,7 @@ fn policy() -> String {
                 nothing: [[]], absent_after: 1s } }";
     format!(
         "contracts:
-  shop__order: {{ {rest}, actions: [write], {keys}, side_effect: {{ writes: orders, rollback: {{ tool: shop__cancel, arguments: {{ key: \
+  shop__order: {{ {rest}, actions: [write], arguments: {{ additionalProperties: true }}, {keys}, side_effect: {{ writes: orders, rollback: {{ tool: shop__cancel, arguments: {{ key: \
          arguments#/key }} }} }} }}
   shop__cancel: {{ {rest}, actions: [write], side_effect: {{ writes: orders, rollback: {{ manual: order again }} }} }}
   shop__look: {{ purpose: A test., actions: [read], secrets: [] }}

@@ -1,11 +1,11 @@
 //! An undo that waits for a person goes on by itself once that person has allowed it, over a restart as well; and
 //! is made once.
 
-use super::UndoStage;
+use super::{UndoStage, decision};
 use crate::harness::setup::beside;
 use crate::harness::until;
 use crate::kills::{PROGRAM, build};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 impl UndoStage {
     /// Has rita ask for the undo of `id`, which waits for a person; the hold.
@@ -50,6 +50,26 @@ impl UndoStage {
         })
         .await;
     }
+}
+
+/// guarantees §7: a word on a call that its agent makes is none on the undo that would make the same one.
+#[tokio::test]
+async fn a_word_on_the_agents_own_call_allows_no_undo() {
+    let stage = UndoStage::with("approvers: [finance], hold: 0s").await;
+    let id = stage.made("draft", "k").await;
+    let binned = json!({ "id": 1, "name": "a", "of": id });
+    let own = stage.calls("bin", binned, "own").await;
+    let own = decision(&own)["approval_id"].as_str().unwrap().to_owned();
+    let hold = stage.waits(&id).await;
+    assert_ne!(own, hold);
+    assert_eq!(stage.decides("allow", &own).await.0, 0);
+    let (_, said) = stage.undoes(&id).await;
+    assert!(said.contains("a person has to allow it"), "{said}");
+    assert_eq!(stage.queued(&id).await.as_deref(), Some("requested"));
+    assert_eq!(stage.sent("bin").len(), 0);
+    assert_eq!(stage.decides("allow", &hold).await.0, 0);
+    stage.until_taken_back(&id).await;
+    assert_eq!(stage.sent("bin").len(), 1);
 }
 
 /// 003-64: nobody asks again; a person's word is enough.

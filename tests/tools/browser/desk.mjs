@@ -313,7 +313,7 @@ await scenario("what changed between look and word counts for nothing", async (d
   for (const [shown, button] of [[plain, ".yes"], [denying, ".deny button.no"]]) {
     const [answer] = await Promise.all([shown.waitForNavigation(), shown.click(button)]);
     assert.equal(answer.status(), 409);
-    assert.match(await shown.innerText("main"), /Nothing was done: it is void, nothing will run/);
+    assert.match(await shown.innerText("main"), /Nothing was done: it is void, nothing runs as things stand/);
   }
   assert.equal(await state(id), "void", "nobody has denied it");
   assert.equal(count("note"), before, "nothing ran");

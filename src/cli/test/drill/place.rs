@@ -78,6 +78,8 @@ impl DrillPlace {
     /// Another drill runs there, or it cannot be made.
     pub(super) fn open(data: &Path) -> anyhow::Result<Self> {
         let data = std::path::absolute(data).context("the data directory cannot be named")?;
+        // Without a slash at the end, behind which the name would be one in that directory.
+        let data: PathBuf = data.components().collect();
         let mut name = OsString::from(data);
         name.push(SUFFIX);
         let above = PathBuf::from(name);

@@ -84,6 +84,7 @@ fn one_of_both_begins() {
     let (mine, theirs) = (own(&intent, 2), undoing(&intent, 3, None));
     for (first, second) in [(&mine, &theirs), (&theirs, &mine)] {
         let mut world = offered(&intent);
+        world.asks(&intent, START_MS).unwrap();
         world.begins(first, START_MS).unwrap();
         let late = world.with_another_key().begins(second, START_MS);
         assert_eq!(late, refused(UndoBar::Running(first.action)));
@@ -132,6 +133,9 @@ fn what_was_asked_for_can_be_dropped() {
     world.asks(&intent, START_MS).unwrap();
     world.drops(&intent).unwrap();
     assert_eq!(world.phase(), Some(UndoPhase::Offered));
+    // What was allowed meanwhile is not sent any more: it may be done by hand.
+    let late = world.begins(&undoing(&intent, 2, None), START_MS);
+    assert_eq!(late, refused(UndoBar::NotAsked));
     assert!(!world.undo.undo.as_ref().unwrap().is_wanted());
     world.asks(&intent, START_MS).unwrap();
     let call = undoing(&intent, 2, None);
