@@ -424,7 +424,7 @@ fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 31] {
         ("actions", words(&hold.actions)),
         ("changes", hold.writes.clone()),
         ("irreversible", Some(yes(hold.irreversible).to_owned())),
-        ("undo", hold.undo.clone()),
+        ("undo", hold.undo_words()),
         ("over limit", hold.over.clone()),
         ("why it asks", hold.because.clone()),
         ("budget left", hold.left.clone()),

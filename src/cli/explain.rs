@@ -8,7 +8,7 @@ use super::terminal::Terminal;
 use crate::gate::pipeline::Stage;
 use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::steps::is_unpinned;
-use crate::gate::supposing::{Passed, Question, judge};
+use crate::gate::supposing::{Passed, Question};
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;
 use crate::guards::identity::behind;
@@ -311,7 +311,7 @@ impl Screen<'_> {
             rules,
             keyed,
             secrets,
-        } = judge(self.policy, question, self)?;
+        } = self.judged(question)?;
         for hook in self.policy.hooks.of(HookPhase::Before, question.tool) {
             let words = format!("hook {} could change or block it", hook.name);
             self.out.add("rewrite", "unasked", words);
@@ -332,9 +332,7 @@ impl Screen<'_> {
         if let Some(words) = rules.audit.describe() {
             self.out.add("ledger", "keeps", words);
         }
-        if let Some(words) = shown::undoing(&rules.undo) {
-            self.out.add("undo", "possible", words);
-        }
+        shown::undoing(&rules.undo, &mut self.out);
         Ok(())
     }
 }

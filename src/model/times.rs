@@ -56,6 +56,19 @@ fn days(text: &str) -> Option<Duration> {
     Some(Duration::from_hours(24 * u64::from(days)))
 }
 
+/// `time` to the second, for people, in the largest unit that says all of it: `3 days`, `24 h`, `90 min` or `61 s`.
+pub(crate) fn told(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let fits = |unit: u64, least: u64| seconds >= least * unit && seconds.is_multiple_of(unit);
+    if fits(DAY_SECONDS, 2) {
+        return format!("{} days", seconds / DAY_SECONDS);
+    }
+    let unit = [(3600, "h"), (60, "min")];
+    let unit = unit.into_iter().find(|(unit, _)| fits(*unit, 1));
+    let (unit, word) = unit.unwrap_or((1, "s"));
+    format!("{} {word}", seconds / unit)
+}
+
 fn written(time: Duration) -> String {
     let days = time.as_secs() / DAY_SECONDS;
     if days > 1 && time.as_secs().is_multiple_of(DAY_SECONDS) {
@@ -65,5 +78,29 @@ fn written(time: Duration) -> String {
         format!("{}ms", time.as_millis())
     } else {
         format!("{}s", time.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_told_in_the_largest_unit_that_says_all_of_it() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (61, "61 s"),
+            (5400, "90 min"),
+            (3600, "1 h"),
+            (86_400, "24 h"),
+            (90_000, "25 h"),
+            (172_800, "2 days"),
+            (172_801, "172801 s"),
+            (2_592_000, "30 days"),
+        ] {
+            assert_eq!(told(Duration::from_secs(seconds)), expected);
+        }
     }
 }

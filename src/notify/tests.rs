@@ -48,6 +48,7 @@ pub(crate) fn hold(number: u8, asked: Millis) -> Hold {
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: None,
+            undo_within: None,
             purpose: "Pay a bill.".to_owned(),
             not_for: None,
             writes: None,

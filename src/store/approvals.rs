@@ -3,6 +3,7 @@
 
 mod decision_error;
 pub(crate) mod editing;
+mod undo_words;
 mod views;
 
 pub(crate) use decision_error::DecisionError;
@@ -98,6 +99,9 @@ pub(crate) struct OpenHold {
     /// How it is undone, in the contract's words (003-52).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub undo: Option<String>,
+    /// Seconds after its end in which toolgate can have it undone; only where a call does that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo_within: Option<u64>,
     /// What the tool is for (003-46).
     pub purpose: String,
     /// What it is not for.
@@ -251,6 +255,7 @@ impl OpenHold {
             actions: question.actions,
             irreversible: question.irreversible,
             undo: question.undo,
+            undo_within: question.undo_within,
             purpose: question.purpose,
             not_for: question.not_for,
             writes: question.writes,

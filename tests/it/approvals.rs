@@ -64,6 +64,7 @@ pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),
+            undo_within: None,
             purpose: "pays an invoice".to_owned(),
             not_for: Some("salaries\u{202e}".to_owned()),
             writes: Some("the ledger of the bank".to_owned()),

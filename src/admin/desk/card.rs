@@ -98,15 +98,16 @@ impl ApprovalCard {
         word_of(&self.hold, said)
     }
 
-    /// What happens once it is allowed, and whether that can be undone; none where nothing will.
+    /// What happens once it is allowed, and whether and until when that can be undone; none where nothing will.
     pub(super) fn consequence(&self) -> Option<String> {
         if !["pending", "allowed"].contains(&self.hold.state.as_str()) {
             return None;
         }
-        let undone = match &self.hold.undo {
+        let undone = match (self.hold.undo_words(), self.hold.undo_within) {
             _ if self.hold.irreversible => "It cannot be undone.".to_owned(),
-            Some(how) => format!("It can be undone: {how}."),
-            None => "The contract says nothing of undoing it.".to_owned(),
+            (Some(how), Some(_)) => format!("It can be undone: {how}."),
+            (Some(how), None) => format!("How it is undone: {how}."),
+            (None, _) => "The contract says nothing of undoing it.".to_owned(),
         };
         Some(format!(
             "Runs once, exactly as shown, within {} s of the last word that is needed. {undone}",

@@ -88,6 +88,7 @@ impl ApprovalsFixture {
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),
+            undo_within: None,
             purpose: "pays an invoice".to_owned(),
             not_for: Some("salaries".to_owned()),
             writes: None,

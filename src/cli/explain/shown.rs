@@ -1,15 +1,19 @@
 //! How the caller's profile shows the tool, and what its schema no longer says; and how a call can be
 //! taken back.
 
+use super::Screen;
 use super::steps::ExplainedSteps;
+use crate::cli::ledger::text::plain;
 use crate::gate::catalogue::view::variant_of;
+use crate::gate::supposing::{Passed, Question, judge};
 use crate::guards::ToolRules;
-use crate::guards::rollback::Undo;
+use crate::guards::rollback::{Rollback, Undo};
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
 use crate::model::ids::ToolName;
 use crate::model::reads::Profile;
 use crate::model::refusal::Refusal;
+use crate::model::times::told;
 use crate::schema::limits;
 use crate::schema::validate::Schema;
 use serde_json::{Value, json};
@@ -73,11 +77,75 @@ pub(super) fn read_back<'a>(
         .map_or(Cow::Borrowed(arguments), Cow::Owned))
 }
 
-/// By which call an operator can have the call taken back, and for how long.
-pub(super) fn undoing(undo: &Undo) -> Option<String> {
-    let rollback = undo.call()?;
-    let (tool, within) = (&rollback.tool, rollback.within.as_secs());
-    Some(format!(
-        "an operator can have it taken back by {tool}, for {within} s after its end"
-    ))
+impl<'a> Screen<'a> {
+    /// Judges the call; of one that is held it is said here how it is undone, since a person decides about it.
+    pub(super) fn judged(&mut self, question: &Question<'_>) -> Result<Passed<'a>, Refusal> {
+        let verdict = judge(self.policy, question, self);
+        let is_held = matches!(verdict, Err(Refusal::ApprovalPending { .. }));
+        let known = self.policy.allowlist.contract_of(question.tool);
+        if let Some(whole) = known.filter(|_| is_held) {
+            let variants = whole.variants.as_ref();
+            let chosen = variants.and_then(|variants| variants.choose(question.arguments));
+            undoing(&chosen.unwrap_or(whole).undo, &mut self.out);
+        }
+        verdict
+    }
+}
+
+/// Whether and how the call can be undone, and for how long after its end.
+pub(super) fn undoing(undo: &Undo, out: &mut ExplainedSteps) {
+    match undo {
+        Undo::Unsaid => {}
+        Undo::Call(Rollback { tool, within, .. }) => {
+            let within = told(*within);
+            let words =
+                format!("an operator can have it taken back by {tool}, for {within} after its end");
+            out.add("undo", "possible", words);
+        }
+        Undo::Manual(how) => out.add("undo", "by hand", plain(how)),
+        Undo::Additive => out.add("undo", "no need", "nothing is lost"),
+        Undo::Irreversible => out.add("undo", "never", "nothing takes it back"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+    use std::time::Duration;
+
+    /// 003-52: each word that a contract has for undoing, and until when; nothing where it has none.
+    #[test]
+    fn each_way_of_undoing_is_told() {
+        let call = |within: Duration| {
+            Undo::Call(Rollback {
+                tool: ToolName::new("bank__undo"),
+                arguments: Map::new(),
+                within,
+                check: None,
+                by_agent: false,
+            })
+        };
+        let by_hand = Undo::Manual("ask the bank\u{1b}[2K".to_owned());
+        for (undo, expected) in [
+            (Undo::Unsaid, ""),
+            (
+                call(Duration::from_hours(24)),
+                "possible an operator can have it taken back by bank__undo, for 24 h after its end",
+            ),
+            (
+                call(Duration::from_mins(1)),
+                "possible an operator can have it taken back by bank__undo, for 1 min after its end",
+            ),
+            (by_hand, "by hand  ask the bank\\u{1b}[2K"),
+            (Undo::Additive, "no need  nothing is lost"),
+            (Undo::Irreversible, "never    nothing takes it back"),
+        ] {
+            let mut out = ExplainedSteps::under(String::new());
+            undoing(&undo, &mut out);
+            let said = out.to_string();
+            let said = said.strip_prefix("  undo        ").unwrap_or(&said);
+            assert_eq!(said.trim_end(), expected, "{undo:?}");
+        }
+    }
 }

@@ -103,6 +103,10 @@ pub struct HoldQuestion {
     /// How it is undone, in the contract's words (003-52).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub undo: Option<String>,
+    /// Seconds after its end in which toolgate can have it undone, by a call; none where no call does, and in
+    /// records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undo_within: Option<u64>,
     /// What the tool is for, in its contract's words (003-46).
     pub purpose: String,
     /// What it is not for.

@@ -118,6 +118,7 @@ pub(in crate::store) fn ask(key: &str) -> HoldRequest {
             actions: vec!["pay".to_owned()],
             irreversible: true,
             undo: Some("impossible".to_owned()),
+            undo_within: None,
             purpose: "pays an invoice".to_owned(),
             not_for: Some("salaries".to_owned()),
             writes: None,

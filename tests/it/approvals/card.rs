@@ -4,7 +4,7 @@
 use super::pages::{ANN_TOKEN, signs_in};
 use super::{ask, held, says, setup};
 use crate::harness::gate::Gate;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolgate::model::shown_argument::ShownArgument;
 use toolgate::store::state::command::HoldRequest;
 
@@ -135,4 +135,54 @@ async fn a_list_is_filtered_and_what_is_decided_has_a_page() {
         history.contains("bob denied it: not this month"),
         "{history}"
     );
+}
+
+/// 003-52, 003-64: whether a call can be undone, how, and until when, as its contract says it; programs read the same.
+#[tokio::test]
+async fn a_card_says_whether_and_until_when_it_can_be_undone() {
+    let by_call = Some("call bank__refund");
+    let cases = [
+        (
+            (by_call, Some(86_400)),
+            "It can be undone: call bank__refund, for 24 h after its end.",
+        ),
+        (
+            (by_call, Some(5400)),
+            "It can be undone: call bank__refund, for 90 min after its end.",
+        ),
+        // As a call is shown that was held before the time was kept.
+        ((by_call, None), "How it is undone: call bank__refund."),
+        (
+            (Some("by hand: ask the bank"), None),
+            "How it is undone: by hand: ask the bank.",
+        ),
+        ((None, None), "The contract says nothing of undoing it."),
+    ];
+    let asks = cases.map(|((undo, within), _)| {
+        let mut asked = ask(1, json!({ "amount": 1 }));
+        asked.question.irreversible = false;
+        asked.question.undo = undo.map(str::to_owned);
+        asked.question.undo_within = within;
+        asked
+    });
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, asks.into()).await;
+    let gate = setup.begin().await;
+    let cookie = signs_in(&gate, ANN_TOKEN).await;
+    let bearer = format!("Bearer {ANN_TOKEN}");
+    for (id, ((undo, within), words)) in ids.iter().zip(cases) {
+        let card = read(&gate, &format!("/approvals/{id}"), &cookie).await;
+        assert!(card.contains(words), "`{words}` is not there: {card}");
+        assert!(!card.contains("cannot be undone"), "{card}");
+        let path = format!("/api/approvals/{id}");
+        let headers = [("authorization", bearer.as_str())];
+        let answer = gate.asks_operators(("GET", &path), &headers, "").await;
+        let told: Value = serde_json::from_str(&answer.text()).unwrap();
+        assert_eq!(
+            (&told["undo"], &told["undo_within"]),
+            (&json!(undo), &json!(within)),
+            "{told}"
+        );
+    }
 }

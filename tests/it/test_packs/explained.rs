@@ -1,4 +1,4 @@
-//! What `explain` says of the calls that are the same.
+//! What `explain` says of the calls that are the same, and of undoing them.
 
 use crate::harness::gate::run;
 use crate::harness::scripted_server::{ScriptedServer, tool};
@@ -65,4 +65,61 @@ async fn explain_tells_which_calls_are_the_same() {
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     assert_eq!(explained("bank__hinted").await, joins);
     assert_eq!(explained("bank__retry").await, within(300));
+}
+
+/// 003-52: how a call is undone and until when, also of one that a person decides about first, by the variant that
+/// its arguments choose.
+#[tokio::test]
+async fn explain_tells_how_a_call_is_undone() {
+    let server = ScriptedServer::with(vec![tool("pay"), tool("wipe")]).await;
+    let anyone = "purpose: a test, secrets: [], permission: anyone";
+    let asks = "approval: { approvers: [finance] }";
+    let policy = format!(
+        "contracts:
+  bank__refund: {{ {anyone}, actions: [write], side_effect: {{ writes: bills, rollback: {{ manual: call the bank }} }} }}
+  bank__pay: {{ {anyone}, actions: [write], {asks}, side_effect: {{ writes: bills, rollback: {{ tool: bank__refund, within: 90m }} }} }}
+  bank__wipe: {{ {anyone}, actions: [delete], {asks}, irreversible: true }}
+  bank__note:
+    {{ {anyone}, actions: [read, write], additive: true, variants: {{ by: /do, cases: {{ look: {{ actions: [read] }}, add: {{ actions: [write] }} }} }} }}
+"
+    );
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", server.url()))
+        .callers("  - { agent: clerk, token: token-of-the-clerk }")
+        .operators("tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [finance] } ]")
+        .policy(&policy);
+    setup.write();
+    let no_undo = "";
+    for (tool, arguments, held, expected) in [
+        ("bank__refund", "{}", false, "by hand  call the bank"),
+        (
+            "bank__pay",
+            "{}",
+            true,
+            "possible an operator can have it taken back by bank__refund, for 90 min after its end",
+        ),
+        ("bank__wipe", "{}", true, "never    nothing takes it back"),
+        (
+            "bank__note",
+            r#"{"do":"add"}"#,
+            false,
+            "no need  nothing is lost",
+        ),
+        ("bank__note", r#"{"do":"look"}"#, false, no_undo),
+        // What is refused is not there to be undone.
+        ("bank__none", "{}", false, no_undo),
+    ] {
+        let words = "explain --config toolgate.yaml --agent clerk --tool";
+        let words: Vec<&str> = words
+            .split(' ')
+            .chain([tool, "--arguments", arguments])
+            .collect();
+        let (_, said, wrong) = run(&setup, &words).await;
+        assert_eq!(said.contains("=> held: "), held, "{said}{wrong}");
+        let found = said
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("undo "));
+        let found = found.map_or("", str::trim);
+        assert_eq!(found, expected, "{tool} {arguments}: {said}{wrong}");
+    }
 }

@@ -89,6 +89,39 @@ async fn an_undo_waits_for_a_person() {
     assert_eq!(stage.row_of(&id).await["approved_by"], json!(["fay"]));
 }
 
+/// Who decides about an undo reads that toolgate does not take it back, though its contract names a call.
+#[tokio::test]
+async fn an_undo_is_not_said_to_be_undone() {
+    let plain = super::policy("approvers: [finance], hold: 0s");
+    let (by_hand, by_call) = ("{ manual: out of the bin }", "{ tool: bank__post }");
+    let policy = plain.replacen(by_hand, by_call, 1);
+    assert_ne!(policy, plain);
+    let stage = UndoStage::of(&policy).await;
+    let shows = async |id: &str| {
+        let (code, said) = stage.runs("fay", &["approvals", "show", id]).await;
+        assert_eq!(code, 0, "{said}");
+        said
+    };
+    let id = stage.made("draft", "k").await;
+    let (_, said) = stage.undoes(&id).await;
+    let hold = said.split("approvals show ").nth(1);
+    let hold = hold.and_then(|rest| rest.split_whitespace().next());
+    let shown = shows(hold.unwrap_or_else(|| panic!("{said}"))).await;
+    assert!(
+        shown.contains(" make the call again that it takes back\n")
+            && !shown.contains("bank__post"),
+        "{shown}"
+    );
+    // The same tool, called for its own sake, is taken back as its contract says.
+    let answer = stage.calls("bin", json!({ "id": 7 }), "own").await;
+    let held = decision(&answer)["approval_id"].clone();
+    let shown = shows(held.as_str().unwrap_or_else(|| panic!("{answer}"))).await;
+    assert!(
+        shown.contains(" call bank__post, for 24 h after its end\n"),
+        "{shown}"
+    );
+}
+
 /// The original's late answer: nothing is taken back while nobody knows; once it is known, it is.
 #[tokio::test]
 async fn a_late_answer_can_be_taken_back() {

@@ -13,6 +13,9 @@ use crate::model::taken_back::UndoneCall;
 use crate::policy::Policy;
 use crate::store::state::hold::HoldQuestion;
 
+/// How a call is undone that takes another one back: toolgate takes no undo back.
+const AFTER_UNDO: &str = "make the call again that it takes back";
+
 impl ApprovalAsking<'_> {
     /// Why a person is asked, and where that is written.
     pub(super) fn because(&self) -> String {
@@ -59,6 +62,8 @@ impl ApprovalAsking<'_> {
 pub(super) fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
     let Subject { call, tool, rules } = subject;
     let judged = &call.judged;
+    let rollback = rules.undo.call();
+    let is_undo = call.compensates().is_some();
     HoldQuestion {
         agent: call.origin.caller.agent.to_string(),
         tenant: call.origin.caller.tenant.as_ref().map(ToString::to_string),
@@ -71,7 +76,13 @@ pub(super) fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
         notify: Vec::new(),
         actions: rules.actions.clone(),
         irreversible: rules.undo.is_irreversible(),
-        undo: rules.undo.words(),
+        undo: match rollback {
+            Some(_) if is_undo => Some(AFTER_UNDO.to_owned()),
+            _ => rules.undo.words(),
+        },
+        undo_within: rollback
+            .filter(|_| !is_undo)
+            .map(|rollback| rollback.within.as_secs()),
         purpose: rules.purpose.clone(),
         not_for: rules.not_for.clone(),
         writes: rules.writes.clone(),
