@@ -13,6 +13,7 @@ mod own_undos;
 mod queued;
 mod races;
 mod refused;
+mod told;
 mod whole_tasks;
 
 use crate::harness::agent::Agent;
@@ -184,13 +185,13 @@ fn decision(answer: &Value) -> Value {
 
 const RITA: &str = "token-of-rita-who-resolves";
 
-/// 003-64: a dry run shows the call and sends nothing; the undo makes it, once, of what was kept; both
-/// rows name each other's.
+/// 003-64: a dry run shows the call and sends nothing; the undo makes it, once, of what was kept. The verb
+/// has a second name.
 #[tokio::test]
 async fn a_call_is_taken_back_once() {
     let stage = UndoStage::new().await;
     let id = stage.made("draft", "k").await;
-    let (code, said) = stage.runs("rita", &["undo", &id, "--dry-run"]).await;
+    let (code, said) = stage.runs("rita", &["rollback", &id, "--dry-run"]).await;
     let expected = json!({ "id": 1, "name": "a", "of": id });
     assert!(
         code == 0 && said.contains("would call bank__bin") && said.contains("nothing was sent"),
