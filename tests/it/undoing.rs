@@ -9,6 +9,7 @@ mod checked;
 mod enemies;
 mod killed;
 mod lies;
+mod on_the_page;
 mod own_undos;
 mod queued;
 mod races;

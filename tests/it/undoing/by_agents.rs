@@ -1,10 +1,13 @@
 //! The tool with which an agent asks for the undo of a call of its own: where a contract says so, and never of
 //! another's call.
 
-use super::{UndoStage, decision};
+use super::{RITA, UndoStage, decision, done, name_of};
 use crate::harness::agent::Agent;
+use crate::harness::scripted_server::{Reply, Seen};
 use crate::harness::until;
 use serde_json::{Value, json};
+use std::sync::Mutex;
+use tokio::sync::oneshot;
 
 const TOOL: &str = "toolgate__undo";
 
@@ -93,6 +96,50 @@ async fn an_agent_has_its_call_taken_back() {
         (asked.count() == 2).then_some(())
     })
     .await;
+}
+
+/// The agent's tool is one more door: beside an operator at the same time one undo is made, and neither is told that
+/// it was anything else.
+#[tokio::test]
+async fn agent_and_operator_at_once_undo_once() {
+    let stage = UndoStage::of(&policy("ask: never")).await;
+    let id = stage.made("draft", "k").await;
+    let (release, held) = oneshot::channel();
+    let held = Mutex::new(Some(held));
+    stage.scripted.answers(move |seen| {
+        let held = held.lock().unwrap().take_if(|_| name_of(seen) == "bin");
+        held.map_or_else(|| done(&json!({})), Reply::Later)
+    });
+    let said = json!({ "action_id": id });
+    let body = json!({ "why": "a typo" });
+    let bot = stage.bot();
+    let frees = async {
+        let is_undo = |seen: &Seen| name_of(seen) == "bin";
+        stage.scripted.sees("the undo", is_undo).await;
+        // An operator and an agent who come while it is on its way are told so.
+        let (status, late) = stage.asks(RITA, &id, &body).await;
+        let error = late["error"].as_str().unwrap_or_default();
+        assert!(status == 409 && error.contains("right now"), "{late}");
+        let late = asks(&bot, said.clone(), json!({})).await;
+        assert!(text(&late).contains("right now"), "{late}");
+        assert!(release.send(done(&json!({}))).is_ok());
+    };
+    let (agents, (status, operators), ()) = tokio::join!(
+        asks(&bot, said.clone(), json!({})),
+        stage.asks(RITA, &id, &body),
+        frees
+    );
+    let of_agent = state(&agents) == "done";
+    let of_operator = status == 200 && operators["state"] == "done";
+    assert!(of_agent || of_operator, "{agents} {operators}");
+    let is_told = |words: &str| words.contains("right now") || words.contains("already");
+    assert!(of_agent || is_told(text(&agents)), "{agents}");
+    let error = operators["error"].as_str().unwrap_or_default();
+    assert!(
+        of_operator || status == 409 && is_told(error),
+        "{operators}"
+    );
+    assert_eq!(stage.sent("bin").len(), 1);
 }
 
 /// Another agent's call, one of another task, and one that is not there are alike: not known.

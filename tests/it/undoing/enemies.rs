@@ -254,6 +254,7 @@ async fn a_task_is_not_taken_back_in_part_in_silence() {
     let undo = ["undo", "--task", &task, "--why", "it went astray"];
     let (code, said) = stage.runs("rita", &undo).await;
     assert!(code == 1 && said.contains("calls resolve"), "{said}");
+    assert_eq!(stage.sent("bin").len(), 2, "what is known is: {said}");
     let id = lost["action_id"].as_str().unwrap();
     let words = ["calls", "resolve", id, "--not-applied", "--why", "seen"];
     assert_eq!(stage.runs("rita", &words).await.0, 0);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A bank whose first `fails` tries to bin something come to `how`.
-fn failing(stage: &UndoStage, fails: usize, how: fn() -> Reply) {
+pub(super) fn failing(stage: &UndoStage, fails: usize, how: fn() -> Reply) {
     let bins = AtomicUsize::new(0);
     stage.scripted.answers(move |seen| {
         if name_of(seen) == "bin" && bins.fetch_add(1, Ordering::SeqCst) < fails {
