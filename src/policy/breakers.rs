@@ -30,11 +30,11 @@ pub(crate) struct BreakerSettings {
     pub window: Option<String>,
     /// Side effects that ran again with the same trace, tool and arguments.
     pub duplicates: Option<u32>,
-    /// Calls of which nobody knows whether they ran.
+    /// Calls of which nobody knows whether they ran, each once.
     pub unknown: Option<u32>,
     /// Calls that broke, or that their server answered with an error.
     pub failures: Option<u32>,
-    /// Calls that were refused.
+    /// Calls that were refused; being told to wait is no refusal.
     pub refused: Option<u32>,
 }
 

@@ -38,6 +38,8 @@ pub(in crate::gate) struct WatchedEnd<'a> {
     pub(in crate::gate) tool: &'a ToolName,
     pub(in crate::gate) outcome: CallOutcome,
     pub(in crate::gate) ending: &'a Ending,
+    /// Was anything of it sent? One that was not only hears what became of another.
+    pub(in crate::gate) is_sent: bool,
     /// Had it run before, in the same trace with the same arguments?
     pub(in crate::gate) is_again: bool,
 }
@@ -69,18 +71,33 @@ impl WatchedEnd<'_> {
             Err(_) => false,
         };
         let of_outcome = match self.outcome {
-            CallOutcome::Unknown => Some(BreakerKind::Unknown),
+            // Its agent may ask as often as it likes: nothing becomes unknown, and nothing breaks, by that.
+            CallOutcome::Unknown => self.is_sent.then_some(BreakerKind::Unknown),
+            CallOutcome::Answered => (self.is_sent && is_error()).then_some(BreakerKind::Failure),
             CallOutcome::Failed => Some(BreakerKind::Failure),
-            // An agent that may not see the tool takes it from nobody.
-            CallOutcome::Refused => {
-                let is_unseen = matches!(self.ending, Err(Refusal::ToolNotAllowlisted));
-                (!is_unseen).then_some(BreakerKind::Refused)
-            }
-            CallOutcome::Answered => is_error().then_some(BreakerKind::Failure),
+            CallOutcome::Refused => self.is_refusal().then_some(BreakerKind::Refused),
             CallOutcome::Planned => None,
         };
         let again = self.is_again.then_some(BreakerKind::Duplicate);
         of_outcome.into_iter().chain(again)
+    }
+
+    /// Is it a no to the call? Not where its agent may not see the tool, and so takes it from nobody; nor where all
+    /// that is said is "not yet", as of a call that a person is asked about, or its agent went away.
+    fn is_refusal(&self) -> bool {
+        let is_unseen = matches!(self.ending, Err(Refusal::ToolNotAllowlisted));
+        let waits = matches!(
+            self.ending,
+            Err(Refusal::ApprovalPending { .. }
+                | Refusal::DuplicateInFlight { .. }
+                | Refusal::OutcomePending { .. }
+                | Refusal::SessionBusy
+                | Refusal::Overloaded
+                | Refusal::StoreUnavailable
+                | Refusal::StoreOpening { .. }
+                | Refusal::CancelledUnsent { .. })
+        );
+        !is_unseen && !waits
     }
 }
 
@@ -163,53 +180,4 @@ impl BreakerWatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tool(name: &str) -> ToolName {
-        ToolName::new(name)
-    }
-
-    /// Above the bound within the window, and then anew; times outside do not count.
-    #[test]
-    fn a_bound_is_passed_within_the_window_alone() {
-        let watch = BreakerWatch::default();
-        let bounds = [(1, Duration::from_secs(10))];
-        let count = |name, seconds| {
-            let end = CountedEnd {
-                tool: &tool(name),
-                kind: BreakerKind::Failure,
-                now: Duration::from_secs(seconds),
-                most: 2,
-            };
-            watch.count(&end, &bounds)
-        };
-        assert_eq!(count("bank__pay", 1), None);
-        assert_eq!(count("bank__pay", 20), None, "the first is too old");
-        assert_eq!(count("bank__look", 21), None, "another tool's");
-        assert_eq!(
-            count("bank__pay", 22).unwrap(),
-            "more than 1 call in 10 seconds: failures"
-        );
-        assert_eq!(count("bank__pay", 23), None, "it begins anew");
-    }
-
-    #[test]
-    fn what_is_counted_has_a_bound() {
-        let watch = BreakerWatch::default();
-        let bounds = [(5, Duration::from_secs(10))];
-        for number in 0..2 * MAX_COUNTED {
-            let end = CountedEnd {
-                tool: &tool(&format!("bank__{number}")),
-                kind: BreakerKind::Refused,
-                now: Duration::from_millis(number as u64),
-                most: 6,
-            };
-            assert_eq!(watch.count(&end, &bounds), None);
-        }
-        let times = watch.times.lock();
-        assert_eq!(times.len(), MAX_COUNTED);
-        let newest = tool(&format!("bank__{}", 2 * MAX_COUNTED - 1));
-        assert!(times.contains_key(&(newest, BreakerKind::Refused)));
-    }
-}
+mod tests;

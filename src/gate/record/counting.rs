@@ -50,6 +50,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
             tool: &tool.name,
             outcome,
             ending,
+            is_sent: found.dispatch.attempts > 0,
             is_again,
         };
         watch(gate, policy, &end, now);

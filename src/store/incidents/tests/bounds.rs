@@ -96,8 +96,12 @@ async fn a_grant_behind_many_others_is_revoked() {
         let newer = granted().await;
         assert_eq!(revoke(store, newer, "bob", "no more").await, Ok(true));
     }
+    let elsewhere = bed.incidents.begin(store, wish("fs__*", "odd")).await;
+    assert_eq!(elsewhere.unwrap().revoked, 0);
+    let known = find(store, oldest).await.unwrap().unwrap();
+    assert!(known.revoked.is_none(), "it is of another tool");
     let opened = bed.incidents.begin(store, wish("bank__*", "odd")).await;
     assert_eq!(opened.unwrap().revoked, 1);
     let known = find(store, oldest).await.unwrap().unwrap();
-    assert_eq!(known.revoked.unwrap().why, "incident 1: odd");
+    assert_eq!(known.revoked.unwrap().why, "incident 2: odd");
 }
