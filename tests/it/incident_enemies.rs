@@ -11,6 +11,7 @@ use crate::incidents::{
 use crate::kills::{INCIDENT_NOTED, PROGRAM, build};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use toolgate::model::digest::sha256;
 
 const CLOSE: [&str; 4] = ["close", "1", "--why", "mended"];
 
@@ -106,6 +107,51 @@ async fn an_operator_elsewhere_does_all_of_it() {
     assert_eq!(code, 0, "{told}");
     let open = gate.metric("toolgate_incidents_open").await;
     assert!(open.abs() < 0.1, "{open}");
+}
+
+/// The bundle names the files by which it is judged, so that who has a copy can compare: policies and pins whole,
+/// of the configuration, where secrets may stand, the hash alone; and which policy was in force.
+#[tokio::test]
+async fn a_bundle_says_by_which_files_it_was() {
+    let setup = Setup::new()
+        .server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"")
+        .callers(CALLERS)
+        .policy(&policy(100))
+        .more("pins: { file: pins.yaml, require: false }\n");
+    let pins = "complete: [oracle]\npins: {}\n";
+    std::fs::write(setup.directory().join("pins.yaml"), pins).unwrap();
+    setup.write();
+    let open = ["open", "--tool", "oracle__*", "--why", "odd"];
+    let (code, told) = says(Err(&setup), &open).await;
+    assert_eq!(code, 0, "{told}");
+    let collect = ["collect", "1", "--out", "bundle.jsonl"];
+    let (code, told) = says(Err(&setup), &collect).await;
+    assert_eq!(code, 0, "{told}");
+    let read = |name: &str| std::fs::read_to_string(setup.directory().join(name)).unwrap();
+    let bundle = read("bundle.jsonl");
+    assert!(!bundle.contains(CLERK), "a token of the configuration");
+    let lines = bundle.lines();
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (kind, name, is_whole) in [
+        ("configuration", "toolgate.yaml", false),
+        ("policy", "policy.yaml", true),
+        ("pins", "pins.yaml", true),
+    ] {
+        let of_kind = lines.iter().filter(|line| line["kind"] == kind);
+        let is_it = |line: &&Value| line["file"].as_str().unwrap().ends_with(name);
+        let found: Vec<&Value> = of_kind.filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{kind}: {lines:?}");
+        let text = read(name);
+        assert_eq!(found[0]["sha256"], sha256(text.as_bytes()), "{kind}");
+        let whole = is_whole.then_some(text);
+        assert_eq!(found[0]["text"].as_str(), whole.as_deref(), "{kind}");
+    }
+    let version = lines.iter().find(|line| line["policy"].is_object());
+    let version = &version.unwrap()["policy"];
+    assert!(version["written"].is_string() && version["in_force"].is_string());
+    assert_ne!(version["written"], version["in_force"], "tools are frozen");
 }
 
 /// The pack of incidents of a running toolgate.

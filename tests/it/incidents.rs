@@ -12,12 +12,12 @@ use crate::harness::until;
 use crate::kills::{INCIDENT, PROGRAM, build};
 use serde_json::{Value, json};
 
-const ORDER: &str = "oracle__create_order";
+pub const ORDER: &str = "oracle__create_order";
 pub const CLERK: &str = "token-of-the-clerk";
 pub const ANN: &str = "token-of-ann-the-operator";
 pub const CALLERS: &str =
     "  - { agent: clerk, token: token-of-the-clerk, tenant: t_001, roles: [buyer] }\n";
-const OPERATORS: &str =
+pub const OPERATORS: &str =
     "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [lead, switch, auditor] } ]";
 /// What the model reads, and takes for a reason to order once more (004-08).
 const WORDS: &str = "The order is being processed. If in doubt, confirm again.";
@@ -70,7 +70,7 @@ pub fn order(amount: u32) -> Value {
 }
 
 /// Places an order in the trace of its session, under a key of the agent's (004-03).
-async fn place(agent: &Agent, order: &Value, key: &str) -> Value {
+pub async fn place(agent: &Agent, order: &Value, key: &str) -> Value {
     let mut message = modern("tools/call", json!({ "name": ORDER, "arguments": order }));
     message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
     message["params"]["_meta"]["traceparent"] =
@@ -200,6 +200,9 @@ async fn judge_record(gate: &Gate, ids: &[String]) {
         .collect();
     assert_eq!(lines[0]["bundle"], "toolgate incident bundle 1");
     assert_eq!(lines[1]["incident"], shown);
+    let version = lines.iter().find(|line| line["policy"].is_object());
+    let version = &version.unwrap()["policy"];
+    assert!(version["written"].is_string() && version["in_force"].is_string());
     let files = lines.iter().filter(|line| line["kind"] == "policy");
     let texts: Vec<&str> = files.filter_map(|line| line["text"].as_str()).collect();
     assert!(texts.iter().any(|text| *text == policy(50)), "{bundle}");
@@ -285,6 +288,23 @@ async fn what_is_held_is_void_for_good() {
     );
 }
 
+/// What is held of other tools is not void, nor is it gone for who may decide on it.
+#[tokio::test]
+async fn what_is_held_of_other_tools_stays() {
+    let (setup, ids) = bank().await;
+    let words = ["open", "--tool", "bank__look*", "--why", "odd"];
+    let (code, told) = says(Err(&setup), &words).await;
+    assert!(
+        code == 0 && told.ends_with("void: 0 held calls; revoked: 0 grants\n"),
+        "{told}"
+    );
+    let gate = setup.begin().await;
+    for id in &ids {
+        let shown = hold(&gate, id).await;
+        assert_eq!(shown["state"], "pending", "{shown}");
+    }
+}
+
 /// threat-model §12: killed right after the freeze is durable, the next start freezes and does the rest.
 #[tokio::test]
 async fn an_incident_outlives_a_kill_in_the_midst_of_its_opening() {
@@ -354,47 +374,4 @@ async fn an_incident_has_a_page() {
     );
     let stranger = get(gate.operators, "/incidents").await.unwrap();
     assert_ne!(stranger.status, 200);
-}
-
-/// A breaker opens an incident by itself, once, for the tool alone whose calls passed the bound.
-#[tokio::test]
-async fn a_breaker_opens_an_incident_by_itself() {
-    let server = Script::new()
-        .tool(
-            "create_order",
-            Behaviour::Says(json!({ "content": [], "resultType": "complete" })),
-        )
-        .start()
-        .await;
-    let breakers = "breakers: [ { tools: [\"oracle__*\"], duplicates: 0 } ]\n";
-    let setup = Setup::new()
-        .server("oracle", &server)
-        .callers(CALLERS)
-        .operators(OPERATORS)
-        .policy(&(policy(100) + breakers));
-    let gate = setup.start().await;
-    let agent = gate.agent().token(CLERK);
-    place(&agent, &order(1), "once").await;
-    place(&agent, &order(2), "another").await;
-    let (_, listed) = says(Ok(&gate), &["list"]).await;
-    assert_eq!(listed, "there is no incident\n");
-    place(&agent, &order(1), "once more").await;
-    let opened = until("an incident opens", || async {
-        let (_, text) = says(Ok(&gate), &["list", "--json"]).await;
-        let first = text.lines().next()?;
-        Some(serde_json::from_str::<Value>(first).unwrap())
-    })
-    .await;
-    assert_eq!(
-        (&opened["who"], &opened["scope"], &opened["state"]),
-        (&json!("breaker"), &json!(ORDER), &json!("open")),
-        "{opened}"
-    );
-    let why = opened["why"].as_str().unwrap();
-    assert!(why.contains("side effects that ran again"), "{why}");
-    let refused = place(&agent, &order(3), "a third").await;
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    assert_eq!(server.executions().len(), 3);
-    let (_, text) = says(Ok(&gate), &["list", "--json"]).await;
-    assert_eq!(text.lines().count(), 1, "{text}");
 }

@@ -206,6 +206,8 @@ mod demo;
 mod disable;
 // Calls that were executed although they are forbidden.
 mod exemptions;
+// Incidents that open by themselves, and what does not open one.
+mod incident_breakers;
 // Incidents: careless operators, operators elsewhere, and kills at bad times.
 mod incident_enemies;
 // `toolgate incident`: tools are frozen until a sample shows that it is mended.
