@@ -8,9 +8,11 @@ use crate::guards::idempotency::{self, KEY_META_NAME, Keyed, Regime};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
+use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
-use crate::store::state::Millis;
 use crate::store::state::claim::{ClaimStatus, Stored};
+use crate::store::state::undo::OpenUndo;
+use crate::store::state::{Millis, StoreKeys};
 use crate::upstream::owners::is_task;
 use crate::upstream::parking::ParkedCalls;
 use jiff::Timestamp;
@@ -48,6 +50,19 @@ impl Effects {
         } else {
             Refusal::OutcomeUnknown
         })
+    }
+
+    /// Until when the call `action` can be taken back whose answer is given again; none where no call does that,
+    /// or where that is not known.
+    pub(super) async fn undo_until(&self, rules: &ToolRules, action: ActionId) -> Option<Millis> {
+        rules.undo.call()?;
+        let place = StoreKeys {
+            undo: Some(OpenUndo::key_of(action)),
+            ..StoreKeys::default()
+        };
+        // What cannot be read is not promised.
+        let undo = self.look(place).await.ok()?.undo?;
+        undo.promised(self.store.now())
     }
 
     /// The answer that was given before, byte for byte.

@@ -131,6 +131,8 @@ impl Effects {
                     found.compared().past = Some(claim.action);
                     return self.open(asked, 0, found).await;
                 }
+                let undo_until = self.undo_until(asked.subject.rules, claim.action);
+                found.compared().undo_until = undo_until.await;
                 self.again(asked, &ended, &claim).await.map(Stand::Again)
             }
             (standing @ (ClaimStatus::Ended(_) | ClaimStatus::Asked(_)), _) => {

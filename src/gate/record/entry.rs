@@ -138,6 +138,7 @@ impl FoundFields {
                     cost: _,
                     time_left: _,
                     is_out_of_time: _,
+                    can_undo: _,
                 },
             observed,
             has_kept_arguments: _,

@@ -14,6 +14,7 @@ use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::reply::Fault;
 use crate::model::task::TaskState;
+use crate::store::state::Millis;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,6 +197,8 @@ pub(in crate::gate) struct ComparedCall {
     pub past: Option<ActionId>,
     /// The calls that its agent has gone on from, if it is begun.
     pub(in crate::gate) shown: ShownCalls,
+    /// Until when the equal call can be taken back whose answer is given again.
+    pub undo_until: Option<Millis>,
     /// In observe mode: the regimes that would have joined it to an earlier call.
     pub would_join: Vec<&'static str>,
 }
@@ -223,6 +226,12 @@ impl KeyFound {
         compared
             .past
             .filter(|_| compared.because == Some(Because::Undone))
+    }
+
+    /// Until when the call can be taken back whose answer it is given.
+    pub(in crate::gate) fn undo_until(&self) -> Option<Millis> {
+        let compared = self.compared.as_ref().filter(|_| self.replayed)?;
+        compared.undo_until
     }
 
     /// The calls that its agent has gone on from, if that was looked at.
@@ -277,6 +286,8 @@ pub struct DispatchFound {
     pub time_left: Option<Duration>,
     /// Its task's time was over before there was an answer.
     pub is_out_of_time: bool,
+    /// Its answer left all that a call needs which takes it back.
+    pub can_undo: bool,
 }
 
 /// What enforce mode would have refused a call with.

@@ -185,6 +185,7 @@ async fn delivered(
         }
         let action = held.claimed.action;
         held.worth = undo_kept::worth(&*effects.store, action, &delivery.shaper, &ended);
+        sending.found.can_undo = held.worth.is_whole();
         let era = call.origin.era;
         let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it

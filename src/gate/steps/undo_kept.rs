@@ -16,7 +16,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, TenantId, ToolName, UserId};
 use crate::model::times::millis;
 use crate::store::claims::Store;
-use crate::store::state::kept_text::MAX_KEPT_TEXT_BYTES;
+use crate::store::state::kept_text::{KeptText, MAX_KEPT_TEXT_BYTES};
 use crate::store::state::undo::{AnswerWorth, UndoPieces, UndoTerms};
 use serde_json::{Map, Value, json};
 
@@ -33,12 +33,8 @@ pub(in crate::gate) fn terms(
 ) -> Option<Box<UndoTerms>> {
     let rollback = rules.undo.call().filter(|_| call.compensates().is_none())?;
     let mut taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
-    let check = rollback.check.as_deref();
     taken.extend(of_check(rollback, ARGUMENTS_PREFIX, &call.judged.arguments));
-    let kept = json!({
-        "arguments": rollback.arguments, "values": taken, "check": check.map(UndoCheck::kept),
-    });
-    let kept = kept.to_string();
+    let kept = kept_text(rollback, &taken);
     let caller = &call.origin.caller;
     Some(Box::new(UndoTerms {
         tool: rollback.tool.clone(),
@@ -50,6 +46,15 @@ pub(in crate::gate) fn terms(
         place: place_of(caller, &call.judged),
         by_agent: rollback.by_agent,
     }))
+}
+
+/// What is kept with the intent of a call of which that is `taken` over.
+fn kept_text(rollback: &Rollback, taken: &Map<String, Value>) -> String {
+    let check = rollback.check.as_deref();
+    let kept = json!({
+        "arguments": rollback.arguments, "values": taken, "check": check.map(UndoCheck::kept),
+    });
+    kept.to_string()
 }
 
 /// The task or session that the call's agent names; none where it names neither.
@@ -67,14 +72,25 @@ fn of_check(rollback: &Rollback, prefix: &str, from: &Value) -> Map<String, Valu
         .unwrap_or_default()
 }
 
-/// What the call that takes this one back takes over of its arguments; none where no call does, or where
-/// that is too much to be kept.
+/// What the call that takes this one back takes over of its arguments, and its check; none where no call does, or
+/// where that is too much to be kept.
 pub(in crate::gate) fn taken_over(call: &Call, rules: &ToolRules) -> Option<Map<String, Value>> {
     let rollback = rules.undo.call();
     let rollback = rollback.filter(|_| call.compensates().is_none())?;
-    let taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
-    let bytes: usize = taken.values().map(|part| part.to_string().len()).sum();
-    (bytes <= MAX_KEPT_TEXT_BYTES).then_some(taken)
+    let mut taken = rollback.taken(ARGUMENTS_PREFIX, &call.judged.arguments);
+    if !is_short(&taken) {
+        return None;
+    }
+    let of_check = of_check(rollback, ARGUMENTS_PREFIX, &call.judged.arguments);
+    if is_short(&of_check) {
+        taken.extend(of_check);
+    }
+    Some(taken)
+}
+
+fn is_short(parts: &Map<String, Value>) -> bool {
+    let bytes: usize = parts.values().map(|part| part.to_string().len()).sum();
+    bytes <= MAX_KEPT_TEXT_BYTES
 }
 
 /// What an answer leaves for an undo, before anything is taken out of it for its agent.
@@ -99,30 +115,32 @@ pub(in crate::gate) fn worth(
     let structured = result.get("structuredContent");
     let structured = structured.map_or(Value::Null, |structured| structured.value());
     let mut values = rollback.taken(RESULT_PREFIX, &structured);
-    let call = made_call(shaper, rollback, action, &values);
     values.extend(of_check(rollback, RESULT_PREFIX, &structured));
+    let taken = shaper.rest.as_ref().and_then(|rest| rest.taken.as_ref());
+    let parts = taken.map(|taken| {
+        let mut parts = taken.clone();
+        parts.extend(values.clone());
+        parts
+    });
+    let action_text = action.to_string();
+    let made = |named: &Map<String, Value>| filled(named, parts.as_ref()?, &action_text).ok();
+    let call = made(&rollback.arguments).map(|made| {
+        let made = Value::Object(made);
+        known_by(&shaper.caller, &rollback.tool, &made)
+    });
+    let can_be_checked = |check: &UndoCheck| made(&check.arguments).is_some();
+    let is_made = call.is_some() && rollback.check.as_deref().is_none_or(can_be_checked);
     let values = (!values.is_empty()).then(|| {
         let values = Value::Object(values).to_string();
         store.seal_text(action, VALUES_PART, &values)
     });
-    AnswerWorth::Kept(Box::new(UndoPieces { values, call }))
-}
-
-/// What the call is known by that takes `action` back, of the parts of its result; none where it lacks one.
-fn made_call(
-    shaper: &Shaper,
-    rollback: &Rollback,
-    action: ActionId,
-    values: &Map<String, Value>,
-) -> Option<Digest> {
-    let mut parts = shaper.rest.as_ref()?.taken.clone()?;
-    parts.extend(values.clone());
-    let made = filled(&rollback.arguments, &parts, &action.to_string()).ok()?;
-    Some(known_by(
-        &shaper.caller,
-        &rollback.tool,
-        &Value::Object(made),
-    ))
+    let is_cut = matches!(values, Some(KeptText::LeftOut { .. }))
+        || taken.is_some_and(|taken| kept_text(rollback, taken).len() > MAX_KEPT_TEXT_BYTES);
+    AnswerWorth::Kept(Box::new(UndoPieces {
+        values,
+        call,
+        is_whole: is_made && !is_cut,
+    }))
 }
 
 /// What a call is known by that its caller makes, should it take another of its calls back: the same

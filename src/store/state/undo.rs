@@ -56,6 +56,9 @@ pub struct OpenUndo {
     /// that could not be made when its answer came.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub call: Option<Digest>,
+    /// Whether its answer left all that is needed. Not known where nobody looked.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_whole: bool,
     /// When it was known that it was carried out.
     pub offered: Millis,
     /// It cannot be taken back from then on.
@@ -172,6 +175,8 @@ pub struct UndoPieces {
     pub values: Option<KeptText>,
     /// As [`OpenUndo::call`].
     pub call: Option<Digest>,
+    /// As [`OpenUndo::is_whole`].
+    pub is_whole: bool,
 }
 
 /// Why a call cannot be taken back now.
@@ -191,6 +196,13 @@ pub enum UndoBar {
     NotAsked,
     /// It could be up to then.
     Over(Millis),
+}
+
+impl AnswerWorth {
+    /// Whether the answer left all that its undo needs, as far as anybody has looked.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Kept(pieces) if pieces.is_whole)
+    }
 }
 
 impl UndoTerms {
@@ -263,6 +275,11 @@ impl OpenUndo {
             }
             UndoPhase::Offered | UndoPhase::Requested | UndoPhase::Failed { .. } => None,
         }
+    }
+
+    /// Until when a call that can be made takes it back, as known at `now`.
+    pub fn promised(&self, now: Millis) -> Option<Millis> {
+        (self.is_whole && self.bar(now).is_none()).then_some(self.until)
     }
 
     /// Without what was sent and came back, to be shown.

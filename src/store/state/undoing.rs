@@ -111,6 +111,7 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
         terms: terms.clone(),
         values,
         call,
+        is_whole: settle.worth.is_whole(),
         offered: now,
         until: now.saturating_add(terms.within),
         phase: UndoPhase::Offered,

@@ -109,6 +109,7 @@ mod tests {
             },
             values: None,
             call,
+            is_whole: true,
             offered,
             until: offered + 1000,
             phase,

@@ -140,6 +140,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
             hex: "00ff".to_owned(),
         }),
         call: (numbers[3].is_multiple_of(5)).then(|| named("its undo")),
+        is_whole: numbers[3].is_multiple_of(2),
         offered: numbers[0],
         until: numbers[1],
         phase,

@@ -109,6 +109,7 @@ fn what_was_carried_out_is_offered() {
     let kept = AnswerWorth::Kept(Box::new(UndoPieces {
         values: Some(KeptText::plain("{\"result#/id\":7}")),
         call: Some(named("the call that takes it back")),
+        is_whole: true,
     }));
     let error = ClaimPhase::Completed(Stored::inline(true, Bytes::new()));
     let done = || ClaimPhase::Completed(result("paid"));
@@ -193,6 +194,31 @@ fn an_undo_takes_its_arrows() {
         assert_eq!(world.phase(), Some(became), "{phase:?}");
         let asked = world.asks(&intent, START_MS);
         assert_eq!(asked.err(), bar.map(CommandRefusal::NotUndone), "{phase:?}");
+    }
+}
+
+/// 003-64: a time is promised where all that is needed was left, and as long as it can begin.
+#[test]
+fn a_time_is_promised_while_it_can_be_made() {
+    let intent = undoable("k");
+    let kept = |is_whole| {
+        AnswerWorth::Kept(Box::new(UndoPieces {
+            values: None,
+            call: None,
+            is_whole,
+        }))
+    };
+    let until = START_MS + HOUR_MS;
+    for (worth, promised) in [
+        (kept(true), Some(until)),
+        (kept(false), None),
+        (AnswerWorth::Unread, None),
+    ] {
+        let done = ClaimPhase::Completed(result("paid"));
+        let world = UndoneWorld::after(&intent, done, worth);
+        let undo = world.undo.undo.unwrap();
+        assert_eq!(undo.promised(until - 1), promised);
+        assert_eq!(undo.promised(until), None);
     }
 }
 
