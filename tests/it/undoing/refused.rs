@@ -164,7 +164,7 @@ async fn what_is_in_flight_is_not_taken_back() {
 async fn without_a_gate_or_an_agent_nothing_is_taken_back() {
     let stage = UndoStage::new().await;
     let id = stage.made("draft", "k").await;
-    let cat_alone = CALLERS.lines().last().unwrap();
+    let cat_alone = CALLERS.lines().next_back().unwrap();
     assert!(!cat_alone.contains("agent: bot"), "{cat_alone}");
     let stage = stage.again(|setup| setup.callers(cat_alone)).await;
     let (code, said) = stage.undoes(&id).await;
