@@ -178,8 +178,15 @@ async fn a_killed_undo_of_a_task_is_gone_on_with() {
         let (code, said) = stage.runs("rita", &undo).await;
         let was_unknown = code != 0;
         if was_unknown {
-            let by = said.split("calls resolve ").nth(1).unwrap_or_default();
-            let by = by.split(['`', ' ', ';', '\n']).next().unwrap_or_default();
+            let (_, listed) = stage.runs("rita", &["undo", "--list", "--json"]).await;
+            let undos = listed
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let mut unknown = undos.filter(|undo| undo["state"] == "unknown");
+            let open = unknown
+                .next()
+                .unwrap_or_else(|| panic!("{point}: {said} {listed}"));
+            let by = open["by"].as_str().unwrap();
             let words = ["calls", "resolve", by, "--applied", "--why", "seen"];
             let (code, told) = stage.runs("rita", &words).await;
             assert_eq!(code, 0, "{point}: {said} {told}");
