@@ -192,7 +192,8 @@ impl PageWalk {
             .split_once(' ')
             .filter(|_| line.starts_with("toolgate_"))
         {
-            return format!("{series} {}\n", self.gate.metric(series).await);
+            let value = self.gate.metric(series).await;
+            return format!("{series} {value}\n");
         }
         let (call, _) = line.split_once(" → ").unwrap();
         let (what, key) = call.split_once(" under the key ").unwrap();
