@@ -367,8 +367,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
     // A later round goes on with what the first one has begun.
     if let Some(of) = intent.undoes.filter(|_| round == 0) {
         let undo = view.undo.as_ref().filter(|undo| undo.of == of);
-        undoing::admit(undo, now)?;
-        undoing::admit_wanted(undo, &intent.key)?;
+        undoing::admit_call(undo, &intent.key, now)?;
     }
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
@@ -416,9 +415,9 @@ fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, Co
         ClaimPhase::Unknown { .. } | ClaimPhase::AwaitingInput { .. } | ClaimPhase::Dispatching => {
             Charge::Hold
         }
-        ClaimPhase::Completed(_) | ClaimPhase::Abandoned => {
-            Charge::Settle(settle.cost.unwrap_or(claim.reserved))
-        }
+        ClaimPhase::Completed(_) => Charge::Settle(settle.cost.unwrap_or(claim.reserved)),
+        // It may have run, and what is learned of it later is settled against what was reserved.
+        ClaimPhase::Abandoned => Charge::Settle(claim.reserved),
     };
     // What an earlier round did is done, and was by the grant.
     let is_given_back = charge == Charge::Release && claim.answered.is_empty();

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::Instant;
 
 /// Undos that go on at once: a tool server that does not answer keeps no other waiting.
 const MAX_AT_ONCE: usize = 4;
@@ -50,10 +49,11 @@ impl CallUndoer {
         let effects = &self.gate.effects;
         let (mut news, ending) = (effects.store.look_on(), effects.ending.clone());
         let (mut ongoing, mut pause) = (OngoingUndos::default(), FIRST_PAUSE);
-        let mut next_look = Instant::now() + LOOK_INTERVAL;
+        let clock = &self.gate.clock;
+        let mut next_look = clock.steady() + LOOK_INTERVAL;
         loop {
             if !Box::pin(self.take_up_allowed(&mut ongoing)).await {
-                next_look = next_look.min(Instant::now() + pause);
+                next_look = next_look.min(clock.steady() + pause);
             }
             tokio::select! {
                 biased;
@@ -63,17 +63,17 @@ impl CallUndoer {
                         pause = FIRST_PAUSE;
                     } else {
                         ongoing.again.push(hold);
-                        next_look = next_look.min(Instant::now() + pause);
+                        next_look = next_look.min(clock.steady() + pause);
                     }
                 }
                 () = allowed(&mut news) => {}
-                () = tokio::time::sleep_until(next_look) => {
+                () = tokio::time::sleep(next_look.saturating_sub(clock.steady())) => {
                     let OngoingUndos { taken_up, again, .. } = &mut ongoing;
                     for hold in again.drain(..) {
                         taken_up.remove(&hold);
                     }
                     pause = pause.saturating_mul(2).min(LOOK_INTERVAL);
-                    next_look = Instant::now() + LOOK_INTERVAL;
+                    next_look = clock.steady() + LOOK_INTERVAL;
                 }
             }
         }

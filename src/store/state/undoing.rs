@@ -16,9 +16,14 @@ pub(super) fn admit(undo: Option<&OpenUndo>, now: Millis) -> Result<(), CommandR
     bar.map_or(Ok(()), |bar| Err(CommandRefusal::NotUndone(bar)))
 }
 
-/// Whether the call of `key`, which takes another one back as somebody has asked for, is wanted still: once that
-/// is dropped, a person may have done it by hand.
-pub(super) fn admit_wanted(undo: Option<&OpenUndo>, key: &Digest) -> Result<(), CommandRefusal> {
+/// Whether the call of `key` may take another one back now. One that an operator or its agent has asked for is
+/// wanted no more once that is dropped: a person may have done it by hand.
+pub(super) fn admit_call(
+    undo: Option<&OpenUndo>,
+    key: &Digest,
+    now: Millis,
+) -> Result<(), CommandRefusal> {
+    admit(undo, now)?;
     let is_dropped = undo.is_some_and(|undo| {
         undo.phase == UndoPhase::Offered && *key == OpenUndo::call_key_of(undo.of)
     });

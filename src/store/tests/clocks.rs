@@ -327,7 +327,7 @@ impl TimedHolds {
 /// be decided and can run, at its deadline it cannot.
 async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
     let mut store = stand.open();
-    let holds = TimedHolds::held(&*store).await;
+    let holds = Box::pin(TimedHolds::held(&*store)).await;
     let mut left = turns.iter();
     for (step, sum) in [
         (29_999, 29_999),

@@ -97,7 +97,7 @@ async fn an_undo_is_not_said_to_be_undone() {
     let policy = plain.replacen(by_hand, by_call, 1);
     assert_ne!(policy, plain);
     let stage = UndoStage::of(&policy).await;
-    let shows = async |id: &str| {
+    let approver_reads = async |id: &str| {
         let (code, said) = stage.runs("fay", &["approvals", "show", id]).await;
         assert_eq!(code, 0, "{said}");
         said
@@ -106,7 +106,7 @@ async fn an_undo_is_not_said_to_be_undone() {
     let (_, said) = stage.undoes(&id).await;
     let hold = said.split("approvals show ").nth(1);
     let hold = hold.and_then(|rest| rest.split_whitespace().next());
-    let shown = shows(hold.unwrap_or_else(|| panic!("{said}"))).await;
+    let shown = approver_reads(hold.unwrap_or_else(|| panic!("{said}"))).await;
     assert!(
         shown.contains(" make the call again that it takes back\n")
             && !shown.contains("bank__post"),
@@ -114,8 +114,8 @@ async fn an_undo_is_not_said_to_be_undone() {
     );
     // The same tool, called for its own sake, is taken back as its contract says.
     let answer = stage.calls("bin", json!({ "id": 7 }), "own").await;
-    let held = decision(&answer)["approval_id"].clone();
-    let shown = shows(held.as_str().unwrap_or_else(|| panic!("{answer}"))).await;
+    let waiting = decision(&answer)["approval_id"].clone();
+    let shown = approver_reads(waiting.as_str().unwrap_or_else(|| panic!("{answer}"))).await;
     assert!(
         shown.contains(" call bank__post, for 24 h after its end\n"),
         "{shown}"

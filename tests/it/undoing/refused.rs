@@ -112,9 +112,9 @@ async fn what_undoes_is_no_agents_key() {
 #[tokio::test]
 async fn what_is_irreversible_is_not_taken_back() {
     let stage = UndoStage::of(&irreversible()).await;
-    let held = stage.calls("post", json!({ "name": "a" }), "k").await;
-    let hold = decision(&held)["approval_id"].clone();
-    let hold = hold.as_str().unwrap_or_else(|| panic!("{held}"));
+    let answer = stage.calls("post", json!({ "name": "a" }), "k").await;
+    let hold = decision(&answer)["approval_id"].clone();
+    let hold = hold.as_str().unwrap_or_else(|| panic!("{answer}"));
     let refuses = async |id: &str, reason: &str| {
         for manner in [&["--dry-run"][..], &["--why", "a typo"]] {
             let words = [&["undo", id][..], manner].concat();

@@ -118,9 +118,9 @@ async fn a_task_goes_on_after_one_that_fails() {
 async fn an_irreversible_call_ends_the_undo_of_a_task() {
     let stage = UndoStage::of(&irreversible()).await;
     stage.in_task("draft", "a").await;
-    let held = stage.in_task_answered("post", "b").await;
-    let hold = decision(&held)["approval_id"].clone();
-    let hold = hold.as_str().unwrap_or_else(|| panic!("{held}"));
+    let answer = stage.in_task_answered("post", "b").await;
+    let hold = decision(&answer)["approval_id"].clone();
+    let hold = hold.as_str().unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(stage.decides("allow", hold).await.0, 0);
     for (tool, key) in [("post", "b"), ("draft", "c")] {
         stage.in_task(tool, key).await;

@@ -53,9 +53,9 @@ fn what_is_counted_has_a_bound() {
     assert!(times.contains_key(&(newest, BreakerKind::Refused)));
 }
 
-fn said(is_error: bool) -> Ending {
+fn said(is_error: bool) -> Message {
     let result = json!({ "content": [], "isError": is_error });
-    Ok(Message::response(None, Text::of(&result), false))
+    Message::response(None, Text::of(&result), false)
 }
 
 /// What a call that ended so counts as.
@@ -78,8 +78,8 @@ fn an_end_counts_once_as_what_it_is() {
     let unknown = Err(Refusal::OutcomeUnknown);
     let broken = Err(Refusal::UpstreamFailed);
     for (outcome, ending, sent, heard) in [
-        (CallOutcome::Answered, &said(false), None, None),
-        (CallOutcome::Answered, &said(true), Some(Failure), None),
+        (CallOutcome::Answered, &Ok(said(false)), None, None),
+        (CallOutcome::Answered, &Ok(said(true)), Some(Failure), None),
         (CallOutcome::Unknown, &unknown, Some(Unknown), None),
         // A server that cannot be reached was sent nothing.
         (CallOutcome::Failed, &broken, Some(Failure), Some(Failure)),

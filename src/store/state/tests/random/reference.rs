@@ -118,10 +118,12 @@ impl KeyExpectation {
 }
 
 /// What becomes of the reservation after `phase`; what took place costs `cost`.
-fn charge_of(phase: &ClaimPhase, cost: u64) -> Charge {
+fn charge_of(phase: &ClaimPhase, reserved: u64, cost: Option<u64>) -> Charge {
+    let cost = cost.unwrap_or(reserved);
     match phase {
         ClaimPhase::NotSent | ClaimPhase::Failed { .. } => Charge::Release,
-        ClaimPhase::Completed(_) | ClaimPhase::Abandoned => Charge::Settle(cost),
+        ClaimPhase::Completed(_) => Charge::Settle(cost),
+        ClaimPhase::Abandoned => Charge::Settle(reserved),
         ClaimPhase::AwaitingInput { .. } | ClaimPhase::Unknown { .. } | ClaimPhase::Dispatching => {
             Charge::Hold
         }
@@ -376,7 +378,7 @@ impl ReferenceStore {
             self.answered.entry(key).or_default().0.clear();
         }
         let may = KeyExpectation::after(&phase, &intent, ended);
-        let charge = charge_of(&phase, cost.unwrap_or(self.paid[paid].reserved));
+        let charge = charge_of(&phase, self.paid[paid].reserved, cost);
         self.keys.insert(key, (may, paid, intent));
         self.charge(paid, charge, failed);
     }
