@@ -113,14 +113,15 @@ async fn an_operator_elsewhere_does_all_of_it() {
 /// of the configuration, where secrets may stand, the hash alone; and which policy was in force.
 #[tokio::test]
 async fn a_bundle_says_by_which_files_it_was() {
+    let (server, _gate) = shop().await;
     let setup = Setup::new()
-        .server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"")
+        .server("oracle", &server)
         .callers(CALLERS)
         .policy(&policy(100))
         .more("pins: { file: pins.yaml, require: false }\n");
     let pins = "complete: [oracle]\npins: {}\n";
     std::fs::write(setup.directory().join("pins.yaml"), pins).unwrap();
-    setup.write();
+    let setup = setup.start().await.stop().await;
     let open = ["open", "--tool", "oracle__*", "--why", "odd"];
     let (code, told) = says(Err(&setup), &open).await;
     assert_eq!(code, 0, "{told}");

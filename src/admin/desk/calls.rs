@@ -110,9 +110,10 @@ pub(super) async fn shown(
         open = open_calls(store, None, |_| false).await;
         undos = wanted(store, None).await;
     } else {
-        frame.note = Some(PageNote::bad(
-            "Only operators who resolve or audit are shown these calls.",
-        ));
+        // What came of a form says more.
+        frame.note.get_or_insert_with(|| {
+            PageNote::bad("Only operators who resolve or audit are shown these calls.")
+        });
     }
     if let Some(error) = open.as_ref().err().or(undos.as_ref().err()) {
         frame.note = Some(PageNote::bad(format!("The store cannot be read: {error}")));
