@@ -271,8 +271,8 @@ async fn two_demos_at_once() {
     assert_eq!(inside(&tmp), Vec::<PathBuf>::new());
 }
 
-/// Nothing but a place for its own directory is needed: no home, no directory that can be written, and nobody who
-/// reads.
+/// Nothing but a place for its own directory is needed: no home, no directory that can be written, and no operator
+/// who reads.
 #[tokio::test]
 async fn a_demo_needs_a_directory_of_its_own_only() {
     let (setup, tmp) = stage();
