@@ -203,6 +203,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Whether an operator may have stopped `task`, as far as that is known where nothing can be looked
+    /// up; rather too often than too seldom.
+    fn may_have_stopped(&self, _task: &Digest) -> bool {
+        true
+    }
+
     /// The time, as this store keeps it.
     fn now(&self) -> Millis;
 }

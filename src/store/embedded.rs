@@ -217,11 +217,8 @@ impl Store for EmbeddedStore {
             (self.shared.view(&table, place)?, table.changed(place))
         };
         if view.is_told() {
-            self.shared
-                .journal
-                .wait_durable(last)
-                .await
-                .map_err(unwritten)?;
+            let durable = self.shared.journal.wait_durable(last).await;
+            durable.map_err(unwritten)?;
         }
         Ok(view)
     }
@@ -454,6 +451,10 @@ impl Store for EmbeddedStore {
 
     fn opening(&self) -> Option<Arc<StoreOpening>> {
         Some(self.shared.opening.clone())
+    }
+
+    fn may_have_stopped(&self, task: &Digest) -> bool {
+        self.shared.closing.may_have_stopped(task)
     }
 
     fn now(&self) -> Millis {

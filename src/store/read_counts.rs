@@ -121,7 +121,10 @@ impl ReadCounts {
         if let Some(view) = self.since_start(task) {
             return Ok(view.task.map(Arc::new));
         }
-        let view = self.store.load_view(place).await?;
+        let view = match self.store.load_view(place).await {
+            Err(error) => return self.unasked(task, error),
+            Ok(view) => view,
+        };
         let mut counts = self.tasks.lock();
         let Some(counted) = counts.tasks.get_mut(&task) else {
             return Ok(view.task.map(Arc::new));
@@ -146,7 +149,7 @@ impl ReadCounts {
             }
         };
         match counted {
-            Err(one) => Box::pin(self.write(*one)).await,
+            Err(one) => Box::pin(self.write_one(*one)).await,
             Ok(true) => Box::pin(self.write_reads(task)).await,
             Ok(false) => Ok(()),
         }
@@ -159,11 +162,15 @@ impl ReadCounts {
             counts.tasks.retain(|_, counted| counted.reads.is_some());
             counts.tasks.keys().copied().collect()
         };
+        let mut failed = None;
         for task in tasks {
             if let Err(error) = self.write_reads(task).await {
-                tracing::warn!(%error, "reads are not counted yet");
+                failed = Some(error);
             }
             self.changed(task);
+        }
+        if let Some(error) = failed {
+            tracing::warn!(%error, "reads are not counted yet");
         }
     }
 
@@ -392,6 +399,10 @@ impl Store for ReadCounts {
 
     fn opening(&self) -> Option<Arc<StoreOpening>> {
         self.store.opening()
+    }
+
+    fn may_have_stopped(&self, task: &Digest) -> bool {
+        self.store.may_have_stopped(task)
     }
 
     fn now(&self) -> Millis {

@@ -281,7 +281,8 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
         agent.anew_call("oracle__write", json!({})).await.refusal(),
         "store_unavailable"
     );
-    assert!(agent.modern_call("oracle__read", json!({})).await.is_done());
+    let read = agent.modern_call("oracle__read", json!({})).await;
+    assert!(read.is_done(), "{}", read.text());
     oracle.release();
     assert!(held.await.unwrap().is_done());
     assert_eq!(oracle.executions().len(), before + 1);

@@ -85,6 +85,11 @@ impl IndexCloser {
         }
     }
 
+    /// Whether an operator may have stopped `task`.
+    pub(super) fn may_have_stopped(&self, task: &Digest) -> bool {
+        self.now.lock().stopped.may_hold(task)
+    }
+
     /// The data directory.
     pub(super) fn data_dir(&self) -> &Path {
         &self.data

@@ -2,12 +2,15 @@
 //! store is in use: what has begun is settled meanwhile, nothing is begun, and nothing is decided
 //! from less than what is durable.
 
+use super::opening::{ended_read, reads, steer, task};
 use super::*;
 use crate::store::embedded::index::Index;
 use crate::store::embedded::mark::index_path;
 use crate::store::embedded::replay::IndexReplay;
+use crate::store::read_counts::ReadCounts;
 use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::command::Reserve;
+use crate::store::state::event::TaskAct;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -206,6 +209,45 @@ async fn a_broken_index_heals_while_the_store_is_used() {
             "the index that was made anew is trusted"
         );
     }
+}
+
+/// guarantees §8: reads that are only counted pass while the index cannot even be read, but of a task
+/// that an operator has stopped; they are counted once it is made anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_pass_while_the_index_is_away() {
+    let temp = tempfile::tempdir().unwrap();
+    let (broken, _) = used(temp.path()).await;
+    let broken = Arc::new(broken);
+    let counts = ReadCounts::new(broken.clone());
+    for name in ["stopped", "reader"] {
+        assert_eq!(reads(&counts, name, 0).await, Ok(0));
+    }
+    counts.write_all().await;
+    let stopped = counts.run(steer(TaskAct::Stop), None).await;
+    stopped.unwrap().unwrap();
+    is_indexed(&broken).await;
+    std::fs::write(aside(temp.path()), "in the way").unwrap();
+    breaks(&broken, Break::Away);
+    is_noted(&broken, temp.path()).await;
+    // The read before is not known now.
+    for call in 0..3 {
+        assert_eq!(reads(&counts, "reader", call).await, Ok(call));
+        // A task is not forgotten because it is time to write, and that failed.
+        counts.write_all().await;
+    }
+    // Nor is a read that began before its task was forgotten.
+    assert_eq!(counts.usage(named("forgotten")).await, Ok(None));
+    counts.write_all().await;
+    ended_read(&counts, "forgotten", 0).await.unwrap();
+    let stopped = reads(&counts, "stopped", 1).await;
+    assert!(matches!(stopped, Err(StoreError::Away(_))), "{stopped:?}");
+    std::fs::remove_file(aside(temp.path())).unwrap();
+    healed(&broken).await;
+    counts.write_all().await;
+    assert_eq!(task(&*broken, "reader").await.unwrap().steps, 4);
+    assert_eq!(task(&*broken, "forgotten").await.unwrap().steps, 1);
+    let stopped = counts.usage(named("stopped")).await.unwrap().unwrap();
+    assert!(stopped.stopped.is_some());
 }
 
 /// A call that uses what is held under `key`.

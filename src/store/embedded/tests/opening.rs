@@ -54,7 +54,7 @@ async fn used(data: &Path) -> HoldRequest {
     ask
 }
 
-fn steer(act: TaskAct) -> StoreCommand {
+pub(super) fn steer(act: TaskAct) -> StoreCommand {
     StoreCommand::Steer(SteerTask {
         task: named("stopped"),
         act,
@@ -83,7 +83,7 @@ async fn is_all_there(store: &EmbeddedStore, ask: &HoldRequest) {
     assert_eq!(store.refuses(), None);
 }
 
-async fn task(store: &dyn Store, name: &str) -> Option<TaskUsage> {
+pub(super) async fn task(store: &dyn Store, name: &str) -> Option<TaskUsage> {
     let place = StoreKeys {
         task: Some(named(name)),
         ..StoreKeys::default()
@@ -96,8 +96,18 @@ fn is_opening<T: std::fmt::Debug>(asked: &Result<T, StoreError>) {
 }
 
 /// A read of the task `name`: what was known of the task before.
-async fn reads(counts: &ReadCounts, name: &str, call: u64) -> Result<u64, StoreError> {
+pub(super) async fn reads(counts: &ReadCounts, name: &str, call: u64) -> Result<u64, StoreError> {
     let before = counts.usage(named(name)).await?;
+    ended_read(counts, name, call).await?;
+    Ok(before.map_or(0, |task| task.steps))
+}
+
+/// Counts a read of the task `name` that has ended.
+pub(super) async fn ended_read(
+    counts: &ReadCounts,
+    name: &str,
+    call: u64,
+) -> Result<(), StoreError> {
     let reader = Reader {
         task: named(name),
         idle: None,
@@ -113,8 +123,7 @@ async fn reads(counts: &ReadCounts, name: &str, call: u64) -> Result<u64, StoreE
             times: 1,
         },
     };
-    counts.count(reader, read).await?;
-    Ok(before.map_or(0, |task| task.steps))
+    counts.count(reader, read).await
 }
 
 /// 003-02: nothing is begun, held, granted or steered, and nothing is said of what is not known.
