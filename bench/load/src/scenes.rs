@@ -157,7 +157,7 @@ pub(crate) fn configuration(listen: &str, server: &str, lists: &[usize]) -> Stri
     let servers = lists.iter().fold(String::new(), |mut servers, tools| {
         let _ = writeln!(
             servers,
-            "  s{tools}: {{ url: \"http://{server}/mcp/s{tools}\" }}"
+            "  s{tools}: {{ url: \"http://{server}/mcp/s{tools}\", refresh: 10m }}"
         );
         servers
     });
