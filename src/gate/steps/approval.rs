@@ -15,7 +15,7 @@ use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
 use crate::gate::steps::opened_page;
 use crate::gate::steps::still_so::{bound_to, is_said_by_operators, is_still_so};
-use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token};
+use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, passed, progress_token};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::budget::word;
@@ -334,7 +334,7 @@ impl ApprovalAsking<'_> {
                 Ok(())
             }
             _ = changes.changed() => Ok(()),
-            () = tokio::time::sleep(most) => Ok(()),
+            () = passed(self.gate.clock, most) => Ok(()),
             never = news.tell() => match never {},
         }
     }

@@ -20,6 +20,8 @@ use std::time::Duration;
 const NEWS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a call waits at most whose agent hears that it does.
 pub(in crate::gate) const MAX_TOLD_WAIT: Duration = Duration::from_mins(30);
+/// How often a wait looks at the clock that decides, which also counts while the machine sleeps, when timers stand.
+const CLOCK_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a token that an agent knows progress by.
 const TOKEN_BYTES_MAX: usize = 256;
 
@@ -128,6 +130,21 @@ impl<'a> HeldNews<'a> {
             ),
         ]);
         Message::notification("notifications/progress", Some(said))
+    }
+}
+
+/// Done when `time` has passed; soon after that where the machine has slept through the rest of it.
+pub(in crate::gate) async fn passed(clock: Clock, time: Duration) {
+    let (began, mut waited) = (clock.steady(), Duration::ZERO);
+    loop {
+        let passed = clock.steady().saturating_sub(began).max(waited);
+        let left = time.saturating_sub(passed);
+        if left.is_zero() {
+            return;
+        }
+        let pause = left.min(CLOCK_LOOK_INTERVAL);
+        tokio::time::sleep(pause).await;
+        waited += pause;
     }
 }
 

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
+mod slept;
 mod tasks;
 
 /// What an agent has heard, with the milliseconds after which it did; the last is the answer.
