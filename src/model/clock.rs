@@ -3,8 +3,12 @@
 use jiff::Timestamp;
 use std::time::Duration;
 
+#[cfg(feature = "failpoints")]
+pub mod stopped;
+
 /// Wall time for records, and a steady time that also counts while the machine sleeps, for
-/// deadlines. Nothing at run time: only tests have clocks whose hands they move.
+/// deadlines. Nothing at run time: only tests, and the program with fail points, have clocks whose
+/// hands are moved.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     #[cfg(test)]
@@ -28,6 +32,10 @@ impl Clock {
         if let Some(hands) = self.hands {
             return hands.wall();
         }
+        #[cfg(feature = "failpoints")]
+        if let Some(stopped) = stopped::shown() {
+            return stopped.wall;
+        }
         Timestamp::now()
     }
 
@@ -36,6 +44,10 @@ impl Clock {
         #[cfg(test)]
         if let Some(hands) = self.hands {
             return hands.steady();
+        }
+        #[cfg(feature = "failpoints")]
+        if let Some(stopped) = stopped::shown() {
+            return stopped.steady;
         }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         Duration::new(
