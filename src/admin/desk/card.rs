@@ -12,6 +12,7 @@ use crate::admin::approvals::word_of;
 use crate::admin::operators::OperatorIdentity;
 use crate::model::shown_argument::ShownArgument;
 use crate::store::approvals::{DecisionView, OpenHold};
+use crate::store::operator::time;
 use serde_json::Value;
 
 /// A held call on its page.
@@ -37,6 +38,8 @@ pub(super) struct ApprovalCard {
     pub on_behalf: Option<String>,
     /// Whether calls like it can be allowed, too.
     pub can_grant: bool,
+    /// When it is as it is shown here, by the clock that decides whether its time is over.
+    pub now: String,
     /// Arguments that who asks may change.
     pub editable: Vec<EditField>,
 }
@@ -44,7 +47,8 @@ pub(super) struct ApprovalCard {
 impl ApprovalCard {
     /// The card of `hold` for `known`, who may see it.
     pub(super) fn of(hold: OpenHold, known: &OperatorIdentity, door: &OperatorsDoor) -> Self {
-        let right = known.right_to(&hold, door.switches.store.now());
+        let now = door.switches.store.now();
+        let right = known.right_to(&hold, now);
         let may_decide = hold.state == "pending" && right.is_some();
         let is_open = door.operators.audits(known) || right.is_some();
         let (server, tool) = hold.tool.split_once("__").unwrap_or(("", &hold.tool));
@@ -59,6 +63,7 @@ impl ApprovalCard {
             may_decide,
             on_behalf: right.and_then(|right| right.on_behalf),
             can_grant: false,
+            now: time(now),
             editable: if may_decide && is_open {
                 editing::fields(&hold)
             } else {

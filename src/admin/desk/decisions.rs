@@ -213,7 +213,16 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
         past,
         is_confirming,
     };
-    page(status, &shown)
+    page(beside_call(status), &shown)
+}
+
+/// What is said too late of a call that is there is against how it stands.
+fn beside_call(status: StatusCode) -> StatusCode {
+    if status == StatusCode::NOT_FOUND {
+        StatusCode::CONFLICT
+    } else {
+        status
+    }
 }
 
 /// Who asks, on whose behalf, and why a person is asked.

@@ -12,6 +12,7 @@ use crate::admin::OperatorsDoor;
 use crate::admin::approvals::{seen, uncounted};
 use crate::admin::looks::is_refresh;
 use crate::store::approvals::{OpenHold, open_holds, past_holds};
+use crate::store::operator::time;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -32,6 +33,8 @@ const MAX_PAST_ROWS: usize = 200;
 struct ListPage<'a> {
     frame: PageFrame<'a>,
     filter: &'a str,
+    /// By the clock that decides whether a call's time is over.
+    now: String,
     rows: Vec<HeldCallRow>,
     more: usize,
 }
@@ -85,8 +88,9 @@ async fn list(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri)
         .filter(|hold| fits(hold, filter))
         .collect();
     // What this operator can end comes first; of that, what is over soonest.
+    let now = door.switches.store.now();
     theirs.sort_by_key(|hold| {
-        let right = known.right_to(hold, door.switches.store.now());
+        let right = known.right_to(hold, now);
         let is_theirs = hold.state == "pending" && right.is_some();
         (!is_theirs, hold.approve_by.clone())
     });
@@ -107,6 +111,7 @@ async fn list(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>, uri: Uri)
     let shown = ListPage {
         frame: PageFrame::of(&sign_in, "approvals", "Calls that wait"),
         filter,
+        now: time(now),
         rows: rows.collect(),
         more,
     };

@@ -17,7 +17,7 @@ const BOT_TOKEN: &str = "0123456789abcdef-bot";
 pub(super) struct ApprovalsFixture {
     pub(super) router: Router,
     pub(super) store: Arc<dyn Store>,
-    hands: &'static TestClock,
+    pub(super) hands: &'static TestClock,
     _data: tempfile::TempDir,
 }
 

@@ -73,6 +73,43 @@ async fn like_calls_of_others_are_not_told_of() {
     }
 }
 
+/// What stands in the page behind `before`, up to the next quotation mark.
+fn quoted(page: &str, before: &str) -> String {
+    let (_, behind) = page.split_once(&format!("{before}=\"")).expect(before);
+    behind.split('"').next().unwrap().to_owned()
+}
+
+/// Pages say when they were made, by the clock that decides, whatever the wall's shows. A word that a page sends too
+/// late is refused, and the answer is the call as it stands, without a form.
+#[tokio::test]
+async fn pages_go_by_the_clock_that_decides() {
+    let desk = ApprovalsFixture::new();
+    let path = format!("/approvals/{}", desk.hold(1).await);
+    let cookie = signs_in(&desk, ANN_TOKEN).await;
+    desk.hands.jump(3600);
+    desk.hands.pass(Duration::from_millis(599_999));
+    let mut page = String::new();
+    for shown in ["/approvals", &path] {
+        page = text(gets(&desk, shown, ("cookie", &cookie)).await).await;
+        let time = |name| quoted(&page, name).parse::<jiff::Timestamp>().unwrap();
+        let left = time("data-until").as_millisecond() - time("data-now").as_millisecond();
+        assert_eq!(left, 1, "{page}");
+    }
+    let value = |name: &str| quoted(&page, &format!("name=\"{name}\" value"));
+    let (secret, shown) = (value("form_secret"), value("shown"));
+    let form = format!("decision=allow&why=due&form_secret={secret}&shown={shown}");
+    let headers = [("origin", "http://127.0.0.1:7778"), ("cookie", &*cookie)];
+    desk.hands.pass(Duration::from_millis(1));
+    let late = sends(&desk, &path, &headers, &form).await;
+    assert_eq!(late.status(), StatusCode::CONFLICT);
+    let late = text(late).await;
+    assert!(late.contains("data-state=\"expired\""), "{late}");
+    assert!(!late.contains("name=\"decision\""), "{late}");
+    let never = format!("/approvals/{}", crate::model::ids::ActionId::generate());
+    let unknown = sends(&desk, &never, &headers, &form).await;
+    assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+}
+
 /// A form of a browser says where it comes from; what does not is no page's of this door.
 #[tokio::test]
 async fn a_form_says_where_it_comes_from() {

@@ -19,7 +19,11 @@
     const hours = Math.floor(seconds / 3600), minutes = Math.floor(seconds / 60) % 60;
     return (hours ? `${hours}:${two(minutes)}` : `${minutes}`) + `:${two(seconds % 60)} left`;
   };
-  let skew = 0; // the server's clock less this one's
+  let skew = 0; // the clock of toolgate, which decides, less this one's
+  const compare = (told) => {
+    const now = Date.parse($("[data-now]", told)?.dataset.now);
+    if (!Number.isNaN(now)) skew = now - Date.now();
+  };
   const tick = () => {
     let over = false;
     for (const time of $$("[data-until]")) {
@@ -28,7 +32,8 @@
       time.textContent = rest > 0 ? left(rest) : "its time is over";
       time.title = `until ${time.dataset.until}`;
       time.classList.toggle("short", rest < 60000);
-      if (rest <= 0 && !time.dataset.over) { time.dataset.over = "1"; over = true; }
+      if (rest > 0) delete time.dataset.over;
+      else if (!time.dataset.over) { time.dataset.over = "1"; over = true; }
     }
     if (over) look("the time of a call is over");
   };
@@ -57,9 +62,8 @@
     request.responseType = "document";
     request.onload = () => {
       if (turn !== asking) return;
-      const told = request.getResponseHeader("Date");
-      if (told) skew = Date.parse(told) - Date.now();
       const fresh = request.response && $("main", request.response);
+      if (fresh) compare(fresh);
       if (!fresh || request.responseURL.includes("/login")) { location.reload(); return; }
       if (page === "approvals" && $(".card")) renew(fresh, why); else replace(fresh, why);
     };
@@ -92,7 +96,7 @@
     const same = next.dataset.state === card.dataset.state
       && $("[name=shown]", next)?.value === $("[name=shown]", card)?.value
       && $(".time", next)?.textContent === $(".time", card)?.dataset.said;
-    if (same) return;
+    if (same) { tick(); return; }
     const about = $(".time", next)?.textContent;
     if (isBusy() && next.dataset.state === card.dataset.state) { say(why || "something changed"); return; }
     card.replaceWith(document.adoptNode(next));
@@ -202,6 +206,6 @@
   // A link may open the bar, and arms nothing: both keys are pressed before the card.
   if (location.search.includes("confirm=1") && allowBar()) { allowBar().open = true; say("press a twice, not at once, to allow it once"); }
   else if (location.hash === "#why" || $(".card #why")) $("#why")?.focus({ preventScroll: true });
-  selected(); tick(); setInterval(tick, 1000);
+  compare(document); selected(); tick(); setInterval(tick, 1000);
   listen();
 })();
