@@ -23,7 +23,7 @@ export function policy({ twice = "note" } = {}) {
 ${contract("pay", "write, pay", { purpose: "Pays an invoice of the tenant.", effect: undone, approval: "{ ask: always, execute_by: 5m, show: [{ pointer: /amount, unit: cents, currency: EUR }, /to] }" })}\
 ${contract("wipe", "delete", { purpose: "Empties a table for good.", effect: "side_effect: { writes: tables }, irreversible: true", approval: "{ required: 2, execute_by: 5m }" })}\
 ${contract("note", "write", { purpose: twice, effect: undone, approval: "{ ask: on-miss, execute_by: 5m }" })}\
-${contract("soon", "write", { purpose: "Is over soon.", effect: undone, approval: "{ ask: always, approve_by: 2s, hold: 0s }" })}\
+${contract("soon", "write", { purpose: "Waits ten minutes for a person.", effect: undone, approval: "{ ask: always, approve_by: 10m }" })}\
 ${contract("lose", "write", { purpose: "Loses its answer.", effect: undone, approval: "{ ask: never }" })}`;
 }
 
@@ -81,8 +81,11 @@ export class Gate {
   }
 
   async start() {
-    const program = process.env.TOOLGATE_BIN;
-    this.process = spawn(program, ["serve", "--config", "toolgate.yaml"], { cwd: this.folder, stdio: ["ignore", "pipe", "pipe"] });
+    const { program = process.env.TOOLGATE_BIN, environment = {} } = this.settings;
+    const env = { ...process.env, ...environment };
+    this.process = spawn(program, ["serve", "--config", "toolgate.yaml"], { cwd: this.folder, env, stdio: ["ignore", "pipe", "pipe"] });
+    const started = this.process;
+    process.once("exit", () => started.kill("SIGKILL"));
     this.log = "";
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (part) => (this.log += part));
     const ready = async () => {
