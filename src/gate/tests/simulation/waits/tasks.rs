@@ -5,6 +5,8 @@ use crate::gate::own_tasks::{OwnTaskId, TaskLook};
 use crate::side::task_news::TaskNews as _;
 use crate::store::state::command::ExtendHold;
 
+mod too_late;
+
 /// The task that a call becomes whose agent knows tasks.
 async fn task(world: &Rc<SimulatedWorld>) -> OwnTaskId {
     task_of(world, 0).await
