@@ -5,8 +5,8 @@ use crate::harness::gate::{Gate, run, runs};
 use crate::harness::setup::{Setup, beside};
 use crate::harness::until;
 use crate::incidents::{
-    ANN, CALLERS, CLERK, bank, first, frozen_after_an_alert, hold, mend, order, policy, sample,
-    says, shop,
+    ANN, CALLERS, CLERK, all_is_void, bank, first, frozen_after_an_alert, mend, order, policy,
+    sample, says, shop,
 };
 use crate::kills::{INCIDENT_NOTED, PROGRAM, build};
 use serde_json::{Value, json};
@@ -230,14 +230,7 @@ async fn a_kill_when_the_freeze_is_noted_leaves_all_frozen() {
     assert_eq!(steps(&setup).await, ["opened", "frozen"]);
     assert_eq!(first(Err(&setup)).await["settled"], false);
     let gate = setup.begin().await;
-    until("the rest is done", || async {
-        let shown = first(Ok(&gate)).await;
-        (shown["settled"] == true).then_some(())
-    })
-    .await;
-    for id in &ids {
-        assert_eq!(hold(&gate, id).await["state"], "void");
-    }
+    all_is_void(&gate, &ids).await;
 }
 
 /// threat-model §12: killed when its end is on record and before its tools are back, they stay frozen, and it can be

@@ -288,6 +288,18 @@ async fn what_is_held_is_void_for_good() {
     );
 }
 
+/// What a kill has left undone of incident 1 is done, and all of that is void.
+pub async fn all_is_void(gate: &Gate, held: &[String]) {
+    until("the rest is done", || async {
+        let shown = first(Ok(gate)).await;
+        (shown["settled"] == true).then_some(())
+    })
+    .await;
+    for id in held {
+        assert_eq!(hold(gate, id).await["state"], "void");
+    }
+}
+
 /// What is held of other tools is not void, nor is it gone for who may decide on it.
 #[tokio::test]
 async fn what_is_held_of_other_tools_stays() {
@@ -325,14 +337,7 @@ async fn an_incident_outlives_a_kill_in_the_midst_of_its_opening() {
     let gate = setup.begin().await;
     let status: Value = serde_json::from_str(&gate.operators("/api/status").await).unwrap();
     assert_eq!(status["frozen"][0]["pattern"], "bank__*", "{status}");
-    until("the rest is done", || async {
-        let shown = first(Ok(&gate)).await;
-        (shown["settled"] == true).then_some(())
-    })
-    .await;
-    for id in &ids {
-        assert_eq!(hold(&gate, id).await["state"], "void");
-    }
+    all_is_void(&gate, &ids).await;
 }
 
 /// The page beside approvals: who has the role opens one, sees its timeline, and closes it.

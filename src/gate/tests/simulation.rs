@@ -36,6 +36,7 @@ mod bank;
 mod invariants;
 mod lossy;
 mod people;
+mod played_seeds;
 mod process;
 mod scenes;
 mod schedule;

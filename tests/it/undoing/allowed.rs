@@ -2,9 +2,8 @@
 //! is made once.
 
 use super::{UndoStage, decision};
-use crate::harness::setup::beside;
 use crate::harness::until;
-use crate::kills::{PROGRAM, build};
+use crate::kills::build;
 use serde_json::{Value, json};
 
 impl UndoStage {
@@ -140,26 +139,12 @@ const POINTS: [&str; 7] = [
 async fn a_killed_one_goes_on_after_a_restart() {
     build();
     for point in POINTS {
-        let stage = UndoStage::with("approvers: [finance]").await;
-        let mut gate = stage.gate;
-        gate.terminate();
-        gate.wait().await;
-        let setup = gate.setup.clone();
-        let armed = setup.clone().program(beside(PROGRAM));
-        let armed = armed.environment("TOOLGATE_FAILPOINT", point);
-        let mut stage = UndoStage {
-            scripted: stage.scripted,
-            gate: armed.start().await,
-        };
+        let (stage, setup) = UndoStage::killed_at("approvers: [finance]", point).await;
         let id = stage.made("draft", "k").await;
         let hold = stage.waits(&id).await;
         // toolgate may be killed before it answers.
         stage.decides("allow", &hold).await;
-        stage.gate.wait().await;
-        let stage = UndoStage {
-            scripted: stage.scripted,
-            gate: setup.start().await,
-        };
+        let stage = stage.after_the_kill(setup).await;
         let end = until(point, || async {
             if stage.is_taken_back(&id).await {
                 return Some("done".to_owned());

@@ -1,10 +1,10 @@
 //! The same where people decide: calls are held, changed, allowed, denied and granted, and grants are taken
 //! back, while all else goes wrong (guarantees §7; I3 of threat-model §12).
 
+use super::played_seeds::PlayedSeeds;
 use super::process::Ground;
 use super::{
-    Book, Counts, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TestClock, add, first_seed,
-    in_paused_time, number,
+    Book, Counts, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TestClock, add, in_paused_time,
 };
 use crate::gate::Gate;
 use crate::guards::approval::grants::digest_of_beside;
@@ -23,7 +23,6 @@ use crate::store::state::hold::{Hold, HoldPhase, Undecided};
 use crate::store::state::{CommandRefusal, Millis};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Seeds that are run when nothing else is asked for, and tests that share them.
@@ -359,21 +358,12 @@ fn run(seed: u64) -> Counts {
 }
 
 fn run_part(part: u64) {
-    let (first, seeds) = (first_seed(), number("TOOLGATE_SEEDS").unwrap_or(SEEDS));
-    let mut counts = Counts::new();
-    for seed in (first..first + seeds).filter(|seed| seed % PARTS == part) {
-        let ran = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        let Ok(counted) = ran else {
-            panic!("seed {seed} fails; TOOLGATE_SEED={seed} TOOLGATE_SEEDS=1 runs it again")
-        };
-        add(&mut counts, counted);
+    PlayedSeeds {
+        seeds: SEEDS,
+        parts: PARTS,
+        expected: &EXPECTED,
     }
-    let missing = EXPECTED.iter().filter(|what| !counts.contains_key(**what));
-    let missing: Vec<_> = missing.collect();
-    assert!(
-        first > 0 || seeds < SEEDS || missing.is_empty(),
-        "never seen: {missing:?}; {counts:?}"
-    );
+    .play(part, run);
 }
 
 /// guarantees §7: I1 to I9 where people decide.

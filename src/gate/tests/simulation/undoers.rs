@@ -7,10 +7,11 @@ mod afterwards;
 mod book;
 
 use super::agents::{Asked, Told};
+use super::played_seeds::PlayedSeeds;
 use super::process::{Ground, POLICY};
 use super::{
     AGENTS, Counts, DEEDS, Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TASKS, TestClock,
-    TestStore, add, first_seed, in_paused_time, number,
+    TestStore, add, in_paused_time,
 };
 use crate::gate::undoing::CallUndoer;
 use crate::model::ids::ActionId;
@@ -19,7 +20,6 @@ use crate::store::undos::{
 };
 use crate::upstream::links::Links;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,22 +276,14 @@ fn run(seed: u64, kind: Kind) -> Counts {
 }
 
 fn run_part(part: u64) {
-    let (first, seeds) = (first_seed(), number("TOOLGATE_SEEDS").unwrap_or(SEEDS));
-    let mut counts = Counts::new();
-    for seed in (first..first + seeds).filter(|seed| seed % PARTS == part) {
-        let kind = Kind::Paper(SimulatedDisk::new(seed));
-        let ran = catch_unwind(AssertUnwindSafe(|| run(seed, kind)));
-        let Ok(counted) = ran else {
-            panic!("seed {seed} fails; TOOLGATE_SEED={seed} TOOLGATE_SEEDS=1 runs it again")
-        };
-        add(&mut counts, counted);
+    PlayedSeeds {
+        seeds: SEEDS,
+        parts: PARTS,
+        expected: &EXPECTED,
     }
-    let missing = EXPECTED.iter().filter(|what| !counts.contains_key(**what));
-    let missing: Vec<_> = missing.collect();
-    assert!(
-        first > 0 || seeds < SEEDS || missing.is_empty(),
-        "never seen: {missing:?}; {counts:?}"
-    );
+    .play(part, |seed| {
+        run(seed, Kind::Paper(SimulatedDisk::new(seed)))
+    });
 }
 
 /// 003-64: whatever goes wrong, a call is taken back at most once, and only if it was carried out; what

@@ -28,17 +28,26 @@ async fn opened_with_a_sample(bed: &IncidentsTestBed) {
     noted.await.unwrap();
 }
 
+/// How those were refused who were.
+fn refusals<T>(ends: [Result<T, IncidentError>; 2]) -> Vec<IncidentError> {
+    ends.into_iter().filter_map(Result::err).collect()
+}
+
+/// The ledger has the step, once.
+async fn is_told_once(bed: IncidentsTestBed, data: &Path, step: IncidentStep) {
+    let told = recorded(bed, data).await;
+    let is_it = |(told, _): &&(IncidentStep, String)| *told == step;
+    assert_eq!(told.iter().filter(is_it).count(), 1, "{told:?}");
+}
+
 #[tokio::test]
 async fn two_who_open_the_same_have_one_incident() {
     let data = tempfile::tempdir().unwrap();
     let bed = open(data.path());
     let open = || bed.incidents.begin(&bed.store, wish("bank__*", "odd"));
     let (one, other) = tokio::join!(open(), open());
-    let refused = [one, other].into_iter().filter_map(Result::err);
-    assert_eq!(refused.collect::<Vec<_>>(), [IncidentError::AlreadyOpen(1)]);
-    let told = recorded(bed, data.path()).await;
-    let opened = |(step, _): &&(IncidentStep, String)| *step == IncidentStep::Opened;
-    assert_eq!(told.iter().filter(opened).count(), 1, "{told:?}");
+    assert_eq!(refusals([one, other]), [IncidentError::AlreadyOpen(1)]);
+    is_told_once(bed, data.path(), IncidentStep::Opened).await;
 }
 
 #[tokio::test]
@@ -51,11 +60,8 @@ async fn two_who_close_it_close_it_once() {
         bed.incidents.close(&bed.store, closing, packs(true))
     };
     let (one, other) = tokio::join!(close(false), close(true));
-    let refused = [one, other].into_iter().filter_map(Result::err);
-    assert_eq!(refused.collect::<Vec<_>>(), [IncidentError::Closed(1)]);
-    let told = recorded(bed, data.path()).await;
-    let closed = |(step, _): &&(IncidentStep, String)| *step == IncidentStep::Closed;
-    assert_eq!(told.iter().filter(closed).count(), 1, "{told:?}");
+    assert_eq!(refusals([one, other]), [IncidentError::Closed(1)]);
+    is_told_once(bed, data.path(), IncidentStep::Closed).await;
 }
 
 /// A sample that comes while the packs run has not been asked for: nothing is closed by that run, and what the
