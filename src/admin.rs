@@ -7,6 +7,7 @@
 //! that could change something (threat-model §3B, §10).
 
 pub(crate) mod approvals;
+mod asked;
 pub(crate) mod calls;
 mod desk;
 pub(crate) mod grants;

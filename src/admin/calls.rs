@@ -3,12 +3,12 @@
 
 pub(super) mod asking;
 
+use super::asked::{action_of, state_of};
 use super::hints;
 use super::operator_request::OperatorRequest;
 use super::operators::OperatorIdentity;
 use super::{OperatorsDoor, json_answer, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
-use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
 use crate::store::operator::{
     MAX_RESOLVED_RESULT_BYTES, OPEN_STATES, OpenCall, OperatorFinding, Resolution, Unresolved,
@@ -87,16 +87,7 @@ async fn list(
     let verbs = [OperatorVerb::Resolve, OperatorVerb::Audit];
     let what = "list calls that have not come to an end";
     door.operators.permit(&known, &verbs, what)?;
-    let query = uri.query().unwrap_or_default().as_bytes();
-    let mut state = None;
-    for (name, value) in url::form_urlencoded::parse(query) {
-        if name != "state" || !OPEN_STATES.contains(&&*value) {
-            return Err(unfit(
-                "only ?state=dispatching, awaiting_input, unknown or held can be asked for",
-            ));
-        }
-        state = Some(value.into_owned());
-    }
+    let state = state_of(&uri, &OPEN_STATES)?;
     // Who may not see that a call is held is not told so here either.
     let seeing = known.seeing(door.switches.store.now());
     let sees = |hold: &Hold| {
@@ -116,9 +107,7 @@ async fn settle(
     asked.permit(OperatorVerb::Resolve)?;
     let body = asked.text(BODY_BYTES_MAX).await?;
     let OperatorRequest { door, known, .. } = asked;
-    let action = action
-        .parse::<ActionId>()
-        .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
+    let action = action_of(&action)?;
     let who = known.name;
     let resolution = body.and_then(|body| read(&body, who.clone())).ok_or_else(|| {
         unfit(

@@ -24,8 +24,12 @@ pub(super) struct OperatorRequest {
 impl OperatorRequest {
     /// The answer to an operator whose roles do not allow `verb`.
     pub(super) fn permit(&self, verb: OperatorVerb) -> Result<(), Response> {
-        let operators = &self.door.operators;
-        operators.permit(&self.known, &[verb], verb.words())
+        self.permit_to(verb.words(), verb)
+    }
+
+    /// The same to one who wants to do `what` by that.
+    pub(super) fn permit_to(&self, what: &str, verb: OperatorVerb) -> Result<(), Response> {
+        self.door.operators.permit(&self.known, &[verb], what)
     }
 
     /// The body, of `most` bytes at most; none when it is not JSON as it has to be. Once.

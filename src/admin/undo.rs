@@ -3,17 +3,16 @@
 
 pub(crate) mod queue;
 
+use super::asked::action_of;
 use super::hints;
-use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
-use crate::model::ids::ActionId;
+use super::operator_request::OperatorRequest;
+use super::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::model::verbs::OperatorVerb;
 use crate::store::tasks::Unsteered;
 use crate::store::undos::{NoTaskUndo, NoUndo, TaskUndoWord, UndoReport, UndoWord};
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use schemars::JsonSchema;
@@ -45,15 +44,11 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 
 async fn take(
     Path(action): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
-    let (why, is_dry) = wanted(&door, &known, &headers, body).await?;
-    let of = action
-        .parse::<ActionId>()
-        .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
+    let (why, is_dry) = wanted(&mut asked).await?;
+    let of = action_of(&action)?;
+    let OperatorRequest { door, known, .. } = asked;
     let word = UndoWord {
         of,
         who: known.name,
@@ -66,12 +61,10 @@ async fn take(
 
 async fn take_task(
     Path(task): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
-    let (why, is_dry) = wanted(&door, &known, &headers, body).await?;
+    let (why, is_dry) = wanted(&mut asked).await?;
+    let OperatorRequest { door, known, .. } = asked;
     let word = TaskUndoWord {
         task,
         who: known.name,
@@ -96,16 +89,9 @@ async fn take_task(
 }
 
 /// The reason of an operator who may ask, and whether nothing is to be sent.
-async fn wanted(
-    door: &OperatorsDoor,
-    known: &OperatorIdentity,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<(String, bool), Response> {
-    door.operators
-        .permit(known, &[OperatorVerb::Resolve], "undo calls")?;
-    let body = json_body(headers, body, BODY_BYTES_MAX).await?;
-    let UndoBody { why, dry_run } = parse_body(body.as_ref()).ok_or_else(|| unfit(FORM))?;
+async fn wanted(asked: &mut OperatorRequest) -> Result<(String, bool), Response> {
+    asked.permit_to("undo calls", OperatorVerb::Resolve)?;
+    let UndoBody { why, dry_run } = asked.written(BODY_BYTES_MAX, FORM).await?;
     match (why, dry_run) {
         (Some(why), is_dry) => Ok((why, is_dry)),
         (None, true) => Ok((String::new(), true)),

@@ -1,9 +1,9 @@
 //! An operator has the tool server asked now what became of a call, by the probe of its contract. For
 //! operators who may resolve calls: what is found can end one.
 
+use super::super::asked::action_of;
 use super::super::operator_request::OperatorRequest;
-use super::super::{json_answer, refusal, unfit};
-use crate::model::ids::ActionId;
+use super::super::{json_answer, refusal};
 use crate::model::verbs::OperatorVerb;
 use crate::store::operator::asking::Unasked;
 use axum::extract::Path;
@@ -27,14 +27,10 @@ pub(super) async fn probe(
     Path(action): Path<String>,
     mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
-    let verb = OperatorVerb::Resolve;
     let what = "have tool servers asked what became of calls";
-    let operators = &asked.door.operators;
-    operators.permit(&asked.known, &[verb], what)?;
+    asked.permit_to(what, OperatorVerb::Resolve)?;
     let ProbeRequest {} = asked.written(BODY_BYTES_MAX, "send {}").await?;
-    let action = action
-        .parse::<ActionId>()
-        .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
+    let action = action_of(&action)?;
     let OperatorRequest { door, known, .. } = asked;
     let answered = door.switches.asker.ask(action, &known.name).await;
     let answered = answered.map_err(|unasked| unanswered(&unasked))?;

@@ -1,16 +1,16 @@
 //! Undos that were asked for, or tried, and are not done: listed, and dropped by operators who say why.
 
 use super::refused;
+use crate::admin::asked::{action_of, state_of};
+use crate::admin::operator_request::OperatorRequest;
 use crate::admin::operators::OperatorIdentity;
-use crate::admin::{OperatorsDoor, json_answer, json_body, parse_body, unfit};
-use crate::model::ids::ActionId;
+use crate::admin::{OperatorsDoor, json_answer};
 use crate::model::verbs::OperatorVerb;
 use crate::store::undos::wanted::{WANTED_STATES, WantedUndo, wanted};
 use crate::store::undos::{DroppedUndo, NoUndo, drop_asked};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::JsonSchema;
@@ -59,16 +59,7 @@ async fn list(
 ) -> Result<Response, Response> {
     let verbs = [OperatorVerb::Resolve, OperatorVerb::Audit];
     door.operators.permit(&known, &verbs, "list undos")?;
-    let query = uri.query().unwrap_or_default().as_bytes();
-    let mut state = None;
-    for (name, value) in url::form_urlencoded::parse(query) {
-        if name != "state" || !WANTED_STATES.contains(&&*value) {
-            return Err(unfit(
-                "only ?state=requested, running, failed or unknown can be asked for",
-            ));
-        }
-        state = Some(value.into_owned());
-    }
+    let state = state_of(&uri, &WANTED_STATES)?;
     let undos = wanted(&*door.switches.store, state.as_deref()).await;
     let undos = undos.map_err(|error| refused(&error.into()))?;
     Ok(json_answer(StatusCode::OK, &WantedUndoList { undos }))
@@ -76,18 +67,12 @@ async fn list(
 
 async fn leave(
     Path(action): Path<String>,
-    known: OperatorIdentity,
-    State(door): State<Arc<OperatorsDoor>>,
-    headers: HeaderMap,
-    body: Body,
+    mut asked: OperatorRequest,
 ) -> Result<Response, Response> {
-    let verbs = [OperatorVerb::Resolve];
-    door.operators.permit(&known, &verbs, "drop undos")?;
-    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
-    let DropBody { why } = parse_body(body.as_ref()).ok_or_else(|| unfit(FORM))?;
-    let of = action
-        .parse::<ActionId>()
-        .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
+    asked.permit_to("drop undos", OperatorVerb::Resolve)?;
+    let DropBody { why } = asked.written(BODY_BYTES_MAX, FORM).await?;
+    let of = action_of(&action)?;
+    let OperatorRequest { door, known, .. } = asked;
     let who = known.name;
     let reply = DroppedReply {
         action_id: of.to_string(),
