@@ -4,7 +4,7 @@
 use crate::harness::agent::{Agent, modern};
 use crate::harness::answer::code;
 use crate::harness::gate::Gate;
-use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, tool};
 use crate::harness::setup::{Setup, contract};
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
@@ -12,6 +12,7 @@ use crate::incidents::{CALLERS, CLERK, OPERATORS, ORDER, order, place, policy, s
 use serde_json::{Value, json};
 
 const BOOK: &str = "oracle__book";
+const LOOK: &str = "oracle__look";
 
 /// The incidents that there are, newest first.
 async fn opened(gate: &Gate) -> Vec<Value> {
@@ -127,6 +128,76 @@ async fn who_waits_for_a_person_is_not_refused() {
     let both = opens(&gate, 2).await;
     assert!(both.iter().any(|one| one["scope"] == BOOK), "{both:?}");
     assert_eq!(server.executions(), 0);
+}
+
+/// A shop whose look-ups hang where they are told to, and fail else; over 100 nothing is booked.
+async fn slow_shop() -> (ScriptedServer, Gate) {
+    let server = ScriptedServer::with(["create_order", "book", "look"].map(tool).to_vec()).await;
+    server.answers(|seen| {
+        if seen.body["params"]["arguments"]["hangs"] == true {
+            return Reply::Silence;
+        }
+        Reply::Result(json!({ "content": [], "isError": true, "resultType": "complete" }))
+    });
+    let rule = ", rules: [ { code: too_much, when: \"arguments.amount > 100\" } ], \
+                arguments: { properties: { amount: { type: integer } } }";
+    let (book, look) = (contract(BOOK, "write", rule), contract(LOOK, "read", ""));
+    let breakers = format!(
+        "breakers:\n  - {{ tools: [{LOOK}], failures: 2 }}\n  - {{ tools: [{BOOK}], refused: 0 }}\n"
+    );
+    let all = format!(
+        "{}  {BOOK}: {book}\n  {LOOK}: {look}\n{breakers}",
+        policy(100)
+    );
+    let setup = Setup::new()
+        .server_with("oracle", &format!("url: \"{}\"", server.url()))
+        .callers(CALLERS)
+        .operators(OPERATORS)
+        .policy(&all)
+        .unwatched();
+    (server, setup.start().await)
+}
+
+/// Looks up as the `nth`, and gives it up once it is on its way.
+async fn gives_up(server: &ScriptedServer, agent: &Agent, nth: u32) {
+    let arguments = json!({ "hangs": true, "nth": nth });
+    let message = modern(
+        "tools/call",
+        json!({ "name": LOOK, "arguments": arguments }),
+    );
+    let is_it = |seen: &Seen| seen.body["params"]["arguments"]["nth"] == nth;
+    let seen = tokio::select! {
+        _ = agent.post(&message) => panic!("it hangs"),
+        seen = server.sees("a look-up", is_it) => seen,
+    };
+    server.closed(&seen.body["id"]).await;
+}
+
+/// A read that its agent gives up is no failure of its tool; and of a tool that does fail, those that are given up
+/// hide nothing.
+#[tokio::test]
+async fn what_is_given_up_is_no_failure() {
+    let (server, gate) = slow_shop().await;
+    let agent = gate.agent().token(CLERK);
+    for nth in 0..4 {
+        gives_up(&server, &agent, nth).await;
+    }
+    gate.entries(4).await;
+    // Incidents open in the order in which bounds are passed: this one tells that none came before.
+    assert_eq!(books(&agent, 200).await.as_deref(), Some("too_much"));
+    let first = opens(&gate, 1).await;
+    assert_eq!((first.len(), &first[0]["scope"]), (1, &json!(BOOK)));
+
+    for nth in 4..7 {
+        gives_up(&server, &agent, nth).await;
+        let params = json!({ "name": LOOK, "arguments": { "nth": nth } });
+        let answer = agent.answered(&modern("tools/call", params)).await;
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+    }
+    let both = opens(&gate, 2).await;
+    let of_look = both.iter().find(|one| one["scope"] == LOOK);
+    let why = of_look.unwrap_or_else(|| panic!("{both:?}"))["why"].as_str();
+    assert!(why.unwrap().ends_with("failures"), "{both:?}");
 }
 
 /// A breaker opens an incident by itself, once, for the tool alone whose calls passed the bound.

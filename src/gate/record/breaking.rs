@@ -74,12 +74,17 @@ impl WatchedEnd<'_> {
             // Its agent may ask as often as it likes: nothing becomes unknown, and nothing breaks, by that.
             CallOutcome::Unknown => self.is_sent.then_some(BreakerKind::Unknown),
             CallOutcome::Answered => (self.is_sent && is_error()).then_some(BreakerKind::Failure),
-            CallOutcome::Failed => Some(BreakerKind::Failure),
+            // What its agent gave up has not broken: nobody waited for what its server would have said.
+            CallOutcome::Failed => (!self.is_given_up()).then_some(BreakerKind::Failure),
             CallOutcome::Refused => self.is_refusal().then_some(BreakerKind::Refused),
             CallOutcome::Planned => None,
         };
         let again = self.is_again.then_some(BreakerKind::Duplicate);
         of_outcome.into_iter().chain(again)
+    }
+
+    fn is_given_up(&self) -> bool {
+        matches!(self.ending, Err(Refusal::Cancelled))
     }
 
     /// Is it a no to the call? Not where its agent may not see the tool, and so takes it from nobody; nor where all

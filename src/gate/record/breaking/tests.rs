@@ -77,12 +77,14 @@ fn an_end_counts_once_as_what_it_is() {
     use BreakerKind::{Failure, Unknown};
     let unknown = Err(Refusal::OutcomeUnknown);
     let broken = Err(Refusal::UpstreamFailed);
+    let given_up = Err(Refusal::Cancelled);
     for (outcome, ending, sent, heard) in [
         (CallOutcome::Answered, &Ok(said(false)), None, None),
         (CallOutcome::Answered, &Ok(said(true)), Some(Failure), None),
         (CallOutcome::Unknown, &unknown, Some(Unknown), None),
         // A server that cannot be reached was sent nothing.
         (CallOutcome::Failed, &broken, Some(Failure), Some(Failure)),
+        (CallOutcome::Failed, &given_up, None, None),
     ] {
         let kinds = |kind: Option<BreakerKind>| kind.into_iter().collect::<Vec<_>>();
         assert_eq!(counted_as(outcome, ending, true), kinds(sent), "{ending:?}");
