@@ -79,7 +79,9 @@ impl IncidentEvidence for LedgerEvidence {
     }
 
     fn call(&self, id: &str) -> Result<Entry, String> {
-        let found = recorded::find_in(&self.data, self.archive.as_deref(), id);
+        let progress = self.is_watched.then(reading);
+        let archive = self.archive.as_deref();
+        let found = recorded::find_in(&self.data, archive, id, progress.as_ref());
         found.map_err(|error| plain(&format!("{error:#}")))
     }
 }

@@ -6,6 +6,7 @@ use super::reading;
 use super::text::plain;
 use crate::cli::explain;
 use crate::cli::terminal::ids::{ambiguous, is_meant};
+use crate::cli::terminal::progress::WorkProgress;
 use crate::config::Ledger;
 use crate::gate::pipeline::Stage;
 use crate::gate::prepare::STRIPPED;
@@ -38,23 +39,27 @@ pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
 /// The call whose action id begins or ends with `id`, with the arguments that `kept` has the keys for.
 pub(in crate::cli) fn find(data: &Path, kept: &Ledger, id: &str) -> anyhow::Result<Entry> {
-    found(LedgerCalls::open(data)?.with_keys(kept), id)
+    let calls = LedgerCalls::open(data)?.with_keys(kept);
+    found(calls, id, Some(&reading()))
 }
 
-/// The same of a ledger with an `archive`, as its entry stands there.
+/// The same of a ledger with an `archive`, as its entry stands there; `progress` is told how far it is read, where a
+/// person waits for that.
 pub(in crate::cli) fn find_in(
     data: &Path,
     archive: Option<&Path>,
     id: &str,
+    progress: Option<&WorkProgress>,
 ) -> anyhow::Result<Entry> {
-    found(LedgerCalls::open_in(data, archive)?, id)
+    found(LedgerCalls::open_in(data, archive)?, id, progress)
 }
 
-fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
+fn found(calls: LedgerCalls, id: &str, progress: Option<&WorkProgress>) -> anyhow::Result<Entry> {
     let mut found: Option<LedgerCall> = None;
-    let progress = reading();
     for call in calls {
-        progress.step();
+        if let Some(progress) = progress {
+            progress.step();
+        }
         let call = call?;
         if !is_meant(&call.entry.action_id, id) {
             continue;
@@ -67,7 +72,6 @@ fn found(calls: LedgerCalls, id: &str) -> anyhow::Result<Entry> {
         }
         found = Some(call);
     }
-    drop(progress);
     let wanted = plain(id);
     let call = found.with_context(|| {
         format!("no call's action id begins or ends with {wanted}; see `toolgate ledger list`")

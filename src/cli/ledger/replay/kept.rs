@@ -41,7 +41,7 @@ impl KeptCall {
         files: &[PathBuf],
     ) -> anyhow::Result<Self> {
         let keys = keys(place, files)?;
-        let entry = recorded::find_in(place.data, place.archive, id)?;
+        let entry = recorded::find_in(place.data, place.archive, id, Some(&reading()))?;
         let unkept = || Err(UNKEPT_NOTE.to_owned());
         let mut call = Self {
             arguments: unkept(),
