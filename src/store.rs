@@ -26,6 +26,7 @@ pub(crate) mod hold_looks;
 pub mod hold_news;
 pub(crate) mod incidents;
 pub mod journal;
+pub(crate) mod look_window;
 pub mod memory;
 pub mod opening;
 pub(crate) mod operator;

@@ -13,11 +13,10 @@ use crate::guards::idempotency::ProbeVerdict;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
-use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, TenantId, UserId};
 use crate::policy::Policy;
-use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::look_window::LookWindow;
 use crate::store::operator::asking::{AskedOutcome, OutcomeAsker, Unasked};
 use crate::store::state::claim::inquiry::KeptQuestion;
 use crate::store::state::claim::{Claim, ClaimPhase};
@@ -27,8 +26,7 @@ use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
-use schedule::{CountedLook, LookSum};
-use std::collections::HashMap;
+use schedule::{CountedLook, LookSum, OpenAges};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +38,7 @@ pub(crate) struct Reconciler {
     gate: Arc<Gate>,
     /// The shared links, of which each look has its own place.
     links: Arc<Links>,
+    window: LookWindow,
 }
 
 /// Who wants the look.
@@ -60,7 +59,11 @@ struct CountedOutcome {
 impl Reconciler {
     /// For the calls of `gate`, over `links`.
     pub(crate) fn new(gate: Arc<Gate>, links: Arc<Links>) -> Self {
-        Self { gate, links }
+        Self {
+            gate,
+            links,
+            window: LookWindow::default(),
+        }
     }
 
     /// Looks by the timer, where it is on, until toolgate ends.
@@ -90,29 +93,25 @@ impl Reconciler {
             return;
         }
         let store = &gate.effects.store;
-        let unsettled = match store.unsettled(MAX_CLAIMS_LISTED).await {
-            Ok(unsettled) => unsettled,
+        let is_open = |claim: &Claim| {
+            let is_listened = gate.effects.inquiries.listened.is_listened(claim.action);
+            is_unknown(claim) && question_of(claim).is_some() && !is_listened
+        };
+        let open = match self.window.next(&**store, is_open).await {
+            Ok(open) => open,
             Err(error) => {
                 tracing::warn!(%error, "calls with an unknown outcome are not looked at");
                 return;
             }
         };
-        let is_open = |claim: &Claim| {
-            let is_listened = gate.effects.inquiries.listened.is_listened(claim.action);
-            is_unknown(claim) && question_of(claim).is_some() && !is_listened
-        };
-        let open: HashMap<ActionId, (Digest, Claim)> = unsettled
-            .into_iter()
-            .filter(|(_, claim)| is_open(claim))
-            .map(|(key, claim)| (claim.action, (key, claim)))
-            .collect();
         let now = store.now();
         let unknown = |claim: &Claim| Duration::from_millis(now.saturating_sub(claim.changed));
-        let ages: Vec<(ActionId, Duration)> = open
-            .values()
-            .map(|(_, claim)| (claim.action, unknown(claim)))
-            .collect();
-        let due = gate.watches.outcome_looks.due(&ages, gate.clock.steady());
+        let calls = open.calls.iter();
+        let open = OpenAges {
+            ages: calls.map(|claim| (claim.action, unknown(claim))).collect(),
+            is_all: open.is_all,
+        };
+        let due = gate.watches.outcome_looks.due(&open, gate.clock.steady());
         stream::iter(due)
             .for_each_concurrent(LOOKS_AT_ONCE, |action| async move {
                 let looked = Box::pin(self.look(action, LookBy::Timer)).await;

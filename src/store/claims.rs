@@ -42,6 +42,22 @@ pub enum StoreError {
     Opening(u8),
 }
 
+/// Some of many claims, by their keys. Fewer than `most`: there are no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimPage {
+    /// Behind this key; none: from the first on.
+    pub after: Option<Digest>,
+    /// So many at most.
+    pub most: usize,
+}
+
+impl ClaimPage {
+    /// The first `most`.
+    pub fn first(most: usize) -> Self {
+        Self { after: None, most }
+    }
+}
+
 impl StoreError {
     /// Whether it ends by itself, so that trying again makes sense.
     pub fn ends_by_itself(&self) -> bool {
@@ -120,8 +136,13 @@ pub trait Store: Send + Sync {
     /// The claim that `action` holds, with its key.
     async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError>;
 
+    /// The claims of `page` that have not come to an end, in the order of their keys.
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError>;
+
     /// Up to `most` claims that have not come to an end, with their keys.
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError>;
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.unsettled_in(ClaimPage::first(most)).await
+    }
 
     /// A claim whose call may have run and is not known to, with its key, else one of which that was not
     /// known for a while: one that has `kin` in common with the calls that equal it, where that is

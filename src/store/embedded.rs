@@ -6,7 +6,7 @@
 //! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
 //! that breaks is made anew from the journal meanwhile.
 
-use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use super::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use super::content_key::ContentKeys;
 use super::hold_news::HoldNews;
 use super::journal::Journal;
@@ -307,8 +307,8 @@ impl Store for EmbeddedStore {
         searched.map_err(|error| StoreError::Broken(error.to_string()))?
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        self.shared.unsettled(most)
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.shared.unsettled(page)
     }
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {

@@ -1,7 +1,7 @@
 //! A store that lives as long as its process: for observing, for tests, and as the plainest form of
 //! the promises.
 
-use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use super::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use super::hold_news::{HoldFeed, HoldNews};
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase, Stored};
@@ -108,16 +108,8 @@ impl Store for MemoryStore {
         Ok(found.map(|(key, kept)| (*key, kept.value.clone())))
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        let table = self.table.lock();
-        let unsettled = table
-            .claims
-            .iter()
-            .filter(|(_, kept)| !kept.value.phase.is_final());
-        Ok(unsettled
-            .take(most)
-            .map(|(key, kept)| (*key, kept.value.clone()))
-            .collect())
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        Ok(self.table.lock().unsettled(page))
     }
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {

@@ -3,7 +3,7 @@
 //! of what is counted here, too, and what changes a task comes after its reads. A crash loses the
 //! counts of [`WRITE_INTERVAL`] at most; what a policy file limits is never counted here.
 
-use super::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use super::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use super::hold_news::HoldNews;
 use super::opening::StoreOpening;
 use super::state::budget::TaskUsage;
@@ -319,8 +319,8 @@ impl Store for ReadCounts {
         self.store.held(kin).await
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        self.store.unsettled(most).await
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.store.unsettled_in(page).await
     }
 
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {

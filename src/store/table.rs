@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use undos::MadeUndo;
 
 pub(super) mod undos;
+mod unsettled;
 
 /// One thing, and when it last changed.
 #[derive(Debug, Clone)]

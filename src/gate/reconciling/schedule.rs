@@ -5,12 +5,11 @@ use crate::guards::idempotency::ProbeVerdict;
 use crate::model::ids::ActionId;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// Calls that are known; as many as are listed at once. Of more, the one that was looked at longest ago
-/// is forgotten, and counted anew.
-const MAX_KNOWN_CALLS: usize = 1000;
+/// Calls that are known. Of more, the one that was looked at longest ago is forgotten, and counted anew.
+const MAX_KNOWN_CALLS: usize = 10_000;
 /// The longest time between two looks at one call, where `every` is not longer.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
@@ -63,6 +62,15 @@ struct KnownLooks {
     counted: Duration,
 }
 
+/// Calls of unknown outcome that a round chooses among.
+#[derive(Debug)]
+pub(in crate::gate) struct OpenAges {
+    /// Each with how long its outcome has been unknown.
+    pub(in crate::gate) ages: Vec<(ActionId, Duration)>,
+    /// Whether these are all: then of others nothing is kept.
+    pub(in crate::gate) is_all: bool,
+}
+
 /// What a look comes to with those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum LookSum {
@@ -110,19 +118,18 @@ impl LookSchedule {
     }
 
     /// Those of `open` that are due at `now`, as many as are looked at each time: those first that were
-    /// not looked at for longest. Each comes with how long its outcome has been unknown. Others are
-    /// forgotten.
-    pub(in crate::gate) fn due(
-        &self,
-        open: &[(ActionId, Duration)],
-        now: Duration,
-    ) -> Vec<ActionId> {
+    /// not looked at for longest.
+    pub(in crate::gate) fn due(&self, open: &OpenAges, now: Duration) -> Vec<ActionId> {
         let Some(terms) = self.terms else {
             return Vec::new();
         };
         let mut known = self.known.lock();
-        known.retain(|action, _| open.iter().any(|(open, _)| open == action));
+        if open.is_all {
+            let all: HashSet<ActionId> = open.ages.iter().map(|(action, _)| *action).collect();
+            known.retain(|action, _| all.contains(action));
+        }
         let mut due: Vec<_> = open
+            .ages
             .iter()
             .filter(|(_, unknown)| *unknown >= terms.older_than)
             .map(|(action, unknown)| (known.get(action), *unknown, *action))

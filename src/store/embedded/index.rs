@@ -20,7 +20,7 @@
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
-use super::super::claims::{StoreError, TaskSearch};
+use super::super::claims::{ClaimPage, StoreError, TaskSearch};
 use super::super::state::budget::TaskUsage;
 use super::super::state::claim::Claim;
 use super::super::state::event::{Carried, StoreEvent};
@@ -259,12 +259,12 @@ impl Index {
     }
 
     /// Up to `most` keys whose claims have not come to an end.
-    pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, StoreError> {
+    pub(super) fn open_keys(&self, page: ClaimPage) -> Result<Vec<Digest>, StoreError> {
         let keys = calmly(|| {
             self.db
-                .scan_prefix([OPEN_PREFIX])
+                .range(behind(OPEN_PREFIX, page.after))
                 .keys()
-                .take(most)
+                .take(page.most)
                 .collect::<sled::Result<Vec<_>>>()
         })?;
         Ok(keys.iter().filter_map(|name| named_by(name)).collect())

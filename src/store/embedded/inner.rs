@@ -8,7 +8,7 @@ use super::pace::IndexerPace;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::claims::StoreError;
+use crate::store::claims::{ClaimPage, StoreError};
 use crate::store::hold_news::HoldFeed;
 use crate::store::journal::{Extent, Item, Journal, Ticket};
 use crate::store::opening::StoreOpening;
@@ -223,26 +223,32 @@ impl EmbeddedInner {
 
     /// Claims that have not come to an end: those in memory as they are there, the others as they
     /// are indexed.
-    pub(super) fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
+    pub(super) fn unsettled(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
-        let mut found: Vec<_> = table
-            .claims
-            .iter()
-            .map(|(key, kept)| (*key, kept.value.clone()))
-            .collect();
+        let mut found = table.unsettled(page);
         self.lookup.ask(|index| {
-            for key in index.open_keys(most)? {
-                if !table.claims.contains_key(&key)
-                    && let Some(claim) = index.claim(&key)?
-                {
-                    found.push((key, claim));
+            let (mut from, mut indexed) = (page, 0);
+            while indexed < page.most {
+                let keys = index.open_keys(from)?;
+                for key in &keys {
+                    // What is in memory is newer, and may have come to an end.
+                    if !table.claims.contains_key(key)
+                        && let Some(claim) = index.claim(key)?
+                        && !claim.phase.is_final()
+                    {
+                        found.push((*key, claim));
+                        indexed += 1;
+                    }
+                }
+                from.after = keys.last().copied();
+                if keys.len() < page.most {
+                    break;
                 }
             }
             Ok(())
         })?;
-        found.retain(|(_, claim)| !claim.phase.is_final());
-        found.sort_by_key(|(_, claim)| claim.began);
-        found.truncate(most);
+        found.sort_by_key(|(key, _)| *key);
+        found.truncate(page.most);
         Ok(found)
     }
 }

@@ -9,7 +9,7 @@ use super::inner::EmbeddedInner;
 use super::park::block_on;
 use crate::failpoint;
 use crate::model::clock::Clock;
-use crate::store::claims::StoreError;
+use crate::store::claims::{ClaimPage, StoreError};
 use crate::store::state::Millis;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
@@ -178,7 +178,9 @@ impl EmbeddedInner {
     /// `sent`: the marks, where they can be relied on.
     fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), StoreError> {
         let mut last = None;
-        for (key, claim) in self.unsettled(MAX_CLAIMS_SETTLED)? {
+        let mut open = self.unsettled(ClaimPage::first(MAX_CLAIMS_SETTLED))?;
+        open.sort_by_key(|(_, claim)| claim.began);
+        for (key, claim) in open {
             if !matches!(claim.phase, ClaimPhase::Dispatching) {
                 continue;
             }

@@ -5,7 +5,7 @@ use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use crate::store::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
@@ -331,10 +331,8 @@ impl Store for SimulatedStore {
         Ok(self.claims(|claim| claim.action == action).pop())
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        let mut open = self.claims(|claim| !claim.phase.is_final());
-        open.truncate(most);
-        Ok(open)
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        Ok(self.table.lock().unsettled(page))
     }
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {

@@ -4,7 +4,7 @@ use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use crate::store::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::memory::MemoryStore;
 use crate::store::state::budget::TaskUsage;
@@ -77,8 +77,8 @@ impl Store for TroubledStore {
         }
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        self.within.unsettled(most).await
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.within.unsettled_in(page).await
     }
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {

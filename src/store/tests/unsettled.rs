@@ -5,7 +5,7 @@ use super::promises::{begin, call, end};
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
-use crate::store::claims::Store;
+use crate::store::claims::{ClaimPage, Store};
 use crate::store::state::CommandRefusal;
 use crate::store::state::claim::{Claim, ClaimPhase};
 use crate::store::state::command::{Intent, Settle};
@@ -65,6 +65,38 @@ async fn what_has_not_ended_is_found() {
             );
         }
         assert_eq!(store.find(ActionId::generate()).await.unwrap(), None);
+    }
+}
+
+/// Page by page all are found, each once, also while those of before come to an end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_have_each_once() {
+    for stand in kinds() {
+        let store = stand.open();
+        let calls = in_each_phase(&*store).await;
+        let mut expected: Vec<Digest> = calls.iter().map(|call| call.key).collect();
+        expected.retain(|key| ![calls[1].key, calls[2].key].contains(key));
+        expected.sort();
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let page = ClaimPage { after, most: 2 };
+            let page = store.unsettled_in(page).await.unwrap();
+            found.extend(page.iter().map(|(key, _)| *key));
+            let Some((last, claim)) = page.last().filter(|_| page.len() == 2) else {
+                break;
+            };
+            after = Some(*last);
+            let ended = calls.iter().find(|call| call.action == claim.action);
+            let applied = Settle {
+                evidence: operator(),
+                ..settle(ended.unwrap(), ClaimPhase::NotSent)
+            };
+            // One that is in flight stays, which is as good.
+            drop(end(&*store, applied).await);
+        }
+        assert_eq!(found, expected);
+        let none = ClaimPage { after, most: 0 };
+        assert!(store.unsettled_in(none).await.unwrap().is_empty());
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{Store, StoreError, TaskSearch, UndoSearch};
+use crate::store::claims::{ClaimPage, Store, StoreError, TaskSearch, UndoSearch};
 use crate::store::hold_news::HoldNews;
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
@@ -57,8 +57,8 @@ impl Store for Waited {
         self.0.find(action).await
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        self.0.unsettled(most).await
+    async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.0.unsettled_in(page).await
     }
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {

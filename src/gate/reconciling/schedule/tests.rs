@@ -11,6 +11,14 @@ fn schedule(max: usize) -> LookSchedule {
     }))
 }
 
+/// All that are open.
+fn all(ages: &[(ActionId, Duration)]) -> OpenAges {
+    OpenAges {
+        ages: ages.to_vec(),
+        is_all: true,
+    }
+}
+
 fn look(verdict: ProbeVerdict, seconds: u32) -> CountedLook {
     CountedLook {
         verdict,
@@ -73,7 +81,7 @@ fn what_may_still_be_answered_is_not_absent() {
 fn looks_become_rarer() {
     let (schedule, action) = (schedule(20), ActionId::generate());
     let is_due = |at: u32| {
-        let open = [(action, SECOND * at)];
+        let open = all(&[(action, SECOND * at)]);
         schedule.due(&open, SECOND * at) == [action]
     };
     assert!(!is_due(29) && is_due(30));
@@ -95,16 +103,16 @@ fn so_many_are_looked_at_each_time() {
     let schedule = schedule(2);
     let [old, new, young] = [(); 3].map(|()| ActionId::generate());
     let open = [(new, SECOND * 40), (old, SECOND * 50), (young, SECOND * 29)];
-    assert_eq!(schedule.due(&open, SECOND * 60), [old, new]);
+    assert_eq!(schedule.due(&all(&open), SECOND * 60), [old, new]);
     schedule.count(old, look(ProbeVerdict::Unclear, 60));
     schedule.passed_over(new, SECOND * 61);
     let later = open.map(|(action, unknown)| (action, unknown + SECOND * 70));
     assert_eq!(
-        schedule.due(&later, SECOND * 130),
+        schedule.due(&all(&later), SECOND * 130),
         [young, old],
         "never looked at comes first"
     );
-    assert!(schedule.due(&[], SECOND * 131).is_empty());
+    assert!(schedule.due(&all(&[]), SECOND * 131).is_empty());
     assert!(schedule.known.lock().is_empty());
     for at in 0..=MAX_KNOWN_CALLS {
         let at = u32::try_from(at).unwrap();
@@ -112,5 +120,26 @@ fn so_many_are_looked_at_each_time() {
     }
     assert_eq!(schedule.known.lock().len(), MAX_KNOWN_CALLS);
     let off = LookSchedule::default();
-    assert!(off.due(&later, SECOND * 1000).is_empty());
+    assert!(off.due(&all(&later), SECOND * 1000).is_empty());
+}
+
+/// Of those that a round has not read, what was found is kept: their turn comes in another one.
+#[test]
+fn what_is_found_in_one_round_counts_in_another() {
+    let schedule = schedule(20);
+    let [one, other] = [(); 2].map(|()| ActionId::generate());
+    let some = |action, seconds: u32| OpenAges {
+        ages: vec![(action, SECOND * seconds)],
+        is_all: false,
+    };
+    assert_eq!(schedule.due(&some(one, 120), SECOND * 120), [one]);
+    let first = schedule.count(one, look(ProbeVerdict::Absent, 120));
+    assert_eq!(first, LookSum::Absent(1, 2));
+    assert_eq!(schedule.due(&some(other, 150), SECOND * 150), [other]);
+    assert_eq!(schedule.due(&some(one, 180), SECOND * 180), [one]);
+    let second = schedule.count(one, look(ProbeVerdict::Absent, 180));
+    assert_eq!(second, LookSum::NotDone);
+    // Of what is among all that are open no more, nothing is kept.
+    assert_eq!(schedule.due(&all(&[]), SECOND * 181), []);
+    assert!(schedule.known.lock().is_empty());
 }

@@ -4,6 +4,7 @@ use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::state::Millis;
 use crate::store::state::hold::Hold;
+use std::ops::Bound;
 
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
 pub(super) const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
@@ -31,6 +32,13 @@ pub(super) const META_KEY: &[u8] = b"m";
 
 pub(super) fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
+}
+
+/// The names of that kind behind that of `key`, or all.
+pub(super) fn behind(kind: u8, key: Option<Digest>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let begin = key.map(|key| Bound::Excluded(named(kind, &key)));
+    let begin = begin.unwrap_or_else(|| Bound::Included(vec![kind]));
+    (begin, Bound::Excluded(vec![kind + 1]))
 }
 
 /// The key in a name of a claim, task, session, held call, grant or undo.
