@@ -138,6 +138,10 @@ fn refused(why: &NoUndo) -> Response {
             StatusCode::CONFLICT,
             "take it back by hand; `toolgate ledger show` says what was called",
         ),
+        NoUndo::Away(_) => (
+            StatusCode::CONFLICT,
+            "`toolgate incident list` and `toolgate disable` say who has taken it away, and why",
+        ),
         NoUndo::Unfit(_) => hints::UNFIT,
         NoUndo::Store(_) => hints::NO_STORE,
     };

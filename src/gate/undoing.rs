@@ -145,6 +145,9 @@ impl CallUndoer {
         let tool = self.gate.tool_of(Some(&*self.links), &undo.terms.tool);
         let tool = tool.filter(|tool| pinned::is_offered(&policy, tool));
         let tool = tool.ok_or_else(|| lacking(NO_TOOL))?;
+        if policy.allowlist.is_disabled(&tool.name) {
+            return Err(NoUndo::Away(undo.terms.tool));
+        }
         let (arguments, check) = self.pieces(&undo).await?;
         // What it may not call is for the gate to say.
         let admitted = policy.allowlist.admit(&caller, &tool.name);

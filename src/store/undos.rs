@@ -189,6 +189,11 @@ pub(crate) enum NoUndo {
     /// What is needed is not there.
     #[error("the call that takes it back cannot be made: {0}")]
     Lacking(String),
+    /// What takes it back may be called by nobody now.
+    #[error(
+        "{0}, which takes the call back, is taken away: disabled, or frozen by an incident; ask again once it is given back"
+    )]
+    Away(ToolName),
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),

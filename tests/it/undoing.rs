@@ -7,6 +7,7 @@ mod books;
 mod by_agents;
 mod checked;
 mod enemies;
+mod frozen;
 mod killed;
 mod lies;
 mod on_the_page;

@@ -132,7 +132,7 @@ impl CallUndoer {
                 tracing::warn!(%of, why, "an undo that was allowed does not go on");
                 true
             }
-            Err(why @ (NoUndo::Lacking(_) | NoUndo::Store(_))) => {
+            Err(why @ (NoUndo::Lacking(_) | NoUndo::Away(_) | NoUndo::Store(_))) => {
                 tracing::debug!(%of, %why, "an undo that was allowed cannot be made yet");
                 false
             }

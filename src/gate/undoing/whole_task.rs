@@ -98,6 +98,7 @@ impl CallUndoer {
             | NoUndo::Held(_)
             | NoUndo::Over(_)
             | NoUndo::Lacking(_)
+            | NoUndo::Away(_)
             | NoUndo::Unfit(_)
             | NoUndo::Store(_) => "failed",
         };
