@@ -12,7 +12,7 @@ use crate::gate::Gate;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::judging::refused;
-use crate::gate::steps::undo_kept::{ARGUMENTS_PART, VALUES_PART};
+use crate::gate::steps::undo_kept::{ARGUMENTS_PART, TOO_LONG, VALUES_PART};
 use crate::gate::supposing::{Question, Silent, judge};
 use crate::guards::Mode;
 use crate::guards::rollback::{RESULT_PREFIX, UndoCheck, filled, taken};
@@ -39,7 +39,6 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
-const TOO_LONG: &str = "what it needs of the call was too long to be kept";
 const GONE: &str = "what it needs of the result is not kept any more";
 const UNREADABLE: &str = "what was kept for it cannot be read";
 const NO_CALLER: &str = "the configuration does not know the agent any more";

@@ -9,6 +9,7 @@ mod checked;
 mod enemies;
 mod frozen;
 mod killed;
+mod lacking;
 mod lies;
 mod on_the_page;
 mod own_undos;

@@ -30,6 +30,12 @@ impl UndoTold {
     /// For people, in a sentence.
     pub(super) fn words(&self) -> Option<String> {
         let undo = self.undo.as_ref()?;
+        if let Some(lacks) = lacks(undo) {
+            return Some(format!(
+                "not possible: the call that takes it back cannot be made: {}",
+                plain(lacks)
+            ));
+        }
         let (tool, until) = (plain(undo.terms.tool.as_str()), time(undo.until));
         let asked = undo.asked.as_ref();
         let asked = asked.map_or_else(String::new, |UndoAsking { who, why, at }| {
@@ -42,7 +48,15 @@ impl UndoTold {
             format!(", {word} by {who} at {}: {why}", time(*at))
         });
         Some(match undo.phase {
-            UndoPhase::Offered => format!("by a call of {tool}, until {until}{asked}"),
+            UndoPhase::Offered => {
+                // Who has found out that the call was carried out has not read all that it answered.
+                let unread = if undo.is_whole {
+                    ""
+                } else {
+                    ", if all that it needs is there, which `toolgate undo --dry-run` tells"
+                };
+                format!("by a call of {tool}, until {until}{unread}{asked}")
+            }
             UndoPhase::Requested => format!("not sent yet, until {until}{asked}"),
             UndoPhase::Running { by } => format!("right now, by {by}{asked}"),
             UndoPhase::Done { by } if undo.before.is_some() => {
@@ -61,8 +75,16 @@ impl UndoTold {
         let asked = undo.asked.as_ref();
         let asked = asked
             .map(|asked| json!({ "who": asked.who, "why": asked.why, "time": time(asked.at) }));
+        let lacks = lacks(undo);
+        let state = lacks.map_or(undo.phase.word(), |_| "impossible");
         Some(json!({
-            "state": undo.phase.word(), "tool": undo.terms.tool, "until": time(undo.until), "compensated_by": by, "asked": asked,
+            "state": state, "tool": undo.terms.tool, "until": time(undo.until), "lacks": lacks, "compensated_by": by, "asked": asked,
         }))
     }
+}
+
+/// Why the call that would take it back cannot be made; none where it can be or was, and where nobody knows.
+fn lacks(undo: &OpenUndo) -> Option<&str> {
+    let lacks = undo.lacks.as_deref()?;
+    (undo.phase == UndoPhase::Offered).then_some(lacks)
 }

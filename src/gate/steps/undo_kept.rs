@@ -23,6 +23,10 @@ use serde_json::{Map, Value, json};
 /// The parts under which it is kept.
 pub(in crate::gate) const ARGUMENTS_PART: &str = "arguments";
 pub(in crate::gate) const VALUES_PART: &str = "values";
+/// Why an undo cannot be made of what is longer than may be kept.
+pub(in crate::gate) const TOO_LONG: &str = "what it needs of the call was too long to be kept";
+/// Bytes of why an undo cannot be made, in the ledger.
+const MAX_LACK_BYTES: usize = 500;
 
 /// How the call is taken back, as its contract says before it is sent; none where no call does that,
 /// and for a call that takes another one back itself.
@@ -123,24 +127,37 @@ pub(in crate::gate) fn worth(
         parts
     });
     let action_text = action.to_string();
-    let made = |named: &Map<String, Value>| filled(named, parts.as_ref()?, &action_text).ok();
-    let call = made(&rollback.arguments).map(|made| {
-        let made = Value::Object(made);
-        known_by(&shaper.caller, &rollback.tool, &made)
+    let made = |named: &Map<String, Value>| {
+        let parts = parts.as_ref().ok_or_else(|| TOO_LONG.to_owned())?;
+        filled(named, parts, &action_text).map_err(|missing| missing.to_string())
+    };
+    let call = made(&rollback.arguments);
+    let can_be_checked = rollback.check.as_deref().map_or(Ok(()), |check| {
+        let made = made(&check.arguments).map(drop);
+        made.map_err(|why| format!("its check cannot be made: {why}"))
     });
-    let can_be_checked = |check: &UndoCheck| made(&check.arguments).is_some();
-    let is_made = call.is_some() && rollback.check.as_deref().is_none_or(can_be_checked);
     let values = (!values.is_empty()).then(|| {
         let values = Value::Object(values).to_string();
         store.seal_text(action, VALUES_PART, &values)
     });
     let is_cut = matches!(values, Some(KeptText::LeftOut { .. }))
         || taken.is_some_and(|taken| kept_text(rollback, taken).len() > MAX_KEPT_TEXT_BYTES);
+    let lacks = call.as_ref().err().cloned().or(can_be_checked.err());
+    let lacks = lacks.or_else(|| is_cut.then(|| TOO_LONG.to_owned()));
     AnswerWorth::Kept(Box::new(UndoPieces {
         values,
-        call,
-        is_whole: is_made && !is_cut,
+        call: call.ok().map(|made| {
+            let made = Value::Object(made);
+            known_by(&shaper.caller, &rollback.tool, &made)
+        }),
+        lacks: lacks.map(short),
     }))
+}
+
+/// What is kept of why an undo cannot be made: a contract names places of any length.
+fn short(mut why: String) -> String {
+    why.truncate(why.floor_char_boundary(MAX_LACK_BYTES));
+    why
 }
 
 /// What a call is known by that its caller makes, should it take another of its calls back: the same

@@ -59,6 +59,9 @@ pub struct OpenUndo {
     /// Whether its answer left all that is needed. Not known where nobody looked.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_whole: bool,
+    /// Why the call that takes it back cannot be made, in words. None where it can be, or nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lacks: Option<String>,
     /// When it was known that it was carried out.
     pub offered: Millis,
     /// It cannot be taken back from then on.
@@ -175,8 +178,8 @@ pub struct UndoPieces {
     pub values: Option<KeptText>,
     /// As [`OpenUndo::call`].
     pub call: Option<Digest>,
-    /// As [`OpenUndo::is_whole`].
-    pub is_whole: bool,
+    /// As [`OpenUndo::lacks`]; none where all that is needed is there.
+    pub lacks: Option<String>,
 }
 
 /// Why a call cannot be taken back now.
@@ -201,7 +204,7 @@ pub enum UndoBar {
 impl AnswerWorth {
     /// Whether the answer left all that its undo needs, as far as anybody has looked.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Self::Kept(pieces) if pieces.is_whole)
+        matches!(self, Self::Kept(pieces) if pieces.lacks.is_none())
     }
 }
 

@@ -105,9 +105,9 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
     if !matches!(settle.phase, ClaimPhase::Completed(_)) || is_error {
         return None;
     }
-    let (values, call) = match &settle.worth {
-        AnswerWorth::Kept(pieces) => (pieces.values.clone(), pieces.call),
-        AnswerWorth::Unread | AnswerWorth::Failed => (None, None),
+    let (values, call, lacks) = match &settle.worth {
+        AnswerWorth::Kept(pieces) => (pieces.values.clone(), pieces.call, pieces.lacks.clone()),
+        AnswerWorth::Unread | AnswerWorth::Failed => (None, None, None),
     };
     Some(UndoChange::Offered(Box::new(OpenUndo {
         of: claim.action,
@@ -117,6 +117,7 @@ pub(super) fn change(claim: &Claim, settle: &Settle, now: Millis) -> Option<Undo
         values,
         call,
         is_whole: settle.worth.is_whole(),
+        lacks,
         offered: now,
         until: now.saturating_add(terms.within),
         phase: UndoPhase::Offered,

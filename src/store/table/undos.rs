@@ -110,6 +110,7 @@ mod tests {
             values: None,
             call,
             is_whole: true,
+            lacks: None,
             offered,
             until: offered + 1000,
             phase,

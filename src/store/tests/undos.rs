@@ -33,7 +33,7 @@ async fn undoable(store: &dyn Store, key: &str, made: Digest) -> Intent {
     let pieces = UndoPieces {
         values: None,
         call: Some(made),
-        is_whole: true,
+        lacks: None,
     };
     let done = Settle {
         failed: false,

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 impl UndoStage {
     /// What the ledger tells of the undo of a call, for programs.
-    async fn taken_back(&self, id: &str) -> Value {
+    pub(super) async fn taken_back(&self, id: &str) -> Value {
         let words = format!("ledger show {id} --json --data data");
         let (code, out, wrong) = runs(&self.gate.setup, &words).await;
         assert_eq!(code, 0, "{wrong}");

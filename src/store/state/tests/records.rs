@@ -141,6 +141,7 @@ fn undo_change(numbers: [u64; 4]) -> UndoChange {
         }),
         call: (numbers[3].is_multiple_of(5)).then(|| named("its undo")),
         is_whole: numbers[3].is_multiple_of(2),
+        lacks: (numbers[3].is_multiple_of(3)).then(|| "the call has no `result#/id`".to_owned()),
         offered: numbers[0],
         until: numbers[1],
         phase,

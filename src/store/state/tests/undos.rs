@@ -109,7 +109,7 @@ fn what_was_carried_out_is_offered() {
     let kept = AnswerWorth::Kept(Box::new(UndoPieces {
         values: Some(KeptText::plain("{\"result#/id\":7}")),
         call: Some(named("the call that takes it back")),
-        is_whole: true,
+        lacks: None,
     }));
     let error = ClaimPhase::Completed(Stored::inline(true, Bytes::new()));
     let done = || ClaimPhase::Completed(result("paid"));
@@ -205,7 +205,7 @@ fn a_time_is_promised_while_it_can_be_made() {
         AnswerWorth::Kept(Box::new(UndoPieces {
             values: None,
             call: None,
-            is_whole,
+            lacks: (!is_whole).then(|| "a part".to_owned()),
         }))
     };
     let until = START_MS + HOUR_MS;
