@@ -6,6 +6,7 @@ mod killed;
 mod limits;
 mod people;
 mod shop;
+mod told_to_end;
 
 use crate::harness::gate::run;
 use crate::harness::setup::Setup;

@@ -210,6 +210,8 @@ mod exemptions;
 mod incident_breakers;
 // Incidents: careless operators, operators elsewhere, and kills at bad times.
 mod incident_enemies;
+// An incident that opens while many calls run.
+mod incident_load;
 // The page of an incident, from the first alert to the closed incident, command by command.
 mod incident_page;
 // `toolgate incident`: tools are frozen until a sample shows that it is mended.

@@ -9,6 +9,7 @@ use crate::harness::until;
 use serde_json::{Value, json};
 
 mod bundles;
+mod pinned;
 mod required_packs;
 mod rollback_kills;
 mod rollbacks;

@@ -5,6 +5,7 @@ use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, tool};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 /// What a tool does instead of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Books {
 struct Kept {
     books: Mutex<Books>,
     habits: Mutex<BTreeMap<String, Habit>>,
+    late: Mutex<BTreeMap<String, Receiver<Reply>>>,
 }
 
 /// The shop.
@@ -58,6 +60,7 @@ impl Shop {
         let kept = Arc::new(Kept {
             books: Mutex::new(books),
             habits: Mutex::default(),
+            late: Mutex::default(),
         });
         let own = kept.clone();
         server.answers(move |seen| own.answer(seen));
@@ -69,6 +72,13 @@ impl Shop {
         let mut habits = self.kept.habits.lock().unwrap();
         habits.remove(tool);
         habits.extend(habit.map(|habit| (tool.to_owned(), habit)));
+    }
+
+    /// The next call of a tool does its work, and is answered with what is sent.
+    pub fn late(&self, tool: &str) -> Sender<Reply> {
+        let (release, late) = channel();
+        self.kept.late.lock().unwrap().insert(tool.to_owned(), late);
+        release
     }
 
     /// What it has: money and stock.
@@ -93,6 +103,10 @@ impl Kept {
         let habit = self.habits.lock().unwrap().get(&tool).copied();
         let arguments = &seen.body["params"]["arguments"];
         let mut books = self.books.lock().unwrap();
+        if let Some(late) = self.late.lock().unwrap().remove(&tool) {
+            books.work(&tool, arguments, None);
+            return Reply::Later(late);
+        }
         match habit {
             Some(Habit::Idle) => done(&json!({})),
             Some(Habit::Locked) => Reply::Result(json!({
@@ -155,7 +169,7 @@ fn name(seen: &Seen) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-fn done(content: &Value) -> Reply {
+pub fn done(content: &Value) -> Reply {
     Reply::Result(json!({
         "content": [{ "type": "text", "text": content.to_string() }], "structuredContent": content, "resultType": "complete",
     }))
