@@ -53,7 +53,7 @@ async fn a_freeze_under_load_answers_each_call() {
     let load = join_all((0..CALLS).map(|nth| places(&gate, nth)));
     let freeze = async {
         until("each session has a call on its way", || async {
-            (server.executions() >= SESSIONS as usize).then_some(())
+            (held.lock().unwrap().len() >= SESSIONS as usize).then_some(())
         })
         .await;
         let open = ["open", "--tool", "oracle__*", "--why", "too many orders"];
