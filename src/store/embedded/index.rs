@@ -33,7 +33,7 @@ use crate::model::ids::ActionId;
 use anew::unkept_run;
 use names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
-    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting,
+    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting, behind,
     expiring, idle_since, kept_in, named, named_by,
 };
 use parking_lot::Mutex;

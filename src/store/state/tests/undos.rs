@@ -201,7 +201,7 @@ fn an_undo_takes_its_arrows() {
 #[test]
 fn a_time_is_promised_while_it_can_be_made() {
     let intent = undoable("k");
-    let kept = |is_whole| {
+    let kept = |is_whole: bool| {
         AnswerWorth::Kept(Box::new(UndoPieces {
             values: None,
             call: None,
