@@ -158,8 +158,11 @@ fn stacked(way: &str, rounds: &[Round]) -> Option<Bar> {
 mod tests {
     use super::{all, write};
     use crate::chart::tests::is_well_formed;
+    use crate::chart::{Theme, draw};
     use crate::run::Run;
     use crate::run::tests::example;
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn pictures_are_of_what_was_measured() {
@@ -187,5 +190,30 @@ mod tests {
             }
         }
         std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    /// The pictures of README and of bench/README.md are of the run that lies beside the bench.
+    #[test]
+    fn pictures_of_the_documents_are_of_a_run_that_is_kept() {
+        let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(bench.join("measured/read.json")).unwrap();
+        let run: Run = serde_json::from_str(&text).unwrap();
+        let kept = bench.join("../../docs/pictures");
+        let mut compared = 0;
+        for chart in all(&run) {
+            for theme in [Theme::Light, Theme::Dark] {
+                let name = format!("{}-{}.svg", chart.file, theme.name());
+                let Ok(picture) = fs::read_to_string(kept.join(&name)) else {
+                    continue;
+                };
+                compared += 1;
+                assert_eq!(
+                    picture,
+                    draw(&chart, theme),
+                    "docs/pictures/{name} is old: bench/load/run --from bench/load/measured/read.json --svg docs/pictures"
+                );
+            }
+        }
+        assert_eq!(compared, 4, "two pictures, each light and dark");
     }
 }
