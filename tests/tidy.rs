@@ -22,6 +22,8 @@ mod metrics;
 mod names;
 #[path = "tidy/one_place.rs"]
 mod one_place;
+#[path = "tidy/readme.rs"]
+mod readme;
 
 use regex::Regex;
 use std::fs;

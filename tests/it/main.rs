@@ -202,6 +202,8 @@ mod closed_pipes;
 mod data_places;
 // `toolgate demo`: its stories come out, and nothing of it stays.
 mod demo;
+// The recording of it, and the table of README.
+mod recording;
 // `toolgate disable`: a tool is taken away and given back.
 mod disable;
 // Calls that were executed although they are forbidden.

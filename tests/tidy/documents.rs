@@ -13,6 +13,7 @@ const BESIDE: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "CODE_OF_CONDUCT.md",
     "SECURITY.md",
     "policies/README.md",
     "examples/README.md",

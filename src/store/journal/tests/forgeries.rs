@@ -1,6 +1,6 @@
 //! threat-model §13 F12, §3G G2 and G3: a forger who can write the data directory changes the
 //! record and makes the chain anew. Every forgery is found by who has the key or kept heads, or it
-//! is one of those that [`Unproven`] lists and the README names. What a forger changes is in
+//! is one of those that [`Unproven`] lists and docs/record.md names. What a forger changes is in
 //! `changes`; summaries are forged in `summaries`.
 
 use super::forger::*;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 mod changes;
 mod summaries;
 
-/// What a check cannot prove, by what it has. The README says the same.
+/// What a check cannot prove, by what it has. docs/record.md says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Unproven {
     /// Without a key and without heads: the chain was made anew after the change.
