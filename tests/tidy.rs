@@ -22,6 +22,8 @@ mod metrics;
 mod names;
 #[path = "tidy/one_place.rs"]
 mod one_place;
+#[path = "tidy/public.rs"]
+mod public;
 #[path = "tidy/readme.rs"]
 mod readme;
 
