@@ -27,7 +27,7 @@ tidy:
 fuzz *ARGS:
     fuzz/run {{ARGS}}
 
-# The quickstart of README.md.
+# The quickstart of docs/quickstart.md.
 serve:
     cargo run --release -- serve --config examples/quickstart/toolgate.yaml
 
@@ -42,6 +42,10 @@ schemas:
 # The chapters of docs/ as a book in target/book/.
 book:
     MDBOOK_LOG=warn mdbook build docs && tests/tools/built-links target/book
+
+# The pages that are made of the program and of Cargo.lock, and the recording of its demo, anew.
+pages:
+    cargo build --quiet --bin toolgate && TOOLGATE_BIN=target/debug/toolgate tests/tools/verbs --write && tests/tools/licences --write && docs/pictures/draw && docs/pictures/record
 
 # How large the folders, files and functions of src/ are; `just sizes ../other` counts another.
 sizes *ROOT:

@@ -211,7 +211,9 @@ fn documents_name_files_that_exist() {
         Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|fuzz|\.config|\.ci)/[A-Za-z0-9_./-]*)")
             .unwrap();
     let mut broken = Vec::new();
-    for document in documents().into_iter().chain(["CHANGELOG.md".to_owned()]) {
+    let all = documents().into_iter().chain(["CHANGELOG.md".to_owned()]);
+    // What the help of verbs names is the operator's.
+    for document in all.filter(|document| document != "docs/verbs.md") {
         let text = read(&document);
         let beside = root().join(&document).with_file_name("");
         let missing = path
