@@ -42,6 +42,10 @@ pub(super) struct Args {
     /// One JSON object, with --watch one per look: what `/api/status` says, and `running`
     #[arg(long)]
     json: bool,
+    /// One word for probes, `ready` or `not_ready`: exit code 0 while calls can be judged, as `/readyz` says,
+    /// whatever else needs operators
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    ready: bool,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -54,11 +58,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         if args.watch {
             watch(args, &place, address).await
+        } else if args.ready {
+            probe(args, &place, address).await
         } else {
             let (text, code) = look(args, &place, address).await?;
             print(&text).map(|()| code)
         }
     })
+}
+
+/// Looks for whether calls can be judged, and no further: a tool server that is down is no reason to take the
+/// other ones away from agents as well.
+async fn probe(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> anyhow::Result<u8> {
+    let naming = args.door.naming(&args.place);
+    let is_ready = match running::find(&place.data, address, &args.door, naming).await? {
+        Running::Seen(_, report) => report.readiness.ready,
+        Running::Dim(dim) => dim.ready,
+        Running::Unseen(_) => false,
+    };
+    print(if is_ready { "ready\n" } else { "not_ready\n" })?;
+    Ok(u8::from(!is_ready))
 }
 
 /// Looks again and again; 0 when it is left.

@@ -232,6 +232,8 @@ mod operator_screens;
 mod policy_report;
 // What operators see of a toolgate that runs: status, doctor, ledger and metrics.
 mod seeing;
+// What a supervisor's probe asks.
+mod ready_probe;
 // Which toolgate a verb asks, where several have one address; and directories without any.
 mod one_door;
 // What `toolgate stdio` hands on, and where it keeps ledgers.
