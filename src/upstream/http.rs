@@ -31,6 +31,7 @@ mod beside;
 mod exchange;
 mod heads;
 mod payload;
+mod trust;
 
 pub(super) use exchange::may_be_old;
 pub use exchange::{HttpExchange, read};
@@ -77,11 +78,8 @@ pub(super) fn tls_clients<R>(
 where
     HttpsConnector<HttpConnector<R>>: Connect + Clone,
 {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_provider_and_platform_verifier(provider)
-        .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
-    let tls = tls
+        .with_tls_config(trust::client_config()?)
         .https_or_http()
         .enable_http1()
         .enable_http2()

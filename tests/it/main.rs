@@ -68,6 +68,8 @@ mod results;
 mod rewriting;
 // Listings fitted to the caller's model, and the calls that come back from them.
 mod schema_profiles;
+// A machine that knows nobody's certificate.
+mod no_roots;
 // Tool servers that say nothing for long, and the agents that wait.
 mod silent_servers;
 // References become values in the copy that leaves, and nowhere else.
