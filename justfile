@@ -54,3 +54,11 @@ sizes *ROOT:
 # The program as it is shipped, laid out for what it does under load: target/dist-pgo/toolgate.
 dist-pgo *OUT:
     bench/load/pgo {{OUT}}
+
+# All that is installed, in target/packages: tarballs, .deb, image, chart, npm, wheel, SBOM. `just dist --binary PATH` builds nothing.
+dist *ARGS:
+    packaging/dist {{ARGS}}
+
+# Each package installed where nothing else is; `just packages --packages target/packages` tries what `just dist` made.
+packages *ARGS:
+    tests/packaging/run {{ARGS}}
