@@ -19,9 +19,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
-{{- /* A key of a ConfigMap has no slash. */ -}}
+{{- /* A key of a ConfigMap has no slash, and no name of a policy two dots. */ -}}
 {{- define "toolgate.key" -}}
-policies.{{ . | replace "/" "." }}
+policies.{{ . | replace "/" ".." }}
 {{- end -}}
 
 {{- /* toolgate.yaml: what the chart knows, and over it what the values say. */ -}}
