@@ -59,7 +59,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         if args.watch {
             watch(args, &place, address).await
         } else if args.ready {
-            probe(args, &place, address).await
+            let naming = args.door.naming(&args.place);
+            probed(&running::find(&place.data, address, &args.door, naming).await?)
         } else {
             let (text, code) = look(args, &place, address).await?;
             print(&text).map(|()| code)
@@ -67,11 +68,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     })
 }
 
-/// Looks for whether calls can be judged, and no further: a tool server that is down is no reason to take the
-/// other ones away from agents as well.
-async fn probe(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> anyhow::Result<u8> {
-    let naming = args.door.naming(&args.place);
-    let is_ready = match running::find(&place.data, address, &args.door, naming).await? {
+/// Whether calls can be judged, and no more: a tool server that is down is no reason to take the other ones away
+/// from agents as well.
+fn probed(found: &Running) -> anyhow::Result<u8> {
+    let is_ready = match found {
         Running::Seen(_, report) => report.readiness.ready,
         Running::Dim(dim) => dim.ready,
         Running::Unseen(_) => false,
