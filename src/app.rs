@@ -56,6 +56,7 @@ mod operator_view;
 mod operators_door;
 mod reach;
 mod rollbacks;
+mod scrape;
 mod switches;
 mod unattended;
 

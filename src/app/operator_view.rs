@@ -1,6 +1,7 @@
 //! What operators see of a running toolgate.
 
 use super::attended::SeenDisk;
+use super::scrape::scrape;
 use crate::admin::status::{
     DiskStatus, LedgerStatus, PolicyStatus, ProcessReport, ProcessStatus, Quarantined, Readiness,
     ServerStatus, WorkStatus,
@@ -14,7 +15,7 @@ use crate::model::clock::Clock;
 use crate::model::long_work::{self, WorkUnderWay};
 use crate::store::disk_space::DiskSpace;
 use crate::store::journal::{self, Journal};
-use crate::telemetry::metrics::{MetricsFormat, Synced};
+use crate::telemetry::metrics::MetricsFormat;
 use crate::telemetry::recent_problems::RECENT_PROBLEMS;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
@@ -135,11 +136,7 @@ impl ProcessStatus for OperatorView {
     }
 
     fn metrics(&self, format: MetricsFormat) -> String {
-        let health = self.journal.health();
-        self.door.metrics.synced(syncs(&health));
-        self.door.metrics.unsynced(health.unsynced);
-        self.door.metrics.dropped_early(health.dropped_early);
-        self.door.metrics.render(format)
+        scrape(&self.door, &self.journal, format)
     }
 
     fn instance(&self) -> &str {
@@ -227,17 +224,4 @@ fn work() -> Vec<WorkStatus> {
         seconds: now.saturating_sub(one.began).as_secs(),
     };
     long_work::under_way().into_iter().map(status).collect()
-}
-
-/// The journal's syncs as metrics show them.
-#[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
-fn syncs(health: &journal::JournalHealth) -> Synced {
-    let bounds = journal::SYNC_BOUNDS_MICROS
-        .iter()
-        .map(|micros| *micros as f64 / 1e6)
-        .chain([f64::INFINITY]);
-    Synced {
-        buckets: bounds.zip(health.sync_counts).collect(),
-        seconds: health.sync_time.as_secs_f64(),
-    }
 }

@@ -59,8 +59,8 @@ pub(super) fn run(
     };
     runtime()?.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
-        let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = Box::pin(serve(config, released, incidents)).await;
+        let mut telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
+        let served = Box::pin(serve(config, released, incidents, &mut telemetry)).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })
@@ -91,6 +91,7 @@ async fn serve(
     mut config: Config,
     released: Released,
     incidents: ServedIncidents,
+    telemetry: &mut telemetry::Telemetry,
 ) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (
@@ -110,6 +111,7 @@ async fn serve(
     }
     announce(&agents, &operators)?;
     app.follow_policy();
+    telemetry.export_metrics(app.scrapes());
     telemetry::tasks::spawn("hangup", async move {
         while hangup.recv().await.is_some() {
             policy.ask();

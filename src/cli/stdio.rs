@@ -71,9 +71,10 @@ pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })?;
     runtime.block_on(async {
         let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
-        let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
+        let mut telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, ledger)?;
         app.follow_policy();
+        telemetry.export_metrics(app.scrapes());
         app.door.gate.tools.settled(&name).await;
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         tokio::select! {

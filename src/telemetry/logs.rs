@@ -11,12 +11,15 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Directive;
+use tracing_subscriber::filter::{Directive, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
+
+/// The target of what tool servers write to their standard error.
+const CHILD_TARGET: &str = "toolgate::child";
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +74,25 @@ pub(crate) fn level(written: &str) -> Result<EnvFilter, BadLevel> {
         .parse()
         .map_err(|error| bad(&error))?;
     Ok(filter.add_directive(no_spans))
+}
+
+/// Which lines leave for a collector: as [`level`] has it, without what tool servers write to their
+/// standard error, which may hold anything. A list that names it has it.
+///
+/// # Errors
+/// When `written` is neither.
+pub(super) fn exported_level(written: &str) -> Result<EnvFilter, BadLevel> {
+    let filter = level(written)?;
+    if written.contains(CHILD_TARGET) {
+        return Ok(filter);
+    }
+    // What toolgate itself says of them is a warning.
+    let directive = format!("{CHILD_TARGET}=warn").parse();
+    let directive: Directive = directive.map_err(|error: ParseError| BadLevel {
+        written: written.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(filter.add_directive(directive))
 }
 
 /// The layer that writes lines to `writer`. A writer that fails loses lines and nothing else: by

@@ -8,6 +8,7 @@ mod exposition;
 mod incidents;
 mod journal;
 mod labels;
+mod process;
 mod registration;
 mod stages;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use incidents::IncidentMetrics;
 use journal::JournalMetrics;
 use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
+use process::ProcessMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -83,6 +85,7 @@ pub struct Metrics {
     journal: JournalMetrics,
     approvals: ApprovalMetrics,
     incidents: IncidentMetrics,
+    process: ProcessMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -141,6 +144,7 @@ impl Metrics {
             journal: JournalMetrics::default(),
             approvals: ApprovalMetrics::default(),
             incidents: IncidentMetrics::default(),
+            process: ProcessMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
@@ -150,6 +154,7 @@ impl Metrics {
         metrics.journal.register(&mut metrics.registry);
         metrics.approvals.register(&mut metrics.registry);
         metrics.incidents.register(&mut metrics.registry);
+        metrics.process.register(&mut metrics.registry);
         metrics
     }
 
@@ -389,6 +394,7 @@ impl Metrics {
 
     /// All metrics as text in `format`.
     pub fn render(&self, format: MetricsFormat) -> String {
+        self.process.look();
         self.secrets_removed
             .inner()
             .store(KNOWN_SECRETS.removed(), Ordering::Relaxed);

@@ -1,7 +1,6 @@
 //! Traces: W3C trace context in, OpenTelemetry spans out over OTLP/HTTP, and only when an operator
 //! asks for them.
 
-pub(crate) mod endpoint;
 mod export;
 #[cfg(test)]
 mod tests;

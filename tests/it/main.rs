@@ -140,6 +140,8 @@ mod rmcp_agents;
 mod side_doors;
 // Legacy streams that are taken up again.
 mod stream_resumption;
+// Metrics and log lines for a collector.
+mod otlp;
 // Spans and trace contexts.
 mod traces;
 // Where requests that come often are worked on.

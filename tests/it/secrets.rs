@@ -69,11 +69,13 @@ async fn stage(mode: &'static str) -> (ScriptedServer, Gate) {
     traced(mode, "").await
 }
 
-/// With a collector of traces.
+/// With a collector of traces, metrics and each line of the log.
 async fn traced(mode: &'static str, collector: &str) -> (ScriptedServer, Gate) {
     let scripted = ScriptedServer::with(vec![pay(), tool("read"), tool("other")]).await;
     let setup = setup(&scripted).mode(mode);
-    let setup = setup.environment("OTEL_EXPORTER_OTLP_ENDPOINT", collector);
+    let setup = setup
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
+        .environment("TOOLGATE_OTLP_LOG", "trace");
     std::fs::write(setup.directory().join("token.txt"), "file-value-1\n").unwrap();
     let gate = setup.start().await;
     (scripted, gate)

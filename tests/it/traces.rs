@@ -50,6 +50,13 @@ impl Collector {
             .collect()
     }
 
+    /// The bodies that arrived at `path`, in their order.
+    pub fn bodies(&self, path: &str) -> Vec<Vec<u8>> {
+        let seen = self.0.lock().unwrap();
+        let of = seen.iter().filter(|(at, _)| at == path);
+        of.map(|(_, body)| body.clone()).collect()
+    }
+
     /// The first request that has all these bytes.
     fn with(&self, parts: &[Vec<u8>]) -> Option<String> {
         let seen = self.0.lock().unwrap();

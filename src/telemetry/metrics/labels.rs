@@ -205,6 +205,17 @@ impl EncodeLabelSet for MessageLabels {
     }
 }
 
+/// What was to leave for a collector, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SignalLabels(pub(super) &'static str, pub(super) &'static str);
+
+impl EncodeLabelSet for SignalLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("signal", self.0).encode(encoder.encode_label())?;
+        ("outcome", self.1).encode(encoder.encode_label())
+    }
+}
+
 /// A receiver of notices, by its name in the configuration, and what became of a notice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct NoticeLabels(pub(super) String, pub(super) &'static str);

@@ -1,5 +1,7 @@
 //! What a scrape shows.
 
+mod labels;
+
 use super::{
     CallEffects, CallLabels, CallOutcome, MAX_CALL_SERIES, Metrics, MetricsFormat, ReloadLabel,
     Synced,
@@ -101,6 +103,7 @@ fn names_are_the_promised_ones() {
             "toolgate_budget_remaining",
             "toolgate_build_info",
             "toolgate_calls_total",
+            "toolgate_cpu_seconds_total",
             "toolgate_disabled_tools",
             "toolgate_disk_free_bytes",
             "toolgate_disk_total_bytes",
@@ -123,18 +126,24 @@ fn names_are_the_promised_ones() {
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_notifications_total",
+            "toolgate_open_files",
             "toolgate_open_undos",
+            "toolgate_otlp_exports_total",
+            "toolgate_otlp_lost_log_records_total",
             "toolgate_outcome_looks_total",
+            "toolgate_policy_since_seconds",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",
             "toolgate_refused_messages_total",
             "toolgate_reloads_total",
             "toolgate_replays_total",
+            "toolgate_resident_bytes",
             "toolgate_secrets_removed_total",
             "toolgate_sessions",
             "toolgate_side_effects_total",
             "toolgate_side_messages_total",
             "toolgate_stage_seconds",
+            "toolgate_started_seconds",
             "toolgate_steps_used",
             "toolgate_token_cost",
             "toolgate_tool_calls_total",

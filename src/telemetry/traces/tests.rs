@@ -1,7 +1,7 @@
 //! Trace context as agents send it, and spans as a collector receives them.
 
-use super::endpoint::TracesEndpoint;
 use super::{CallStart, Trace, call_span, failed};
+use crate::telemetry::otlp::endpoint::{OtlpEndpoint, OtlpSignal};
 use crate::telemetry::{TelemetrySettings, assemble, logs, tasks};
 use axum::Router;
 use axum::body::Bytes;
@@ -94,7 +94,7 @@ fn the_environment_names_the_collector() {
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()))
             .collect();
-        let found = TracesEndpoint::read(|name| {
+        let found = OtlpEndpoint::read(OtlpSignal::Traces, |name| {
             set.iter()
                 .find(|(key, _)| key == name)
                 .map(|(_, value)| value.clone())
@@ -135,6 +135,12 @@ fn the_environment_names_the_collector() {
             .unwrap_err()
             .contains("http/protobuf only")
     );
+    let zipped = "OTEL_EXPORTER_OTLP_COMPRESSION";
+    assert!(
+        read(&[(shared, url), (zipped, "gzip")])
+            .unwrap_err()
+            .contains("toolgate compresses nothing")
+    );
     for bad in ["127.0.0.1:4318", "collector", "ftp://c", "http://"] {
         assert!(
             read(&[(shared, bad)])
@@ -146,7 +152,7 @@ fn the_environment_names_the_collector() {
 }
 
 /// A collector that keeps what it is sent.
-async fn collector() -> (TracesEndpoint, mpsc::UnboundedReceiver<Bytes>) {
+async fn collector() -> (OtlpEndpoint, mpsc::UnboundedReceiver<Bytes>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .unwrap();
@@ -158,16 +164,19 @@ async fn collector() -> (TracesEndpoint, mpsc::UnboundedReceiver<Bytes>) {
         "collector",
         async move { axum::serve(listener, router).await },
     );
-    let endpoint =
-        TracesEndpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()));
+    let endpoint = OtlpEndpoint::read(OtlpSignal::Traces, |name| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone())
+    });
     (endpoint.unwrap().unwrap(), kept)
 }
 
-fn settings(traces: Option<TracesEndpoint>) -> TelemetrySettings {
+fn settings(traces: Option<OtlpEndpoint>) -> TelemetrySettings {
     TelemetrySettings {
         log: "info".into(),
         shape: logs::LogFormat::Json,
         traces,
+        metrics: None,
+        lines: None,
     }
 }
 
@@ -296,9 +305,10 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
-    let endpoint =
-        TracesEndpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()))
-            .unwrap();
+    let endpoint = OtlpEndpoint::read(OtlpSignal::Traces, |name| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone())
+    })
+    .unwrap();
     let (dispatch, telemetry) =
         assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || {

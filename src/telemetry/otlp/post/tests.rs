@@ -1,10 +1,10 @@
 //! The way to a collector that is down, wrong, or back.
 
-use super::{OnRuntime, http_client};
+use super::OnRuntime;
 use crate::telemetry::captured_log::CapturedLog;
 use crate::telemetry::logs::{LogFormat, layer, level};
+use crate::telemetry::otlp::endpoint::{OtlpEndpoint, OtlpSignal};
 use crate::telemetry::tasks;
-use crate::telemetry::traces::endpoint::TracesEndpoint;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
@@ -19,15 +19,11 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 fn to(url: &str) -> OnRuntime {
-    let endpoint = TracesEndpoint::read(|name| {
+    let signal = OtlpSignal::Traces;
+    let endpoint = OtlpEndpoint::read(signal, |name| {
         (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned())
     });
-    let client = http_client(&endpoint.unwrap().unwrap()).unwrap();
-    OnRuntime {
-        client,
-        runtime: Handle::current(),
-        reachable: AtomicBool::new(true),
-    }
+    OnRuntime::new(signal, &endpoint.unwrap().unwrap(), Handle::current()).unwrap()
 }
 
 async fn send(client: &OnRuntime, url: &str) -> bool {

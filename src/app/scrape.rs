@@ -1,0 +1,37 @@
+//! What a scrape shows: counts of calls as they come, and of the journal and the policy as they are.
+
+use super::App;
+use crate::downstream::Door;
+use crate::store::journal::{self, Journal};
+use crate::telemetry::metrics::{MetricsFormat, Synced};
+
+impl App {
+    /// What a scrape in `OpenMetrics` shows, whenever it is asked for.
+    pub(crate) fn scrapes(&self) -> impl Fn() -> String + Send + Sync + use<> {
+        let (door, journal) = (self.door.clone(), self.journal.clone());
+        move || scrape(&door, &journal, MetricsFormat::OpenMetrics)
+    }
+}
+
+/// All metrics, as they are now.
+pub(super) fn scrape(door: &Door, journal: &Journal, format: MetricsFormat) -> String {
+    let health = journal.health();
+    door.metrics.synced(syncs(&health));
+    door.metrics.unsynced(health.unsynced);
+    door.metrics.dropped_early(health.dropped_early);
+    door.metrics.policy_since(door.policy.status().since);
+    door.metrics.render(format)
+}
+
+/// The journal's syncs as metrics show them.
+#[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
+fn syncs(health: &journal::JournalHealth) -> Synced {
+    let bounds = journal::SYNC_BOUNDS_MICROS
+        .iter()
+        .map(|micros| *micros as f64 / 1e6)
+        .chain([f64::INFINITY]);
+    Synced {
+        buckets: bounds.zip(health.sync_counts).collect(),
+        seconds: health.sync_time.as_secs_f64(),
+    }
+}
