@@ -10,9 +10,9 @@ pub(super) use export::provider;
 
 use crate::mcp::answer::SentMeta;
 use crate::model::hex::hex;
-use crate::model::ids;
+use crate::model::ids::{self, ActionId};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
-use tracing::field::Empty;
+use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
@@ -142,6 +142,10 @@ pub(crate) fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
         "gen_ai.tool.name" = call.tool,
         "jsonrpc.request.id" = call.request_id,
         "error.type" = Empty,
+        "toolgate.action_id" = Empty,
+        "toolgate.outcome" = Empty,
+        "toolgate.code" = Empty,
+        "toolgate.joined" = Empty,
         "toolgate.steps_used" = Empty,
         "toolgate.token_cost" = Empty,
         "toolgate.latency_ms" = Empty,
@@ -170,6 +174,34 @@ pub(crate) fn record_usage(span: &Span, steps: u64, cost: u64) {
     span.record("toolgate.token_cost", cost as f64 / 1e6);
 }
 
+/// What toolgate decided on a call, as its ledger entry has it.
+#[derive(Debug)]
+pub(crate) struct SpanVerdict<'a> {
+    /// The call, in the ledger.
+    pub action: &'a ActionId,
+    /// How it ended.
+    pub outcome: &'static str,
+    /// The code that it was refused with, or in observe mode would have been.
+    pub code: Option<&'a str>,
+    /// The call whose key it came with, where that is another one.
+    pub joined: Option<&'a ActionId>,
+    /// The beginning of the hash of its key: agents may write secrets into keys.
+    pub key_hash: Option<u64>,
+}
+
+/// Says on `span` what toolgate decided, whether or not the call was sent.
+pub(crate) fn record_verdict(span: &Span, verdict: &SpanVerdict<'_>) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("toolgate.action_id", display(verdict.action));
+    span.record("toolgate.outcome", verdict.outcome);
+    span.record("toolgate.code", verdict.code);
+    span.record("toolgate.joined", verdict.joined.map(display));
+    let digits = verdict.key_hash.map(|hash| format!("{hash:016x}"));
+    span.record("toolgate.key_hash", digits);
+}
+
 /// Says on `span` how the call ran that was sent (004-36).
 pub(crate) fn record_sent(span: &Span, sent: &SentMeta) {
     if span.is_disabled() {
@@ -177,5 +209,4 @@ pub(crate) fn record_sent(span: &Span, sent: &SentMeta) {
     }
     span.record("toolgate.latency_ms", sent.latency_ms);
     span.record("toolgate.fence", sent.fence);
-    span.record("toolgate.key_hash", sent.key_digits());
 }

@@ -1,6 +1,8 @@
 //! Traces of the built program: a span for a call reaches a collector in the agent's trace, which
 //! the ledger names too, and the tool server gets the agent's trace context as it was (003-80).
 
+mod verdicts;
+
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::{Settings, Setup};

@@ -12,7 +12,7 @@ use crate::mcp::answer::SentMeta;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::telemetry::metrics::{CallEffects, CallLabels};
-use crate::telemetry::traces::{failed, record_sent, record_usage};
+use crate::telemetry::traces::{SpanVerdict, failed, record_sent, record_usage, record_verdict};
 use std::time::Duration;
 
 /// Counts the call, what it means for what must not run twice, and for its task.
@@ -35,7 +35,8 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     // refused with.
     let would_refuse = found.foreseen();
     let refusal = ending.as_ref().err();
-    let labels = match refusal.or(would_refuse.map(|foreseen| &foreseen.refusal)) {
+    let refusal = refusal.or(would_refuse.map(|foreseen| &foreseen.refusal));
+    let labels = match refusal {
         None => labels,
         Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
             (Some(code), _) => labels.with_contract_code(code),
@@ -58,6 +59,14 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     gate.metrics.call(&labels, latency);
     gate.metrics.asked_for(call.origin.caller.user.is_some());
     mark_span(ending);
+    let verdict = SpanVerdict {
+        action: &call.judged.action,
+        outcome: outcome.word(),
+        code: refusal.map(Refusal::code),
+        joined: found.key.holder.as_ref(),
+        key_hash: found.key.hash,
+    };
+    record_verdict(&tracing::Span::current(), &verdict);
     if let Some(sent) = sent(recorded) {
         record_sent(&tracing::Span::current(), &sent);
         if counted.claimed {
