@@ -10,6 +10,8 @@
 mod circles;
 #[path = "tidy/citations.rs"]
 mod citations;
+#[path = "tidy/dashboard.rs"]
+mod dashboard;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/files.rs"]

@@ -234,6 +234,8 @@ mod operator_roles;
 mod operator_screens;
 // What the ledger says of a changed policy.
 mod policy_report;
+// The dashboard and the alerts, on a real Prometheus.
+mod dashboard;
 // What operators see of a toolgate that runs: status, doctor, ledger and metrics.
 mod seeing;
 // What a supervisor's probe asks.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use toolgate::guards::is_own_code;
 
 /// The metrics there are, as a scrape names them.
-fn metrics() -> BTreeSet<String> {
+pub(super) fn metrics() -> BTreeSet<String> {
     // Kept equal to what a running toolgate says by the test of that name.
     let folder = "src/telemetry/metrics/snapshots";
     let text = read(&format!(
