@@ -42,6 +42,7 @@ mod timeouts;
 mod undo;
 mod unfitted;
 mod unnamed;
+mod verify;
 mod yaml;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
@@ -105,6 +106,11 @@ enum CliVerb {
     /// Servers, sessions, what waits, what is disabled, the disk, the last errors. Exit codes: 0 when one
     /// runs, is ready and needs nothing of its operators, else 1.
     Status(status::Args),
+    /// Try what is promised with this configuration; nothing is sent.
+    ///
+    /// A gate of its own runs on it, with a ledger that is thrown away and a server that counts in place of
+    /// all tool servers. Exit codes: 0 when nothing is broken, else 1.
+    Verify(verify::Args),
     /// Say which step, layer and rule decides a call; nothing is sent.
     Explain(explain::Args),
     /// List calls whose outcome is not known; say what became of them.
@@ -189,6 +195,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Import(args) => import::run(&args),
         CliVerb::Suggest(args) => suggest::run(&args),
         CliVerb::Test(args) => test::run(&args),
+        CliVerb::Verify(args) => verify::run(&args),
         CliVerb::Explain(args) => explain::run(&args),
         CliVerb::Calls(args) => calls::run(&args),
         CliVerb::Undo(args) => undo::run(&args),

@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "import",
             "suggest",
             "test",
+            "verify",
             "explain",
             "uninstall",
         ],
@@ -48,7 +49,7 @@ const EXIT_CODES: &str =
 `toolgate VERB --help` says all of a verb, with examples.";
 
 /// Examples of verbs.
-const EXAMPLES: [(&str, &[&str]); 57] = [
+const EXAMPLES: [(&str, &[&str]); 58] = [
     (
         "serve",
         &[
@@ -86,6 +87,13 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
     (
         "test add",
         &["toolgate test add 9f3c2a17 --to policies/tests/bank.yaml"],
+    ),
+    (
+        "verify",
+        &[
+            "toolgate verify",
+            "toolgate verify --tool bank__pay --caller bot",
+        ],
     ),
     (
         "explain",

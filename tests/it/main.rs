@@ -208,6 +208,8 @@ mod data_places;
 mod demo;
 // The recording of it, and the table of README.
 mod recording;
+// `toolgate verify`: what is promised is tried with a configuration, and what does not hold is said.
+mod verify;
 // `toolgate disable`: a tool is taken away and given back.
 mod disable;
 // Calls that were executed although they are forbidden.
