@@ -166,9 +166,9 @@ impl Trial {
             }
         };
         let answer = match timeout(CALL_TIMEOUT, first).await {
-            Ok(Ok(hold)) => {
+            Ok(Ok(id)) => {
                 return Ok(Ok(HeldTrial {
-                    hold,
+                    hold: id,
                     request: Some(request),
                 }));
             }
@@ -180,8 +180,8 @@ impl Trial {
         }
         // It was told to come again; that it waits was told before.
         let held = timeout(Duration::ZERO, next_hold(news)).await;
-        let waits = |hold| HeldTrial {
-            hold,
+        let waits = |id| HeldTrial {
+            hold: id,
             request: None,
         };
         Ok(held.map(waits).map_err(|_| answer))

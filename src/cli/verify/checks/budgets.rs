@@ -180,15 +180,15 @@ impl TriedLimit {
             return RowVerdict::NotShown(format!("after {} calls one read {read}", run.ran));
         }
         match run.ran {
-            ran if ran == calls => RowVerdict::Holds(format!(
-                "of {tried} calls {ran} ran, and the last one read {read}"
+            count if count == calls => RowVerdict::Holds(format!(
+                "of {tried} calls {count} ran, and the last one read {read}"
             )),
             // What is held and comes again may count more than once for its steps.
-            ran if run.is_held => {
-                RowVerdict::NotShown(format!("{ran} of {calls} calls ran, then one read {read}"))
-            }
-            ran => RowVerdict::Broken(format!(
-                "only {ran} of {calls} calls ran, then one read {read}"
+            count if run.is_held => RowVerdict::NotShown(format!(
+                "{count} of {calls} calls ran, then one read {read}"
+            )),
+            count => RowVerdict::Broken(format!(
+                "only {count} of {calls} calls ran, then one read {read}"
             )),
         }
     }
