@@ -1,4 +1,4 @@
-//! Whom toolgate believes who they are, where it connects with TLS: those for whom the machine's root certificates vouch.
+//! Which servers toolgate believes, where it connects with TLS: those for whom the machine's root certificates vouch.
 
 use crate::model::reply::Fault;
 use hyper_rustls::ConfigBuilderExt as _;
