@@ -23,12 +23,8 @@ use std::time::Duration;
 
 /// Tools under callers that are tried, at most.
 const MAX_SUBJECTS: usize = 64;
-/// Arguments of test packs that are looked at for one tool, at most.
-const MAX_SAMPLES: usize = 64;
 /// Who stands for the person behind an agent that has to name one.
 const PERSON: &str = "toolgate-verify";
-/// The key by which it is judged whether a call passes with one.
-const SUPPOSED_KEY: &str = "verify";
 
 /// A tool under a caller, and the call that is made.
 #[derive(Debug)]
