@@ -236,7 +236,7 @@ async fn tried(files: VerifiedFiles, plan: &TrialPlan) -> anyhow::Result<Vec<Gua
     let policy = files.policy;
     let read = config::reader(files.path, &files.config);
     let live = place::in_force(policy.clone(), read)?;
-    let config = place::own(files.config, directory.data(), &echo)?;
+    let config = place::own(files.config, directory.data_dir(), &echo)?;
     let started = Trial::start(&config, &live, echo, directory);
     let trial = Box::pin(started).await?;
     let total = u64::try_from(plan.subjects.len()).ok();

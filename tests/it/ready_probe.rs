@@ -27,7 +27,7 @@ fn not_ready() -> (i32, String) {
 }
 
 /// An unknown outcome, a policy file with errors, and a token of the operator or none: calls are judged, so it is
-/// ready, where `status` says that somebody has work to do. When it is gone, it is not.
+/// ready, where `status` says that operators have work to do. When toolgate is gone, it is not.
 #[tokio::test]
 async fn what_needs_operators_is_ready_all_the_same() {
     let server = Script::new().tool("lose", Behaviour::HangsUp).start().await;

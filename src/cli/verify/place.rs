@@ -35,7 +35,7 @@ impl TrialDirectory {
     }
 
     /// The data directory in it.
-    pub(super) fn data(&self) -> PathBuf {
+    pub(super) fn data_dir(&self) -> PathBuf {
         self.0.join("data")
     }
 }
@@ -102,8 +102,8 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = TrialDirectory::make().unwrap();
         let path = directory.0.clone();
-        fs::create_dir(directory.data()).unwrap();
-        fs::write(directory.data().join("file"), "").unwrap();
+        fs::create_dir(directory.data_dir()).unwrap();
+        fs::write(directory.data_dir().join("file"), "").unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o700

@@ -208,7 +208,10 @@ impl Trial {
     /// Ends everything; what its ledger is then.
     pub(super) async fn end(self) -> anyhow::Result<VerifyReport> {
         self.app.stop().await?;
-        Ok(check(&self.directory.data(), &VerifyOptions::default())?)
+        Ok(check(
+            &self.directory.data_dir(),
+            &VerifyOptions::default(),
+        )?)
     }
 }
 
