@@ -6,7 +6,7 @@ use crate::admin::{self, DoorReach};
 use crate::app::ledger::OpenLedger;
 use crate::config::{Config, ServerConfig};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
-use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
+use crate::downstream::{Door, accept};
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, GateWatches, catalogue::list::Listings, catalogue::toolbox::Toolbox,
@@ -27,7 +27,6 @@ use crate::telemetry::tasks;
 use crate::upstream::http::connections;
 use crate::upstream::keeper::ServerMessagePolicy;
 use crate::upstream::leftovers::Leftovers;
-use crate::upstream::links::Links;
 use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
@@ -44,6 +43,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+mod agents_door;
 mod attended;
 mod background;
 mod head_export;
@@ -161,7 +161,7 @@ impl App {
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {
-            door: Arc::new(door(config, gate, relay, servers)),
+            door: Arc::new(agents_door::door(config, gate, relay, servers)),
             journal,
             disabling: Arc::new(disabling),
             incidents,
@@ -371,25 +371,6 @@ fn watches(config: &Config) -> GateWatches {
     GateWatches {
         outcome_looks: LookSchedule::new(config.reconcile),
         ..GateWatches::default()
-    }
-}
-
-/// Where agents come in.
-fn door(config: &Config, gate: Arc<Gate>, relay: Arc<Relay>, servers: Arc<Servers>) -> Door {
-    Door {
-        policy: gate.policy.clone(),
-        metrics: gate.metrics.clone(),
-        gate,
-        relay,
-        links: Arc::new(Links::shared(servers.clone())),
-        servers,
-        sessions: AgentSessions::default(),
-        room: MessageRoom::default(),
-        clock: Clock,
-        running: TaskTracker::new(),
-        patience: Arc::default(),
-        hosts: admin::hosts(config.listen, &config.allowed_hosts),
-        origins: config.allowed_origins.clone(),
     }
 }
 

@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod build;
+mod declared;
 mod doors;
 mod exposed;
 mod ledger;

@@ -1,6 +1,7 @@
 //! From the settings as they are written to what the process runs on, and what the policy stands
 //! on.
 
+use super::declared::DeclaredNames;
 use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
 use super::supposed;
@@ -111,58 +112,6 @@ fn basis(
         policies: Vec::new(),
         is_whole: true,
         written: Value::Null,
-    }
-}
-
-/// The names that policies may use: also those of entries that are wrong otherwise, so that one
-/// flaw is one problem.
-struct DeclaredNames {
-    servers: Vec<ServerName>,
-    agents: Vec<AgentId>,
-    open: bool,
-}
-
-impl DeclaredNames {
-    /// Those that are written, and those that were meant: a key may be misspelt.
-    fn in_trees(written: &Value, meant: Option<&Value>) -> Self {
-        let mut named = Self::in_tree(written);
-        let Some(meant) = meant.map(Self::in_tree) else {
-            return named;
-        };
-        for server in meant.servers {
-            if !named.servers.contains(&server) {
-                named.servers.push(server);
-            }
-        }
-        for agent in meant.agents {
-            if !named.agents.contains(&agent) {
-                named.agents.push(agent);
-            }
-        }
-        named.open &= meant.open;
-        named
-    }
-
-    fn in_tree(tree: &Value) -> Self {
-        let servers = tree["servers"]
-            .as_object()
-            .into_iter()
-            .flat_map(|servers| servers.keys());
-        let callers = tree["callers"].as_array().into_iter().flatten();
-        let agents = callers
-            .filter_map(|caller| caller["agent"].as_str())
-            .map(AgentId::new);
-        let wanted = |key: &str| {
-            tree.get(key)
-                .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
-        };
-        let open = !wanted("callers") && !wanted("front_ends");
-        let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS_AGENT));
-        Self {
-            servers: servers.map(|name| ServerName::new(name)).collect(),
-            agents: agents.chain(anonymous).collect(),
-            open,
-        }
     }
 }
 

@@ -13,24 +13,24 @@ use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 pub(crate) mod behind;
 mod class;
+mod entry;
 mod family;
 mod front_ends;
+mod known;
 mod schemas;
 
 use behind::UsersBehind;
+use entry::digest;
 pub(crate) use schemas::SchemaSettings;
 
 /// The agent of every message when no callers are configured.
 pub(crate) const ANONYMOUS_AGENT: &str = "anonymous";
-
-/// Bytes below which a token can be guessed.
-const MIN_TOKEN_BYTES: usize = 16;
 
 /// Who may call, as written: the keys `callers` and `front_ends`.
 #[derive(Debug, Default)]
@@ -261,88 +261,8 @@ impl Section for Settings {
     }
 }
 
-impl CallerSettings {
-    /// `front_ends`: by name, and whether they name users. Gives back whether its own does.
-    fn judge(&self, front_ends: &HashMap<&str, bool>, problems: &mut Problems) -> bool {
-        let of = self.front_end.as_deref();
-        let has_header = of.and_then(|name| front_ends.get(name)) == Some(&true);
-        behind::judge(self, has_header, problems);
-        if self.agent.trim() != self.agent || self.agent.is_empty() {
-            let hint = "write the agent's name, without blanks around it";
-            problems.under("agent", |problems| {
-                problems.error("is blank or has blanks around it", hint);
-            });
-        }
-        if self.token.is_none() && self.front_end.is_none() {
-            problems.error(
-                "nothing proves this caller",
-                "give it a `token`, or the `front_end` that speaks for it",
-            );
-        }
-        if self
-            .front_end
-            .as_deref()
-            .is_some_and(|name| !front_ends.contains_key(name))
-        {
-            let hint = "declare it under `front_ends`";
-            problems.under("front_end", |problems| {
-                problems.error("unknown front end", hint);
-            });
-        }
-        for (key, name) in [
-            ("group", &self.group),
-            ("profile", &self.profile),
-            ("environment", &self.environment),
-        ] {
-            if name
-                .as_deref()
-                .is_some_and(|name| name.trim() != name || name.is_empty())
-            {
-                let hint = "write the name, or take the key away";
-                problems.under(key, |problems| {
-                    problems.error("is blank or has blanks around it", hint);
-                });
-            }
-        }
-        for (index, role) in self
-            .roles
-            .iter()
-            .enumerate()
-            .filter(|(_, role)| role.trim().is_empty())
-        {
-            let at = format!("roles[{index}]");
-            problems.under(at, |problems| {
-                problems.error(format!("the role `{role}` is blank"), "take it away");
-            });
-        }
-        has_header
-    }
-}
-
 fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
-}
-
-fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems) -> [u8; 32] {
-    let bytes = token.expose().len();
-    let digest = hash(token.expose());
-    problems.under("token", |problems| {
-        if bytes == 0 {
-            problems.error("the token is empty", "make one: `openssl rand -hex 32`");
-        } else if bytes < MIN_TOKEN_BYTES {
-            problems.warning(
-                format!("the token is shorter than {MIN_TOKEN_BYTES} bytes"),
-                "make one: `openssl rand -hex 32`",
-            );
-        }
-        if !seen.insert(digest) {
-            problems.error(
-                "another entry has the same token",
-                "a token proves one caller: make a new one",
-            );
-        }
-    });
-    digest
 }
 
 // === impl Rule ===
@@ -435,42 +355,6 @@ impl Rule {
                 pace.take_over(had, now);
             }
         }
-    }
-
-    /// All callers.
-    pub fn callers(&self) -> &[Arc<Caller>] {
-        &self.callers
-    }
-
-    /// The groups that callers are in.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.callers
-            .iter()
-            .filter_map(|caller| caller.group.as_deref())
-    }
-
-    /// The roles that callers have.
-    pub(crate) fn roles(&self) -> Vec<String> {
-        let all = self.callers.iter().flat_map(|caller| &caller.roles);
-        let all: BTreeSet<&String> = all.collect();
-        all.into_iter().cloned().collect()
-    }
-
-    /// The models that callers have, and their providers.
-    pub(crate) fn models(&self) -> Vec<String> {
-        let models = self.callers.iter().flat_map(|caller| {
-            let provider = caller.provider().map(str::to_owned);
-            caller.model.clone().into_iter().chain(provider)
-        });
-        models.collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.
-    pub fn of_agent(&self, agent: &str) -> Option<Arc<Caller>> {
-        self.callers
-            .iter()
-            .find(|caller| caller.agent.as_str() == agent)
-            .cloned()
     }
 }
 

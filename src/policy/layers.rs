@@ -2,6 +2,8 @@
 //! layer that nobody has, a caller whose profile has no layer. What fails closed is a warning: an
 //! `allow` that can match nothing (policy §2.1, §2.2).
 
+mod owners;
+
 use super::shape::suggest;
 use crate::guards::allowlist::listed::GROUP_PREFIX;
 use crate::guards::allowlist::side;
@@ -265,39 +267,6 @@ impl<'a> LayerChecker<'a> {
                     problems,
                 );
             });
-        }
-    }
-
-    /// A layer that nobody has restricts nobody. A profile or an environment may wait for its first
-    /// caller: those name them.
-    fn judge_name(&self, layer: &written::WrittenLayer<'_>, problems: &mut Problems) {
-        let (word, name) = (layer.kind.word(), layer.name);
-        let known = self.names.get(word).map(Vec::as_slice).unwrap_or_default();
-        if known.iter().any(|known| known == name) {
-            return;
-        }
-        match layer.kind {
-            LayerKind::Agent => problems.error(
-                format!("no caller is the agent `{name}`"),
-                suggest(name, known),
-            ),
-            LayerKind::Group if known.is_empty() => {
-                problems.error(
-                    format!("no caller has the group `{name}`"),
-                    format!("give one `group: {name}`"),
-                );
-            }
-            LayerKind::Group => problems.error(
-                format!("no caller has the group `{name}`"),
-                suggest(name, known),
-            ),
-            LayerKind::Profile | LayerKind::Environment => {
-                problems.warning(
-                    format!("no caller has the {word} `{name}`"),
-                    format!("give one `{word}: {name}`"),
-                );
-            }
-            LayerKind::Global | LayerKind::Delegation => {}
         }
     }
 
