@@ -15,6 +15,7 @@ pub(crate) mod health;
 mod hints;
 mod identity;
 pub(crate) mod incidents;
+pub(crate) mod issued;
 pub(crate) mod looks;
 pub(crate) mod open_counts;
 pub(crate) mod openapi;
@@ -183,7 +184,7 @@ pub(crate) fn holder<B>(
         let known = operators.sign_ins().of(request.headers());
         return known.map(|known| known.operator.name);
     }
-    if request.headers().contains_key(header::AUTHORIZATION) {
+    if operators.brings_token(request.headers()) {
         return operators
             .known(request.headers())
             .ok()

@@ -34,6 +34,7 @@ use attended::SeenDisk;
 use head_export::Exporter;
 use jiff::Timestamp;
 use operator_view::OperatorView;
+use operators_door::OperatorsEntry;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ mod attended;
 mod background;
 mod head_export;
 mod incidents;
+mod issuers;
 pub(crate) mod ledger;
 mod milestones;
 mod notices;
@@ -161,7 +163,7 @@ impl App {
         let relay = connect(&gate, &servers, &servers_running, &stop);
         let exporter = head_export::start(config, &journal, &metrics, &stop)?;
         Ok(Self {
-            door: Arc::new(agents_door::door(config, gate, relay, servers)),
+            door: Arc::new(agents_door::door(config, gate, relay, servers)?),
             journal,
             disabling: Arc::new(disabling),
             incidents,
@@ -211,6 +213,7 @@ impl App {
             ),
         );
         self.serve_operators(operators, listen);
+        self.keep_issuer_keys();
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
         let counter = tasks::spawn("unknown outcomes", counting);
@@ -270,9 +273,14 @@ impl App {
         });
         let known = self.operators.clone();
         let router = admin::router(view, self.switches(), known.clone(), reach);
+        let entry = Arc::new(OperatorsEntry {
+            router,
+            known,
+            hosts,
+            keys: self.door.keys.clone(),
+        });
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
-            let holder = admin::holder(&known, &hosts, &request);
-            operators_door::answer(router.clone(), request, holder, guest)
+            entry.clone().answer(request, guest)
         };
         tasks::spawn(
             "operators",

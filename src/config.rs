@@ -3,9 +3,10 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::admin::issued::IssuedOperators;
 use crate::gate::reconciling::schedule::ReconcileTerms;
 use crate::model::absence::Absence;
-use crate::model::approvers::{Approver, Approvers};
+use crate::model::approvers::{Approver, Approvers, ISSUED_OPERATORS};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ServerName;
 use crate::model::secret::Secret;
@@ -21,7 +22,9 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+mod auth;
 mod build;
 mod declared;
 mod doors;
@@ -40,6 +43,7 @@ mod settings;
 mod supposed;
 mod variables;
 mod written_notify;
+pub(crate) mod written_operators;
 
 use build::CheckedConfig;
 pub(crate) use build::without_file;
@@ -93,6 +97,8 @@ pub struct Admin {
     pub verbs: OperatorVerbs,
     /// Who of them is away.
     pub absences: Vec<Absence>,
+    /// Those whom issuers name.
+    pub(crate) issued: Arc<IssuedOperators>,
 }
 
 impl Admin {
@@ -102,13 +108,18 @@ impl Admin {
         theirs.cloned().collect()
     }
 
-    /// Who may decide about calls that are held: every operator with a token.
+    /// Who may decide about calls that are held: every operator with a token, and those whom issuers
+    /// name.
     pub(crate) fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver {
             name: known.name.clone(),
             roles: known.roles.clone(),
         };
-        Approvers(self.tokens.iter().map(one).collect())
+        let issued = (!self.issued.is_empty()).then(|| Approver {
+            name: ISSUED_OPERATORS.to_owned(),
+            roles: self.issued.roles().cloned().collect(),
+        });
+        Approvers(self.tokens.iter().map(one).chain(issued).collect())
     }
 }
 
@@ -192,8 +203,9 @@ const RESTART_KEYS: &[&str] = &[
 ];
 
 /// The keys under which stands what policies name, or which they are.
-const NAMED_BY_POLICIES: [&str; 7] = [
+const NAMED_BY_POLICIES: [&str; 8] = [
     "servers",
+    "auth",
     "callers",
     "front_ends",
     "groups",

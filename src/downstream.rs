@@ -9,6 +9,7 @@ mod batch;
 mod batch_answers;
 mod body;
 mod carried_answer;
+mod challenge;
 mod checks;
 pub(crate) mod connection_limit;
 mod handshake;
@@ -37,6 +38,7 @@ use crate::model::clock::Clock;
 use crate::model::scope::Scope;
 use crate::outlet::receipt::AgentConnection;
 use crate::policy::Policy;
+use crate::policy::issuer_keys::IssuerKeys;
 use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
@@ -91,6 +93,8 @@ pub(crate) struct Door {
     pub relay: Arc<Relay>,
     /// The policy, as it stands.
     pub policy: Arc<LivePolicy>,
+    /// What fetches the keys of issuers.
+    pub keys: Arc<IssuerKeys>,
     /// The servers behind.
     pub servers: Arc<Servers>,
     /// The shared modern links.

@@ -18,6 +18,7 @@ pub(crate) mod compile;
 mod contract_lint;
 pub(crate) mod exemptions;
 pub(crate) mod file;
+pub(crate) mod issuer_keys;
 pub(crate) mod known_tools;
 pub(crate) mod layers;
 pub mod live;

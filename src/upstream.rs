@@ -10,6 +10,7 @@ pub(crate) mod egress;
 pub(crate) mod hook;
 pub mod http;
 pub(crate) mod keeper;
+pub(crate) mod key_sets;
 pub mod leftovers;
 pub(crate) mod legacy_tasks;
 pub(crate) mod lineage;

@@ -5,12 +5,15 @@
 pub(crate) use super::identity::OperatorIdentity;
 
 use super::desk::sign_in::SignIns;
+use super::issued::IssuedOperators;
+mod tokens;
+
 use super::{OperatorsDoor, refusal};
 use crate::model::secret::Secret;
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -22,6 +25,7 @@ pub(crate) struct Operators {
     known: Vec<([u8; 32], OperatorIdentity)>,
     verbs: OperatorVerbs,
     sign_ins: Arc<SignIns>,
+    issued: Arc<IssuedOperators>,
 }
 
 impl Operators {
@@ -37,12 +41,18 @@ impl Operators {
             known: known.collect(),
             verbs,
             sign_ins: Arc::default(),
+            issued: Arc::default(),
         }
+    }
+
+    /// The same, and those whom issuers name.
+    pub(crate) fn with_issued(self, issued: Arc<IssuedOperators>) -> Self {
+        Self { issued, ..self }
     }
 
     /// Whether nobody has a token.
     pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.known.is_empty() && self.issued.is_empty()
     }
 
     /// The answer to one whose roles allow none of `verbs`, which `what` needs.
@@ -122,7 +132,7 @@ impl Operators {
 
     /// Who asks, or the answer that says how to prove it.
     pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Response> {
-        if self.known.is_empty() {
+        if self.is_empty() {
             let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` and start toolgate anew; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
             return Err(refusal(
@@ -131,27 +141,15 @@ impl Operators {
                 hint,
             ));
         }
-        let mut given = headers.get_all(header::AUTHORIZATION).iter();
-        let bearer = match (given.next(), given.next()) {
-            (Some(one), None) => one.to_str().ok().and_then(|value| value.split_once(' ')),
-            _ => None,
-        };
-        let bearer = bearer
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim());
-        let found = self.of_token(bearer.unwrap_or_default());
-        found.filter(|_| bearer.is_some()).ok_or_else(|| {
-            let hint = "send `Authorization: Bearer …` with a token of `admin.tokens`";
-            let mut answer = refusal(
-                StatusCode::UNAUTHORIZED,
-                "this is for operators who prove that they are",
-                hint,
-            );
-            answer
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            answer
-        })
+        let configured = tokens::bearer(headers).and_then(|token| self.of_token(token));
+        if let Some(known) = configured {
+            return Ok(known);
+        }
+        match self.token(headers).map(|token| self.of_issued(token)) {
+            Some(Ok(issued)) => Ok(issued.known),
+            Some(Err(why)) => Err(tokens::refused(why)),
+            None => Err(tokens::refused(None)),
+        }
     }
 }
 

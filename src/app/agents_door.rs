@@ -1,5 +1,6 @@
 //! The agents' door, put together.
 
+use super::issuers;
 use crate::admin;
 use crate::config::Config;
 use crate::downstream::Door;
@@ -19,8 +20,9 @@ pub(super) fn door(
     gate: Arc<Gate>,
     relay: Arc<Relay>,
     servers: Arc<Servers>,
-) -> Door {
-    Door {
+) -> anyhow::Result<Door> {
+    Ok(Door {
+        keys: issuers::keys(&gate)?,
         policy: gate.policy.clone(),
         metrics: gate.metrics.clone(),
         gate,
@@ -34,5 +36,5 @@ pub(super) fn door(
         patience: Arc::default(),
         hosts: admin::hosts(config.listen, &config.allowed_hosts),
         origins: config.allowed_origins.clone(),
-    }
+    })
 }

@@ -164,7 +164,7 @@ pub(super) async fn sweep(door: Arc<Door>) {
         // An error says that there will be no other policy, and toolgate ends.
         let _ = tokio::time::timeout(SESSION_SWEEP_INTERVAL, policies.changed()).await;
         door.sessions
-            .keep(door.policy.current().identity.callers())
+            .keep(&door.policy.current().identity.present())
             .await;
         door.sessions.sweep(false).await;
         door.metrics.sessions(door.sessions.count());

@@ -4,6 +4,7 @@ use crate::admin;
 use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::config;
 use crate::downstream::connection_limit::Guest;
+use crate::policy::issuer_keys::IssuerKeys;
 use std::sync::Arc;
 
 /// Who may ask there.
@@ -16,22 +17,39 @@ pub(super) fn operators(admin: &config::Admin) -> Operators {
         };
         (known, &operator.token)
     });
-    Operators::new(operators, admin.verbs.clone())
+    Operators::new(operators, admin.verbs.clone()).with_issued(admin.issued.clone())
 }
 
-/// Answers one request at the operators' door, of `guest`, who is `holder` if it proves that.
-pub(super) async fn answer(
-    router: axum::Router,
-    request: http::Request<hyper::body::Incoming>,
-    holder: Option<String>,
-    guest: Arc<Guest>,
-) -> axum::response::Response {
-    if let Some(Err(crowded)) = holder.map(|holder| guest.prove(&holder)) {
-        return admin::overloaded(&crowded.to_string());
-    }
-    let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
-    match (answer.status() == http::StatusCode::UNAUTHORIZED).then(|| guest.fail()) {
-        Some(Err(wait)) => admin::too_many(wait),
-        Some(Ok(())) | None => answer,
+/// What stands before the routes.
+pub(super) struct OperatorsEntry {
+    /// The routes.
+    pub(super) router: axum::Router,
+    /// Who may ask.
+    pub(super) known: Operators,
+    /// Names under which the door is called.
+    pub(super) hosts: Vec<String>,
+    /// What fetches the keys of issuers.
+    pub(super) keys: Arc<IssuerKeys>,
+}
+
+impl OperatorsEntry {
+    /// Answers one request of `guest`.
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: http::Request<hyper::body::Incoming>,
+        guest: Arc<Guest>,
+    ) -> axum::response::Response {
+        if let Some(lacking) = self.known.lacking_key(request.headers()) {
+            Box::pin(self.keys.clone().supply(lacking)).await;
+        }
+        let holder = admin::holder(&self.known, &self.hosts, &request);
+        if let Some(Err(crowded)) = holder.map(|holder| guest.prove(&holder)) {
+            return admin::overloaded(&crowded.to_string());
+        }
+        let Ok(answer) = tower::ServiceExt::oneshot(self.router.clone(), request).await;
+        match (answer.status() == http::StatusCode::UNAUTHORIZED).then(|| guest.fail()) {
+            Some(Err(wait)) => admin::too_many(wait),
+            Some(Ok(())) | None => answer,
+        }
     }
 }

@@ -6,8 +6,8 @@ use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
 use super::supposed;
 use super::{
-    Admin, Config, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, doors, ledger, notify, operators,
-    reconcile, secrets, servers,
+    Admin, Config, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, doors, ledger, notify,
+    operators, reconcile, secrets, servers,
 };
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
@@ -29,6 +29,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Without a file: one server, observed, for everybody on this machine.
 pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadResult) {
@@ -43,6 +44,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
             absences: Vec::new(),
+            issued: Arc::default(),
         },
         data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
         servers,
@@ -201,8 +203,16 @@ fn told(
 }
 
 /// Who calls, as it is written.
-fn callers(settings: &mut ConfigSettings) -> identity::Settings {
+fn callers(
+    settings: &mut ConfigSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> identity::Settings {
+    let written = std::mem::take(&mut settings.auth);
     identity::Settings {
+        auth: problems.under("auth", |problems| {
+            auth::settled(written, directory, problems)
+        }),
         callers: std::mem::take(&mut settings.callers),
         front_ends: std::mem::take(&mut settings.front_ends),
         groups: std::mem::take(&mut settings.groups),
@@ -229,8 +239,8 @@ fn build(
 ) -> CheckedConfig {
     let mode = settings.mode;
     let listen = listening(&settings, named.open, problems);
-    let callers = callers(&mut settings);
-    let admin = operators(settings.admin, &callers, &named, problems);
+    let callers = callers(&mut settings, directory, problems);
+    let admin = operators(settings.admin, &callers, &named, directory, problems);
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| {
         servers::compile(settings.servers, directory, problems)
@@ -302,6 +312,7 @@ fn operators(
     admin: AdminSettings,
     callers: &identity::Settings,
     named: &DeclaredNames,
+    directory: &Path,
     problems: &mut Problems,
 ) -> Option<Admin> {
     let agents = operators::ConfiguredAgents {
@@ -309,7 +320,7 @@ fn operators(
         names: &named.agents,
     };
     problems.under("admin", |problems| {
-        operators::admin(admin, agents, problems)
+        operators::admin(admin, agents, directory, problems)
     })
 }
 

@@ -40,14 +40,20 @@ impl DeclaredNames {
             .into_iter()
             .flat_map(|servers| servers.keys());
         let callers = tree["callers"].as_array().into_iter().flatten();
+        let issuers = tree["auth"]["jwt"].as_array().into_iter().flatten();
+        let listed = issuers.flat_map(|issuer| issuer["agents"].as_array().into_iter().flatten());
         let agents = callers
-            .filter_map(|caller| caller["agent"].as_str())
+            .map(|caller| &caller["agent"])
+            .chain(listed)
+            .filter_map(Value::as_str)
             .map(AgentId::new);
-        let wanted = |key: &str| {
-            tree.get(key)
+        let wanted = |pointer: &str| {
+            tree.pointer(pointer)
                 .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
         };
-        let open = !wanted("callers") && !wanted("front_ends");
+        let open = !["/callers", "/front_ends", "/auth/jwt"]
+            .into_iter()
+            .any(wanted);
         let anonymous = open.then(|| AgentId::new(ANONYMOUS_AGENT));
         Self {
             servers: servers.map(|name| ServerName::new(name)).collect(),

@@ -1,6 +1,7 @@
 //! The operators' door: its address, who may come in, and for what.
 
 mod absences;
+mod issuers;
 
 use super::doors::{address, judge_reach};
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
@@ -11,6 +12,8 @@ use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
 use crate::model::verbs::{MAX_VERB_ROLES, OperatorVerb, OperatorVerbs};
+use std::path::Path;
+use std::sync::Arc;
 use url::Url;
 
 /// Letters of an operator's name or role.
@@ -31,6 +34,7 @@ pub(super) struct ConfiguredAgents<'a> {
 pub(super) fn admin(
     settings: AdminSettings,
     agents: ConfiguredAgents<'_>,
+    directory: &Path,
     problems: &mut Problems,
 ) -> Option<Admin> {
     let AdminSettings {
@@ -40,20 +44,26 @@ pub(super) fn admin(
         tokens,
         operators,
         verbs,
+        jwt,
     } = settings;
     let public_url = problems.under("public_url", |problems| {
         public_url.and_then(|written| of_public_url(&written, problems))
     });
     let known = problems.under("tokens", |problems| of_tokens(tokens, agents, problems));
     let verbs = problems.under("verbs", |problems| of_verbs(verbs, problems));
-    problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
+    let issued = problems.under("jwt", |problems| {
+        issuers::compile(jwt, &known, directory, problems)
+    });
+    if issued.is_empty() {
+        problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
+    }
     let absences = problems.under("operators", |problems| {
         absences::compile(operators, &known, agents.names, problems)
     });
     let listen = problems.under("listen", |problems| {
         let listen = address(&listen, problems)?;
         judge_reach(listen, unencrypted, "admin.unencrypted", problems);
-        if known.is_empty() && !listen.ip().is_loopback() {
+        if known.is_empty() && issued.is_empty() && !listen.ip().is_loopback() {
             let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
             problems.error(
                 "other machines can reach this address, and no tokens are configured",
@@ -68,6 +78,7 @@ pub(super) fn admin(
         tokens: known,
         verbs,
         absences,
+        issued: Arc::new(issued),
     })
 }
 
@@ -94,7 +105,7 @@ fn of_tokens(
 }
 
 /// What links begin with: a scheme and a host, perhaps a port, and nothing else.
-fn of_public_url(written: &str, problems: &mut Problems) -> Option<String> {
+pub(super) fn of_public_url(written: &str, problems: &mut Problems) -> Option<String> {
     let read = Url::parse(written).ok();
     let is_plain = |url: &Url| {
         matches!(url.scheme(), "http" | "https")

@@ -2,7 +2,9 @@
 
 use super::reconcile::ReconcileSettings;
 use super::written_notify::NotifySettings;
+use super::written_operators::OperatorIssuerSettings;
 use crate::guards::hooks::HookSettings;
+use crate::guards::identity::issued::settings::AuthSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
 use crate::guards::{Mode, pins};
 use crate::model::content::ContentForm;
@@ -47,10 +49,12 @@ pub(crate) struct ConfigSettings {
     /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits,
     /// `_`, `-`; no `__`.
     pub servers: BTreeMap<String, ToolServerSettings>,
-    /// The agents. None: everybody on this machine is the agent `anonymous`.
+    /// The agents. None, and no `auth`: everybody on this machine is the agent `anonymous`.
     pub callers: Vec<CallerSettings>,
     /// What holds for all callers of a `group` together, by its name.
     pub groups: BTreeMap<String, GroupSettings>,
+    /// Identity providers whose tokens (JWT) name agents, beside those of `callers`.
+    pub auth: AuthSettings,
     /// Trusted programs between agents and toolgate, which name the agent in a header.
     pub front_ends: Vec<FrontEndSettings>,
     /// What calls may refer to as `<secret_ref:NAME>`, by name: `[a-z][a-z0-9_]*`.
@@ -107,6 +111,8 @@ pub(crate) struct AdminSettings {
     /// Which roles may do what; about calls that are held, contracts say who decides (`approver`
     /// unless they name others).
     pub verbs: VerbSettings,
+    /// Identity providers whose tokens (JWT) name operators, beside those of `tokens`.
+    pub jwt: Vec<OperatorIssuerSettings>,
 }
 
 /// An operator who is away.
@@ -474,6 +480,7 @@ impl Default for ConfigSettings {
             callers: Vec::new(),
             front_ends: Vec::new(),
             groups: BTreeMap::new(),
+            auth: AuthSettings::default(),
             secrets: BTreeMap::new(),
             hooks: Vec::new(),
             policies: Vec::new(),
@@ -501,6 +508,7 @@ impl Default for AdminSettings {
             tokens: Vec::new(),
             operators: BTreeMap::new(),
             verbs: VerbSettings::default(),
+            jwt: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use std::fs;
 
+mod issuers;
 mod ledger;
 
 fn write(directory: &Path, files: &[(&str, &str)]) {

@@ -22,7 +22,7 @@ use crate::model::rate::Rate;
 use crate::model::scope::Scope;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -68,6 +68,12 @@ impl Door {
         request: Request<Incoming>,
         guest: Arc<Guest>,
     ) -> HttpAnswer {
+        if let Some(metadata) = self.metadata(&request) {
+            return metadata;
+        }
+        if let Some(lacking) = self.lacking_key(&request) {
+            Box::pin(self.keys.clone().supply(lacking)).await;
+        }
         let answer = match self.admitted(&request, &guest) {
             Ok(visit) => self.method(visit, request).await,
             Err(refused) => refused,
@@ -123,10 +129,11 @@ impl Door {
     fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, ProvedHead), HttpAnswer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
-        Ok((scope, self.authenticate(request.headers())?))
+        let head = self.authenticate(request.headers(), &scope)?;
+        Ok((scope, head))
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<ProvedHead, HttpAnswer> {
+    fn authenticate(&self, headers: &HeaderMap, scope: &Scope) -> Result<ProvedHead, HttpAnswer> {
         let policy = self.policy.current();
         let mut is_spoken_for = false;
         let identified = policy.identity.identify(checks::bearer(headers), |name| {
@@ -136,17 +143,7 @@ impl Door {
         let Identified {
             caller,
             user_header,
-        } = identified.map_err(|unauthorized| {
-            let mut refused = error(
-                StatusCode::UNAUTHORIZED,
-                INVALID_REQUEST,
-                &unauthorized.to_string(),
-            );
-            refused
-                .headers_mut()
-                .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            refused
-        })?;
+        } = identified.map_err(|why| self.refused(&policy, scope, why))?;
         let asking = user_header.map_or_else(
             || Ok(caller.clone()),
             |name| {
@@ -165,7 +162,7 @@ impl Door {
         })
     }
 
-    fn scope(&self, path: &str) -> Result<Scope, HttpAnswer> {
+    pub(super) fn scope(&self, path: &str) -> Result<Scope, HttpAnswer> {
         let unknown = || {
             error(
                 StatusCode::NOT_FOUND,
@@ -223,7 +220,7 @@ impl Door {
         };
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&visit.known.policy, &self.policy.current()) {
-            let known = self.authenticate(&head.headers);
+            let known = self.authenticate(&head.headers, &visit.scope);
             visit.known = match known.and_then(ProvedHead::admitted) {
                 Ok(known) => known,
                 Err(refused) => return refused,

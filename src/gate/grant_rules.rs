@@ -200,12 +200,9 @@ impl GrantRulebook<'_> {
     /// Why no agent makes calls that `grant` is for.
     fn uncalled(&self, grant: &Grant) -> Option<GrantMiss> {
         let scope = &grant.scope;
-        let entries = self
-            .policy
-            .identity
-            .entries_of(&scope.agent, scope.tenant.as_deref());
-        let mut callers = entries.peekable();
-        if callers.peek().is_none() {
+        let identity = &self.policy.identity;
+        let callers = identity.entries_of(&scope.agent, scope.tenant.as_deref());
+        if callers.is_empty() {
             return Some(GrantMiss::Uncalled);
         }
         let may = |caller: &Arc<Caller>| {
@@ -217,7 +214,7 @@ impl GrantRulebook<'_> {
         };
         // What an operator has taken away comes back.
         let is_away = self.policy.allowlist.is_disabled(&scope.tool);
-        (!is_away && !callers.any(may)).then_some(GrantMiss::Unpermitted)
+        (!is_away && !callers.iter().any(may)).then_some(GrantMiss::Unpermitted)
     }
 
     /// Where no call that its tool takes is one that `grant` covers.

@@ -14,7 +14,7 @@ use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
-use crate::model::ids::{ActionId, TenantId, UserId};
+use crate::model::ids::{ActionId, UserId};
 use crate::policy::Policy;
 use crate::store::look_window::LookWindow;
 use crate::store::operator::asking::{AskedOutcome, OutcomeAsker, Unasked};
@@ -263,11 +263,9 @@ fn question_of(claim: &Claim) -> Option<&KeptQuestion> {
 
 /// The caller that made the call, as it is configured now.
 fn caller_of(policy: &Policy, claim: &Claim, question: &KeptQuestion) -> Option<Caller> {
-    let mut callers = policy.identity.callers().iter();
-    let known = callers.find(|caller| {
-        let tenant = caller.tenant.as_ref().map(TenantId::as_str);
-        caller.agent.as_str() == claim.agent && tenant == question.tenant.as_deref()
-    })?;
+    let identity = &policy.identity;
+    let known = identity.entries_of(&claim.agent, question.tenant.as_deref());
+    let known = known.first()?;
     Some(match &claim.user {
         Some(named) => known.for_user(UserId::new(named)),
         None => Caller::clone(known),

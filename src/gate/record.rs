@@ -70,7 +70,10 @@ impl<'a> RecordedCall<'a> {
 
 /// The entry of `judged` with what all its entries say alike: whose it is, and where it came from.
 pub(in crate::gate) fn entry_of(judged: &ToolCall, caller: &Caller) -> Entry {
+    let (issuer, subject) = caller.issued_by();
     Entry {
+        issuer,
+        subject,
         request_id: judged.request_id.clone(),
         trace_id: judged.trace_id.clone(),
         user_id: caller.user_id(),

@@ -18,7 +18,7 @@ use crate::guards::Mode;
 use crate::guards::rollback::{RESULT_PREFIX, UndoCheck, filled, taken};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::caller::Caller;
-use crate::model::ids::{ActionId, TenantId, UserId};
+use crate::model::ids::{ActionId, UserId};
 use crate::model::reads::SchemaReader;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -247,11 +247,9 @@ impl CallUndoer {
 /// schemas is no matter: the arguments are those of the tool server.
 fn caller(policy: &Policy, undo: &OpenUndo) -> Option<Arc<Caller>> {
     let terms = &undo.terms;
-    let mut known = policy.identity.callers().iter();
-    let known = known.find(|caller| {
-        let tenant = caller.tenant.as_ref().map(TenantId::as_str);
-        caller.agent.as_str() == terms.agent && tenant == terms.tenant.as_deref()
-    })?;
+    let identity = &policy.identity;
+    let known = identity.entries_of(&terms.agent, terms.tenant.as_deref());
+    let known = known.first()?;
     Some(Arc::new(Caller {
         user: terms.user.as_deref().map(UserId::new),
         reads: SchemaReader::default(),

@@ -1,4 +1,4 @@
-//! Refuses a message whose caller is not in the configuration.
+//! Refuses a message whose caller is not in the configuration, nor named by an issuer that is.
 //!
 //! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of
 //! them is compared on every message, so that neither memory nor time tells one.
@@ -10,6 +10,10 @@ use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::rate::{Meter, RateSettings};
 use crate::model::secret::Secret;
+use issued::IssuedCallers;
+use issued::settings::AuthSettings;
+use jwt::LackingKey;
+use jwt::rejected::TokenRejected;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -22,6 +26,8 @@ mod class;
 mod entry;
 mod family;
 mod front_ends;
+pub(crate) mod issued;
+pub(crate) mod jwt;
 mod known;
 mod schemas;
 
@@ -32,7 +38,7 @@ pub(crate) use schemas::SchemaSettings;
 /// The agent of every message when no callers are configured.
 pub(crate) const ANONYMOUS_AGENT: &str = "anonymous";
 
-/// Who may call, as written: the keys `callers` and `front_ends`.
+/// Who may call, as written: the keys `callers`, `front_ends`, `groups` and `auth`.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     /// The agents.
@@ -41,6 +47,8 @@ pub(crate) struct Settings {
     pub front_ends: Vec<FrontEndSettings>,
     /// The groups of agents, by name.
     pub groups: BTreeMap<String, GroupSettings>,
+    /// The issuers of tokens that name agents.
+    pub auth: AuthSettings,
 }
 
 /// One agent.
@@ -129,6 +137,7 @@ pub struct Rule {
     tokens: Vec<([u8; 32], TokenHolder)>,
     callers: Vec<Arc<Caller>>,
     anonymous: Option<Arc<Caller>>,
+    issued: Option<Arc<IssuedCallers>>,
     /// What is asked of callers besides who they are.
     pub(crate) rules: CallerRules,
 }
@@ -166,6 +175,9 @@ pub enum Unauthorized {
     /// A front end named no agent, or one that it does not speak for.
     #[error("the front end named no agent that it speaks for")]
     UnknownAgent,
+    /// The token is none that an issuer vouches for.
+    #[error("{0}")]
+    Token(TokenRejected),
 }
 
 // === impl Settings ===
@@ -185,8 +197,9 @@ impl Settings {
     fn judge_groups(&self, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for name in self.groups.keys() {
-                let is_in = |caller: &CallerSettings| caller.group.as_ref() == Some(name);
-                if !self.callers.iter().any(is_in) {
+                let own = self.callers.iter().map(|caller| &caller.group);
+                let issued = self.auth.jwt.iter().map(|issuer| &issuer.group);
+                if !own.chain(issued).flatten().any(|group| group == name) {
                     problems.under(name, |problems| {
                         problems.error(
                             format!("no caller is of the group `{}`", name.escape_debug()),
@@ -210,15 +223,14 @@ impl Section for Settings {
             callers,
             front_ends,
             groups: _,
+            auth,
         } = self;
-        if callers.is_empty() && front_ends.is_empty() {
+        if callers.is_empty() && front_ends.is_empty() && auth.jwt.is_empty() {
             return Rule::anonymous();
         }
         let mut rule = Rule {
-            tokens: Vec::new(),
-            callers: Vec::new(),
-            anonymous: None,
             rules,
+            ..Rule::nobody()
         };
         let mut seen = HashSet::new();
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
@@ -226,8 +238,11 @@ impl Section for Settings {
             .iter()
             .map(|front_end| (front_end.name.as_str(), front_end.user_header.is_some()))
             .collect();
+        rule.callers = problems.under(Self::NAME, |problems| family::callers(&callers, problems));
+        rule.issued = problems.under("auth", |problems| {
+            IssuedCallers::compile(auth, &callers, &rule.callers, problems).map(Arc::new)
+        });
         problems.under(Self::NAME, |problems| {
-            rule.callers = family::callers(&callers, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
                     let has_header = settings.judge(&names, problems);
@@ -276,9 +291,19 @@ impl Rule {
             ..Caller::named(ANONYMOUS_AGENT)
         });
         Self {
-            tokens: Vec::new(),
             callers: vec![Arc::clone(&caller)],
             anonymous: Some(caller),
+            ..Self::nobody()
+        }
+    }
+
+    /// Takes nobody for a caller.
+    fn nobody() -> Self {
+        Self {
+            tokens: Vec::new(),
+            callers: Vec::new(),
+            anonymous: None,
+            issued: None,
             rules: CallerRules::default(),
         }
     }
@@ -290,10 +315,8 @@ impl Rule {
             return Self::anonymous();
         }
         Self {
-            tokens: Vec::new(),
             callers,
-            anonymous: None,
-            rules: CallerRules::default(),
+            ..Self::nobody()
         }
     }
 
@@ -311,7 +334,8 @@ impl Rule {
         if let Some(caller) = &self.anonymous {
             return Ok(by_itself(caller));
         }
-        let digest = hash(bearer.ok_or(Unauthorized::NoToken)?);
+        let bearer = bearer.ok_or(Unauthorized::NoToken)?;
+        let digest = hash(bearer);
         let mut found = u64::MAX;
         for (index, (known, _)) in (0_u64..).zip(&self.tokens) {
             found.conditional_assign(&index, known.ct_eq(&digest));
@@ -319,10 +343,12 @@ impl Rule {
         let holder = usize::try_from(found)
             .ok()
             .and_then(|found| self.tokens.get(found));
-        match holder
-            .map(|(_, holder)| holder)
-            .ok_or(Unauthorized::UnknownToken)?
-        {
+        let Some((_, holder)) = holder else {
+            let issued = self.issued.as_ref().filter(|_| jwt::is_token(bearer));
+            let issued = issued.ok_or(Unauthorized::UnknownToken)?;
+            return Ok(by_itself(&issued.identify(bearer)?));
+        };
+        match holder {
             TokenHolder::Agent(caller) => Ok(by_itself(caller)),
             TokenHolder::FrontEnd {
                 header: name,
@@ -338,6 +364,17 @@ impl Rule {
         }
     }
 
+    /// The issuers, and whom their tokens have named.
+    pub(crate) fn issued(&self) -> Option<&IssuedCallers> {
+        self.issued.as_deref()
+    }
+
+    /// The key to fetch before a message with this bearer token can be judged, if that helps.
+    pub(crate) fn lacking(&self, bearer: Option<&str>) -> Option<LackingKey> {
+        let issued = self.issued.as_ref()?;
+        issued.lacking(bearer.filter(|bearer| jwt::is_token(bearer))?)
+    }
+
     /// Takes the place of `before`. What counts against an agent's `rate` stays counted, also where
     /// that rate is another now.
     pub fn succeed(&self, before: &Self) {
@@ -349,6 +386,9 @@ impl Rule {
             paced.collect()
         };
         self.rules.succeed(&before.rules);
+        if let (Some(now), Some(before)) = (&self.issued, &before.issued) {
+            now.succeed(before);
+        }
         let (had, now) = (paces(before), Clock.steady());
         for (agent, pace) in paces(self) {
             if let Some(had) = had.get(&agent) {

@@ -39,6 +39,17 @@ pub struct Caller {
     pub reads: SchemaReader,
     /// How fast its messages may follow each other; none: as fast as they come.
     pub pace: Option<Arc<Meter>>,
+    /// Who has named it in a token; none: the configuration, or a token that is not at hand any more.
+    pub issued: Option<Arc<IssuedIdentity>>,
+}
+
+/// Whose word it is that a caller is who it is, for the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedIdentity {
+    /// The issuer of its token.
+    pub issuer: String,
+    /// Whom the token is about, as its issuer calls them.
+    pub subject: Option<String>,
 }
 
 /// Whose something is: what belongs to a caller is kept under it, and found by no other.
@@ -70,6 +81,7 @@ impl Caller {
             parents: Vec::new(),
             reads: SchemaReader::default(),
             pace: None,
+            issued: None,
         }
     }
 
@@ -85,11 +97,12 @@ impl Caller {
     }
 
     /// Whether it is what `entry`, as configured, stands for, whichever person is behind it, and
-    /// whether it came through the front end of that entry or by itself.
+    /// whether it came through the front end of that entry, by itself or by a token of an issuer.
     pub fn is_of_entry(&self, entry: &Self) -> bool {
         let asked = Self {
             user: None,
             needs_user: entry.needs_user,
+            issued: entry.issued.clone(),
             ..self.clone()
         };
         asked == *entry
@@ -131,6 +144,15 @@ impl Caller {
     /// The agent, as the ledger has it: where it asks for a user.
     pub fn agent_id(&self) -> Option<String> {
         self.user.as_ref().map(|_| self.agent.to_string())
+    }
+
+    /// Whose token has named it, and whom that is about, as the ledger has both.
+    pub fn issued_by(&self) -> (Option<String>, Option<String>) {
+        let issued = self.issued.as_ref();
+        (
+            issued.map(|issued| issued.issuer.clone()),
+            issued.and_then(|issued| issued.subject.clone()),
+        )
     }
 
     /// Hashes `parts` so that those of two users never give the same. Without a user it is what

@@ -66,6 +66,8 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "budget_remaining",
     "count",
     "first_time",
+    "issuer",
+    "subject",
 ];
 
 /// One ledger entry. Field names are the documents' where they give one; arguments and results
@@ -248,6 +250,12 @@ pub struct Entry {
     /// When the first of them was judged.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub first_time: Option<String>,
+    /// Who has issued the token that named the caller, if it was no token of the configuration.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub issuer: Option<String>,
+    /// Whom that token is about, as its issuer calls them (`sub`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub subject: Option<String>,
 }
 
 impl Entry {

@@ -126,6 +126,7 @@ pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> 
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut compiler = Compiler::new(servers, timeouts, agents, groups, secrets);
     (compiler.roles, compiler.fences) = (roles, fences);
+    compiler.any_agent = identity.names_any();
     compiler.models = models(&identity, is_whole);
     let mut content = PolicyContent::beginning(&written);
     let pins = pins

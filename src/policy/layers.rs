@@ -39,6 +39,8 @@ pub(crate) struct LayerChecker<'a> {
     around: &'a LayerEnvironment,
     mode: Mode,
     names: BTreeMap<&'static str, Vec<String>>,
+    /// Tokens may name agents that the configuration does not.
+    any_agent: bool,
     models: BTreeSet<String>,
     /// Groups met so far, and those that a `deny` or an `allow` names.
     groups: BTreeSet<String>,
@@ -79,6 +81,7 @@ impl<'a> LayerChecker<'a> {
             around,
             mode,
             names,
+            any_agent: identity.names_any(),
             models,
             groups,
             denied,

@@ -122,7 +122,7 @@ impl Relay {
             .policy
             .current()
             .identity
-            .callers()
+            .present()
             .iter()
             .any(|known| request.caller.is_of_entry(known))
             || !is_own()

@@ -168,7 +168,10 @@ impl Sides {
         let refused = judged.is_refused();
         let (result, outcome) = (became.result(), became.word(refused));
         let sent = u32::from(!refused && !matches!(became, MessageOutcome::Ended));
+        let (issuer, issued_to) = caller.issued_by();
         Entry {
+            issuer,
+            subject: issued_to,
             time: self.clock.wall().to_string(),
             action_id: ActionId::generate().to_string(),
             request_id: message.id.as_ref().map(shown).unwrap_or_default(),

@@ -6,6 +6,7 @@ mod buckets;
 mod effects;
 mod exposition;
 mod incidents;
+mod issuers;
 mod journal;
 mod labels;
 mod process;
@@ -26,6 +27,7 @@ use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASK
 use approvals::ApprovalMetrics;
 use effects::EffectMetrics;
 use incidents::IncidentMetrics;
+use issuers::IssuerMetrics;
 use journal::JournalMetrics;
 use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel, user_label};
 use parking_lot::Mutex;
@@ -86,6 +88,7 @@ pub struct Metrics {
     approvals: ApprovalMetrics,
     incidents: IncidentMetrics,
     process: ProcessMetrics,
+    issuers: IssuerMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -145,6 +148,7 @@ impl Metrics {
             approvals: ApprovalMetrics::default(),
             incidents: IncidentMetrics::default(),
             process: ProcessMetrics::default(),
+            issuers: IssuerMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
@@ -155,6 +159,7 @@ impl Metrics {
         metrics.approvals.register(&mut metrics.registry);
         metrics.incidents.register(&mut metrics.registry);
         metrics.process.register(&mut metrics.registry);
+        metrics.issuers.register(&mut metrics.registry);
         metrics
     }
 

@@ -119,8 +119,27 @@ impl Connections {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<hyper::body::Incoming>, String> {
+        self.ask(Method::POST, uri, headers, body).await
+    }
+
+    /// Asks for what is at `uri`, which is no message of MCP.
+    pub(super) async fn get(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+    ) -> Result<Response<hyper::body::Incoming>, String> {
+        self.ask(Method::GET, uri, headers, Bytes::new()).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<hyper::body::Incoming>, String> {
         let mut request = Request::new(payload(body, None));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         self.tls

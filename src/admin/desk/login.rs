@@ -5,6 +5,7 @@ use super::frame::{PageFrame, PageNote};
 use super::sign_in::{CookieName, SIGN_IN_DURATION};
 use super::{go_on, page, reach};
 use crate::admin::OperatorsDoor;
+use crate::admin::issued::IssuedOperator;
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
@@ -35,6 +36,10 @@ async fn ask(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap, uri: Ur
     if door.operators.sign_ins().of(&headers).is_some() {
         return go_on(next);
     }
+    // Behind a proxy that knows who it is, nobody has to say it once more.
+    if let Some(issued) = door.operators.of_proxy(&headers) {
+        return entered(&door, &headers, next, issued);
+    }
     let note = door.operators.is_empty().then(|| {
         PageNote::bad("No operator has a token: configure `admin.tokens` and start toolgate anew.")
     });
@@ -49,19 +54,35 @@ async fn enter(
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let fields = FormFields::of_body(kind, body).await?;
     let next = reach::checked_next(fields.first("next"));
-    let Some(known) = door.operators.of_token(fields.first("token").trim()) else {
+    let token = fields.first("token").trim();
+    let of_configuration = |known| IssuedOperator {
+        known,
+        lasts: SIGN_IN_DURATION,
+    };
+    let known = door.operators.of_token(token).map(of_configuration);
+    let Some(known) = known.or_else(|| door.operators.of_issued(token).ok()) else {
         let note =
             PageNote::bad("This is the token of no operator. Tokens stand in `admin.tokens`.");
         return Ok(shown(StatusCode::UNAUTHORIZED, next, Some(note)));
     };
-    let sign_ins = door.operators.sign_ins();
-    let Some(cookie) = sign_ins.begin(known) else {
-        return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    Ok(entered(&door, &headers, next, known))
+}
+
+/// Signs the operator in, and goes on to where one wanted to be.
+fn entered(
+    door: &OperatorsDoor,
+    headers: &HeaderMap,
+    next: &str,
+    IssuedOperator { known, lasts }: IssuedOperator,
+) -> Response {
+    let (sign_ins, lasts) = (door.operators.sign_ins(), lasts.min(SIGN_IN_DURATION));
+    let Some(cookie) = sign_ins.begin(known, lasts) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let name = sign_ins.cookie_name(&headers);
+    let name = sign_ins.cookie_name(headers);
     let mut answer = go_on(next);
-    set_cookie(&mut answer, &name, &cookie, SIGN_IN_DURATION);
-    Ok(answer)
+    set_cookie(&mut answer, &name, &cookie, lasts);
+    answer
 }
 
 async fn leave(

@@ -97,10 +97,14 @@ impl SignIns {
         }
     }
 
-    /// Signs `operator` in; the value of the cookie, or none when the system has no random bytes.
-    pub(in crate::admin) fn begin(&self, operator: OperatorIdentity) -> Option<String> {
+    /// Signs `operator` in, for as long as a token `lasts`, and a few hours at most; the value of the cookie, or none when the system has no random bytes.
+    pub(in crate::admin) fn begin(
+        &self,
+        operator: OperatorIdentity,
+        lasts: Duration,
+    ) -> Option<String> {
         let (cookie, form_secret) = (secret()?, secret()?);
-        let until = self.clock.steady() + SIGN_IN_DURATION;
+        let until = self.clock.steady() + lasts.min(SIGN_IN_DURATION);
         let mut known = self.known.lock();
         known.retain(|_, kept| self.is_in_force(&kept.one));
         let theirs = known
@@ -227,7 +231,7 @@ mod tests {
             set("gate.example:8443"),
             format!("__Host-toolgate_operator_8443{more}; Secure")
         );
-        let cookie = known.begin(ann()).unwrap();
+        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
         let headers = |host: &str, name: &str| {
             let pairs = format!("toolgate_operator_1=0; {name}={cookie}");
             HeaderMap::from_iter([
@@ -245,11 +249,22 @@ mod tests {
         assert!(!is_known("gate.example:8443", "toolgate_operator_8443"));
     }
 
+    /// threat-model §3E: a cookie stands for a token no longer than that counts.
+    #[test]
+    fn a_cookie_ends_with_its_token() {
+        let (clock, known) = clocked();
+        let cookie = known.begin(ann(), Duration::from_mins(5)).unwrap();
+        clock.pass(Duration::from_secs(299));
+        assert!(known.of(&sent(&cookie)).is_some());
+        clock.pass(Duration::from_secs(1));
+        assert!(known.of(&sent(&cookie)).is_none());
+    }
+
     /// threat-model §3E: a cookie stands for who signed in with it, until they sign out.
     #[test]
     fn a_cookie_stands_for_a_token_for_a_while() {
         let (clock, known) = clocked();
-        let cookie = known.begin(ann()).unwrap();
+        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
         let one = known.of(&sent(&cookie)).unwrap();
         assert_eq!(one.operator, ann());
         assert!(one.owns(&one.form_secret) && !one.owns(&cookie) && !one.owns(""));
@@ -258,7 +273,7 @@ mod tests {
         known.end(&sent(&cookie));
         assert!(one.ended.is_cancelled(), "what stands open for it ends");
         assert!(known.of(&sent(&cookie)).is_none(), "signed out");
-        let cookie = known.begin(ann()).unwrap();
+        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
         clock.pass(SIGN_IN_DURATION);
         assert!(known.of(&sent(&cookie)).is_none(), "its time is over");
     }
@@ -266,11 +281,11 @@ mod tests {
     #[test]
     fn the_oldest_sign_in_of_one_gives_way() {
         let (clock, known) = clocked();
-        let mut cookies = vec![known.begin(ann()).unwrap()];
+        let mut cookies = vec![known.begin(ann(), SIGN_IN_DURATION).unwrap()];
         let oldest = known.of(&sent(&cookies[0])).unwrap();
         for _ in 0..MAX_SIGN_INS_OF_ONE {
             clock.pass(Duration::from_secs(1));
-            cookies.push(known.begin(ann()).unwrap());
+            cookies.push(known.begin(ann(), SIGN_IN_DURATION).unwrap());
         }
         assert!(known.of(&sent(&cookies[0])).is_none());
         assert!(oldest.ended.is_cancelled());

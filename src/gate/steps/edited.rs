@@ -14,7 +14,7 @@ use crate::guards::rewrite::ChangedArguments;
 use crate::guards::{ToolRules, secrets};
 use crate::model::argument_edit::EditedArguments;
 use crate::model::caller::Caller;
-use crate::model::ids::{AgentId, TenantId, UserId};
+use crate::model::ids::{AgentId, UserId};
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::approvals::editing::EditJudge;
@@ -132,15 +132,13 @@ impl EditJudge for Gate {
 
 /// Who is known by the name and the tenant of who asked, with the roles that were shown.
 fn callers(policy: &Policy, question: &HoldQuestion) -> Vec<Arc<Caller>> {
-    let known = policy.identity.callers().iter().filter(|caller| {
-        let tenant = caller.tenant.as_ref().map(TenantId::as_str);
-        caller.agent.as_str() == question.agent
-            && tenant == question.tenant.as_deref()
-            && caller.roles == question.caller_roles
-    });
-    let of_user = |caller: &Arc<Caller>| match &question.user {
+    let (agent, tenant) = (&question.agent, question.tenant.as_deref());
+    let roles = &question.caller_roles;
+    let known = policy.identity.entries_with(agent, tenant, roles);
+    let known = known.into_iter().filter(|caller| caller.roles == *roles);
+    let of_user = |caller: Arc<Caller>| match &question.user {
         Some(user) => Arc::new(caller.for_user(UserId::new(user))),
-        None => caller.clone(),
+        None => caller,
     };
     known.map(of_user).collect()
 }

@@ -123,8 +123,10 @@ impl Gate {
                 CONTRACT_CHANGED
             });
         }
-        let entries = policy.identity.entries_of(agent, tenant);
-        if let Some(why) = why_shut(&policy, &question.tool, entries.map(|entry| &**entry)) {
+        let roles = &question.caller_roles;
+        let entries = policy.identity.entries_with(agent, tenant, roles);
+        let entries = entries.iter().map(|entry| &**entry);
+        if let Some(why) = why_shut(&policy, &question.tool, entries) {
             return Some(why);
         }
         if let Err(why) = is_said_by_operators(&self.approvers, hold) {
@@ -151,8 +153,7 @@ pub(in crate::gate) fn is_said_by_operators(
     let mut allowed = hold.decisions.iter().filter(|said| said.allow);
     let is_good = allowed.all(|said| {
         let whose = said.on_behalf.as_ref().unwrap_or(&said.who);
-        let is_there = approvers.0.iter().any(|one| one.name == said.who);
-        is_there && approvers.reach(&hold.roles, |name| name == whose) > 0
+        approvers.knows(&said.who) && approvers.decides(whose, &hold.roles)
     });
     if is_good { Ok(()) } else { Err(OPERATOR_GONE) }
 }

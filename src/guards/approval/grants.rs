@@ -93,7 +93,7 @@ impl Rule {
         let scope = &grant.scope;
         let mut asking = std::iter::once(&scope.agent).chain(&scope.user);
         let is_itself = asking.any(|known| is_same_name(&grant.who, known));
-        let is_there = approvers.reach(&self.roles, |name| name == grant.who) > 0;
+        let is_there = approvers.decides(&grant.who, &self.roles);
         is_there && (self.self_approval || !is_itself)
     }
 }

@@ -11,8 +11,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Rule {
-    /// The entries of the agent that acts for this tenant, whichever user is behind it; in their order.
-    pub(crate) fn entries_of<'a>(
+    /// The entries of the agent that acts for this tenant, whichever user is behind it; in their order. Of one that an
+    /// issuer names: what its tokens say, or, if none has come, a caller of that name without roles.
+    pub(crate) fn entries_of(&self, agent: &str, tenant: Option<&str>) -> Vec<Arc<Caller>> {
+        self.entries_with(agent, tenant, &[])
+    }
+
+    /// As [`Self::entries_of`]; an agent that an issuer names and that has not come is supposed to have `roles`.
+    pub(crate) fn entries_with(
+        &self,
+        agent: &str,
+        tenant: Option<&str>,
+        roles: &[String],
+    ) -> Vec<Arc<Caller>> {
+        let mut entries: Vec<Arc<Caller>> = self.configured(agent, tenant).cloned().collect();
+        if let Some(issued) = &self.issued {
+            entries.extend(issued.entries_of(agent, tenant, roles));
+        }
+        entries
+    }
+
+    fn configured<'a>(
         &'a self,
         agent: &'a str,
         tenant: Option<&'a str>,
@@ -26,11 +45,14 @@ impl Rule {
     /// A digest over what these entries make of the agent. Another token, and one more entry that says the same, is no
     /// other agent; without any entry it is none.
     pub(crate) fn class_of(&self, agent: &str, tenant: Option<&str>) -> Digest {
-        let entries = self.entries_of(agent, tenant);
+        let entries = self.configured(agent, tenant);
         let said: BTreeSet<Vec<u8>> = entries
             .map(|caller| canonical::exact(&described(caller)))
             .collect();
-        let parts: Vec<&[u8]> = said.iter().map(Vec::as_slice).collect();
+        let mut parts: Vec<&[u8]> = said.iter().map(Vec::as_slice).collect();
+        if let Some(issued) = &self.issued {
+            parts.extend(issued.said_of(agent));
+        }
         Digest::of_parts("what an agent is", &parts)
     }
 }
@@ -53,6 +75,7 @@ fn described(caller: &Caller) -> Value {
         parents,
         reads: _,
         pace: _,
+        issued: _,
     } = caller;
     let roles: BTreeSet<&String> = roles.iter().collect();
     let parents = parents.iter().map(|parent| described(parent));

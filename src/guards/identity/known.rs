@@ -1,4 +1,4 @@
-//! Who calls at all: the callers that the configuration names.
+//! Who calls at all: the callers that the configuration names, and those whom issuers have named.
 
 use super::Rule;
 use crate::model::caller::Caller;
@@ -6,20 +6,43 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Rule {
-    /// All callers.
+    /// All callers that the configuration names.
     pub fn callers(&self) -> &[Arc<Caller>] {
         &self.callers
     }
 
+    /// All callers there are just now: those of the configuration, and those whom a token has named
+    /// that has not expired.
+    pub(crate) fn present(&self) -> Vec<Arc<Caller>> {
+        let issued = self.issued.iter().flat_map(|issued| issued.present());
+        self.callers.iter().cloned().chain(issued).collect()
+    }
+
+    /// Whether a token may name an agent that the configuration does not.
+    pub(crate) fn names_any(&self) -> bool {
+        self.issued
+            .as_ref()
+            .is_some_and(|issued| issued.names_any())
+    }
+
     /// The groups that callers are in.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
+        let issued = self.issued.iter().flat_map(|issued| issued.groups());
         self.callers
             .iter()
             .filter_map(|caller| caller.group.as_deref())
+            .chain(issued)
     }
 
-    /// The roles that callers have.
+    /// The roles that callers have; none where tokens say so, which may be any.
     pub(crate) fn roles(&self) -> Vec<String> {
+        if self
+            .issued
+            .as_ref()
+            .is_some_and(|issued| issued.gives_roles())
+        {
+            return Vec::new();
+        }
         let all = self.callers.iter().flat_map(|caller| &caller.roles);
         let all: BTreeSet<&String> = all.collect();
         all.into_iter().cloned().collect()

@@ -44,7 +44,7 @@ fn rule() -> Rule {
     let rule = Settings {
         callers,
         front_ends,
-        groups: BTreeMap::new(),
+        ..Settings::default()
     }
     .compile(&mut problems);
     assert_eq!(problems.into_found(), []);
@@ -144,8 +144,7 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         };
         Settings {
             callers: vec![first, second, other],
-            front_ends: Vec::new(),
-            groups: BTreeMap::new(),
+            ..Settings::default()
         }
         .compile(&mut Problems::default())
     };
@@ -218,8 +217,7 @@ fn compiled(callers: Vec<CallerSettings>) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
     let rule = Settings {
         callers,
-        front_ends: Vec::new(),
-        groups: BTreeMap::new(),
+        ..Settings::default()
     }
     .compile(&mut problems);
     let problems = problems.into_found().into_iter();

@@ -29,6 +29,8 @@ pub(super) struct Compiler {
     pub(super) servers: Vec<ServerName>,
     pub(super) timeouts: BTreeMap<ServerName, Duration>,
     pub(super) agents: Vec<AgentId>,
+    /// Tokens may name other agents.
+    pub(super) any_agent: bool,
     pub(super) groups: Vec<String>,
     /// The roles that callers have.
     pub(super) roles: Vec<String>,

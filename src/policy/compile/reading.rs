@@ -90,7 +90,11 @@ impl Compiler {
                 }
             });
             problems.under(budget::TaskSettings::NAME, |problems| {
-                judge_budgets(&budgets, &self.agents, &self.groups, problems);
+                let any = budgets.agent.keys().filter(|_| self.any_agent);
+                let agents = self.agents.iter().cloned();
+                let agents: Vec<AgentId> =
+                    agents.chain(any.map(|name| AgentId::new(name))).collect();
+                judge_budgets(&budgets, &agents, &self.groups, problems);
                 self.tasks.extend(budgets.compile(problems));
             });
             if let Some(written) = repetition {

@@ -1,4 +1,4 @@
-//! Does a caller have the layer?
+//! Does a caller have the layer? An agent that a token may name has any layer of an agent.
 
 use super::LayerChecker;
 use crate::guards::allowlist::written::{LayerKind, WrittenLayer};
@@ -11,7 +11,8 @@ impl LayerChecker<'_> {
     pub(super) fn judge_name(&self, layer: &WrittenLayer<'_>, problems: &mut Problems) {
         let (word, name) = (layer.kind.word(), layer.name);
         let known = self.names.get(word).map(Vec::as_slice).unwrap_or_default();
-        if known.iter().any(|known| known == name) {
+        let is_any = layer.kind == LayerKind::Agent && self.any_agent;
+        if is_any || known.iter().any(|known| known == name) {
             return;
         }
         match layer.kind {

@@ -227,6 +227,19 @@ impl EncodeLabelSet for NoticeLabels {
     }
 }
 
+/// An issuer of tokens, by its name in the configuration, and what became of a fetch of its keys.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct IssuerLabels(pub(super) String, pub(super) Option<&'static str>);
+
+impl EncodeLabelSet for IssuerLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("issuer", self.0.as_str()).encode(encoder.encode_label())?;
+        self.1.map_or(Ok(()), |outcome| {
+            ("outcome", outcome).encode(encoder.encode_label())
+        })
+    }
+}
+
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct LabelPair(pub(super) &'static str, pub(super) &'static str);

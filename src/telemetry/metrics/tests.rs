@@ -62,6 +62,9 @@ fn busy() -> Metrics {
     metrics.unknown(2, Duration::from_secs(90));
     metrics.looked("found");
     metrics.set_incidents(2, Duration::from_secs(90));
+    metrics.refused_token("expired");
+    metrics.issuer_keys_fetched("https://login.example", true);
+    metrics.issuer_keys_age("https://login.example", Some(Duration::from_secs(90)));
     metrics.set_open_undos("failed", 1);
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
@@ -88,7 +91,7 @@ fn names(text: &str) -> Vec<&str> {
     names
 }
 
-const PROMISED_NAMES: [&str; 60] = [
+const PROMISED_NAMES: [&str; 63] = [
     "toolgate_after_hooks_total",
     "toolgate_approval_oldest_wait_seconds",
     "toolgate_approval_seconds",
@@ -110,6 +113,8 @@ const PROMISED_NAMES: [&str; 60] = [
     "toolgate_heavy_total",
     "toolgate_incident_age_seconds",
     "toolgate_incidents_open",
+    "toolgate_issuer_key_fetches_total",
+    "toolgate_issuer_keys_age_seconds",
     "toolgate_journal_sync_seconds",
     "toolgate_journal_unsynced_records",
     "toolgate_latency_ms",
@@ -130,6 +135,7 @@ const PROMISED_NAMES: [&str; 60] = [
     "toolgate_policy_stale",
     "toolgate_quarantined_tools",
     "toolgate_refused_messages_total",
+    "toolgate_refused_tokens_total",
     "toolgate_reloads_total",
     "toolgate_replays_total",
     "toolgate_resident_bytes",
@@ -183,6 +189,9 @@ fn values_and_labels_arrive() {
         r#"toolgate_reloads_total{outcome="kept"} 1"#,
         r#"toolgate_reloads_total{outcome="swapped"} 0"#,
         "toolgate_policy_stale 1",
+        r#"toolgate_refused_tokens_total{reason="expired"} 1"#,
+        r#"toolgate_issuer_key_fetches_total{issuer="https://login.example",outcome="fetched"} 1"#,
+        r#"toolgate_issuer_keys_age_seconds{issuer="https://login.example"} 90"#,
         r#"toolgate_dropped_messages_total{reason="unsolicited_answer"} 1"#,
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",

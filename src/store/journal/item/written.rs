@@ -103,6 +103,8 @@ impl EntryFields<'_> {
         self.value_if(key!("budget_remaining"), entry.budget_remaining.as_ref());
         self.value_if(key!("count"), entry.count);
         self.text_if(key!("first_time"), entry.first_time.as_deref());
+        self.text_if(key!("issuer"), entry.issuer.as_deref());
+        self.text_if(key!("subject"), entry.subject.as_deref());
     }
 
     fn text(&mut self, key: &str, value: &str) {
