@@ -50,6 +50,8 @@ mod long_calls;
 mod notices;
 // The idempotency key as an argument.
 mod key_argument;
+// Agents and operators whom an identity provider names.
+mod jwt;
 // Who is in which layer, and what a layer hides.
 mod layers;
 // Tasks that go in circles.

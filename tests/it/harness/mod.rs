@@ -4,7 +4,7 @@
 //! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
 //!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit; `sse_server`: the
 //!   same on the transport of 2024-11-05;
-//! * `hook_server`: a program of the operator's; `mail_server`: one that takes mail; `folding`: a second reader of every message;
+//! * `issuer`: an identity provider, which signs tokens; `hook_server`: a program of the operator's; `mail_server`: one that takes mail; `folding`: a second reader of every message;
 //! * `table`: cases as text; `left_out`: scenarios that need what is not there.
 //!
 //! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
@@ -16,6 +16,7 @@ pub mod folding;
 pub mod gate;
 pub mod hook_server;
 pub mod http2_server;
+pub mod issuer;
 pub mod journal;
 pub mod left_out;
 pub mod mail_server;
