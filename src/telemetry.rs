@@ -17,9 +17,10 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use otlp::endpoint::{BadOtlpEndpoint, OtlpEndpoint, OtlpSignal, milliseconds};
 use otlp::post::OnRuntime;
-use otlp::records::{self, RecordExport};
+use otlp::records::{self, RecordExport, RecordLayer};
 use otlp::scrapes::{self, ScrapeExport};
 use recent_problems::{ProblemKeeper, RECENT_PROBLEMS};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -154,8 +155,12 @@ where
         exported.push(spans(provider.tracer("toolgate")));
         telemetry.provider = Some(provider);
     }
+    let mut whole = Arc::default();
     if let Some(export) = &settings.lines {
-        exported.push(telemetry.records(export, runtime)?);
+        let layer = telemetry.records(export, runtime)?;
+        whole = Arc::clone(&layer.dispatch);
+        let level = logs::exported_level(&export.level)?;
+        exported.push(layer.with_filter(level).boxed());
     }
     let problems = ProblemKeeper(&RECENT_PROBLEMS);
     let dispatch = if exported.is_empty() {
@@ -167,6 +172,8 @@ where
         exported.push(lines.with_filter(level).boxed());
         Dispatch::new(Registry::default().with(exported))
     };
+    // Set once: it was made here.
+    let _ = whole.set(dispatch.downgrade());
     Ok((dispatch, telemetry))
 }
 
@@ -187,14 +194,17 @@ fn spans(tracer: SdkTracer) -> AnyLayer {
 
 impl Telemetry {
     /// Begins to send log records; the layer that makes them.
-    fn records(&mut self, export: &RecordExport, runtime: &Handle) -> Result<AnyLayer, StartError> {
-        let level = logs::exported_level(&export.level)?;
+    fn records(
+        &mut self,
+        export: &RecordExport,
+        runtime: &Handle,
+    ) -> Result<RecordLayer, StartError> {
         let collector = OnRuntime::new(OtlpSignal::Logs, &export.endpoint, runtime.clone())?;
         let (layer, made) = records::layer();
         let sending = records::export(made, collector, export.gather, self.stop.clone());
         let _entered = runtime.enter();
         self.exports.push(tasks::spawn("log records", sending));
-        Ok(layer.with_filter(level).boxed())
+        Ok(layer)
     }
 
     /// From now on the collector for metrics, if one is set, is sent what `scrape` gives in

@@ -14,13 +14,13 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use prost::Message as _;
 use std::fmt::{self, Write as _};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::dispatcher::WeakDispatch;
 use tracing::field::{Field, Visit};
-use tracing::{Dispatch, Event, Level, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
@@ -51,13 +51,15 @@ pub struct RecordExport {
 /// The layer that makes records of lines.
 pub(crate) struct RecordLayer {
     queue: mpsc::Sender<LogRecord>,
-    dispatch: OnceLock<WeakDispatch>,
+    /// What the layer is part of, once it is put together: a list of layers hands on no
+    /// `on_register_dispatch`.
+    pub(crate) dispatch: Arc<OnceLock<WeakDispatch>>,
 }
 
 /// The layer, and where its records come out.
 pub(crate) fn layer() -> (RecordLayer, mpsc::Receiver<LogRecord>) {
     let (queue, records) = mpsc::channel(MAX_WAITING);
-    let dispatch = OnceLock::new();
+    let dispatch = Arc::default();
     (RecordLayer { queue, dispatch }, records)
 }
 
@@ -79,11 +81,6 @@ impl RecordLayer {
 }
 
 impl<S: Subscriber> Layer<S> for RecordLayer {
-    fn on_register_dispatch(&self, subscriber: &Dispatch) {
-        // Set once: one subscriber is made, and one only.
-        let _ = self.dispatch.set(subscriber.downgrade());
-    }
-
     fn on_event(&self, event: &Event<'_>, around: Context<'_, S>) {
         let Ok(room) = self.queue.try_reserve() else {
             OTLP_TALLIES.lose(1);
