@@ -49,7 +49,7 @@ impl UndoTold {
         });
         Some(match undo.phase {
             UndoPhase::Offered => {
-                // Who has found out that the call was carried out has not read all that it answered.
+                // What an operator or a probe has found out was not read for that.
                 let unread = if undo.is_whole {
                     ""
                 } else {

@@ -28,7 +28,8 @@ async fn a_rollback_with_pins_that_conflict_changes_nothing() {
     let before = all.map(|name| read(&gate.setup, name));
     let shelf = kept(&gate.setup).await;
     let keeping = ["policy", "rollback", &first, "--keep-config"];
-    for more in [&[][..], &["--force", "--why", "a test"]] {
+    let plain: &[&str] = &[];
+    for more in [plain, &["--force", "--why", "a test"]] {
         let (code, out, err) = run(&gate.setup, &[&keeping[..], more].concat()).await;
         assert!(
             code == 1 && out.contains("nothing was written") && err.contains("now.yaml"),

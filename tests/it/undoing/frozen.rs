@@ -3,8 +3,8 @@
 use super::{UndoStage, decision};
 use serde_json::{Value, json};
 
-/// 003-64, 003-41: frozen before it is asked for, an undo is refused with a word that leads somewhere, and stands in
-/// the queue; nothing is sent, by nobody and not by itself, before an operator asks again after the thaw.
+/// 003-64, 003-41: an undo whose tool is frozen is refused with a word that leads somewhere, and is as it was offered;
+/// nothing is sent before an operator asks again after the thaw.
 #[tokio::test]
 async fn a_frozen_undo_goes_on_after_the_thaw() {
     let stage = UndoStage::new().await;

@@ -1,5 +1,6 @@
 //! An undo that cannot be made, as who reads the ledger finds it: not offered, and with the reason.
 
+use super::told::checked;
 use super::{UndoStage, decision, done, policy};
 use crate::harness::gate::runs;
 use crate::harness::scripted_server::Reply;
@@ -15,16 +16,6 @@ impl UndoStage {
         let line = lines.find_map(|line| line.strip_prefix("taken back "));
         line.unwrap_or_else(|| panic!("{shown}")).trim().to_owned()
     }
-}
-
-/// The policy of the stage, whose drafts are looked at before and after.
-fn checked() -> String {
-    let check =
-        "verify: { tool: bank__look, arguments: { by: result#/by }, expect: { /status: gone } }";
-    let plain = policy("ask: never");
-    let checked = plain.replacen("of: action# }", &format!("of: action# }}, {check}"), 1);
-    assert_ne!(checked, plain);
-    checked
 }
 
 /// 003-64: what lacks a part of its result, of its arguments or of its check, or was too long to be kept, is not
@@ -55,10 +46,14 @@ async fn what_cannot_be_made_is_not_offered() {
             json!({ "name": "a", "id": long }),
             Some("too long to be kept"),
         ),
-        (&looked, json!({ "name": "a", "id": 1, "by": 2 }), None),
         (
             &looked,
-            json!({ "name": "a", "id": 1 }),
+            json!({ "name": "a", "id": 1, "place": 3, "by": 2 }),
+            None,
+        ),
+        (
+            &looked,
+            json!({ "name": "a", "id": 1, "place": 3 }),
             Some("the call has no `result#/by`"),
         ),
     ] {

@@ -92,7 +92,7 @@ async fn no_time_is_promised_where_nothing_takes_it_back() {
 }
 
 /// The policy of the stage, whose drafts are looked at before and after.
-fn checked() -> String {
+pub(super) fn checked() -> String {
     let check = "verify: { tool: bank__look, arguments: { id: result#/id, at: arguments#/place, by: result#/by }, expect: { /status: gone } }";
     let plain = policy("ask: never");
     let checked = plain.replacen("of: action# }", &format!("of: action# }}, {check}"), 1);
