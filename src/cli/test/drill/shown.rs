@@ -55,6 +55,11 @@ impl RowState {
     fn is_left(&self) -> bool {
         matches!(self, Self::Drilled(end) if end.is_left)
     }
+
+    /// Whether it was not drilled because toolgate was told to end.
+    fn was_told(&self) -> bool {
+        matches!(self, Self::Drilled(end) if end.why.as_deref() == Some(super::TOLD))
+    }
 }
 
 impl DrillReport {
@@ -71,7 +76,8 @@ impl DrillReport {
         if has(DrillVerdict::Unknown) {
             return super::UNKNOWN_EXIT_CODE;
         }
-        u8::from(has(DrillVerdict::Failed) || self.requires_all && lacks())
+        let was_told = self.rows.iter().any(|row| row.state.was_told());
+        u8::from(has(DrillVerdict::Failed) || was_told || self.requires_all && lacks())
     }
 
     /// Whether an effect is left, or may be.
