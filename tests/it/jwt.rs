@@ -21,8 +21,7 @@ const OWN_TOKEN: &str = "token-of-the-configured-bot";
 /// A tool server with one tool that is read and needs a teller's role.
 async fn server() -> ScriptedServer {
     let server = ScriptedServer::with(vec![tool("mark")]).await;
-    let done =
-        json!({ "content": [{ "type": "text", "text": "marked" }], "resultType": "complete" });
+    let done = json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
     server.answers(move |_| Reply::Result(done.clone()));
     server
 }

@@ -152,7 +152,10 @@ async fn an_unknown_outcome_holds_equal_calls_that_wait() {
         // A head comes when a call has waited for a while.
         let mut first = agent.post(&payment(&agent, "one", None)).await;
         let mut second = agent.post(&payment(&agent, "one", Some("2"))).await;
-        assert_eq!(server.executions().len(), 1);
+        until("the first call has run", || async {
+            (server.executions().len() == 1).then_some(())
+        })
+        .await;
         server.release();
         server.release();
         for reading in [&mut first, &mut second] {
