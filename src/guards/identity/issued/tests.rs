@@ -270,8 +270,8 @@ fn a_reload_forgets_nobody() {
     );
     assert_eq!(after.issued().unwrap().present().len(), 1);
     assert!(who(&after, &token).is_ok());
-    let taken = written(|written| written["audience"] = json!("elsewhere"));
-    let (mut strict, _) = found(settings(vec![taken], Vec::new()));
+    let elsewhere = written(|written| written["audience"] = json!("elsewhere"));
+    let (mut strict, _) = found(settings(vec![elsewhere], Vec::new()));
     let issued = strict.issued.take().and_then(Arc::into_inner).unwrap();
     strict.issued = Some(Arc::new(IssuedCallers { clock, ..issued }));
     strict.succeed(&before);

@@ -255,8 +255,8 @@ fn headers_cannot_change_how_a_token_is_checked() {
         assert_eq!(judged(&issuer, &token).err(), expected, "{more}");
     }
     let own = header(json!({ "jwk": forger.public(), "jku": "https://evil.example/jwks" }));
-    let forged = forger.signed(&own, &claims());
-    assert_eq!(judged(&issuer, &forged), Err(TokenRejected::Signature));
+    let by_other = forger.signed(&own, &claims());
+    assert_eq!(judged(&issuer, &by_other), Err(TokenRejected::Signature));
     for text in [
         r#"{"alg":"none","alg":"ES256","kid":"1"}"#,
         r#"{"alg":"ES256","kid":"1","kid":"2"}"#,
