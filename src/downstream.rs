@@ -5,6 +5,7 @@ pub(crate) mod accept;
 mod acknowledged;
 mod alike;
 mod answer_place;
+mod arriving;
 mod batch;
 mod batch_answers;
 mod body;

@@ -4,6 +4,7 @@
 //! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs
 //! when a rung above refuses.
 
+use super::arriving::{length, read};
 use super::body::{HttpAnswer, empty, error, json, overloaded};
 use super::checks;
 use super::connection_limit::Guest;
@@ -20,18 +21,14 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::rate::Rate;
 use crate::model::scope::Scope;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a body may take, and how long it may pause (threat-model §3B B9).
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-const BODY_PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// When an agent may come again that found no room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What who goes on guessing reads.
@@ -342,71 +339,11 @@ impl Door {
     }
 }
 
-/// Bytes that the body says it has.
-fn length(body: &Incoming) -> usize {
-    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
-}
-
 /// What a caller reads that sends more than its rate.
 pub(super) fn too_fast(rate: Rate) -> String {
     format!(
         "overloaded: this caller may send {}; nothing was read; send fewer, or ask for more at `callers[].rate`",
         rate.words("message")
-    )
-}
-
-async fn read(mut body: Incoming, longest: usize) -> Result<Bytes, HttpAnswer> {
-    // Its length is bounded and has its share of the room; memory is taken only as it is filled.
-    let mut bytes = BytesMut::with_capacity(length(&body));
-    let reading = async {
-        loop {
-            // Most bodies arrive with their head; a timer costs more than reading one.
-            let frame = match body.frame().now_or_never() {
-                Some(frame) => frame,
-                None => tokio::time::timeout(BODY_PAUSE_TIMEOUT, body.frame())
-                    .await
-                    .map_err(|_| slow())?,
-            };
-            match frame {
-                None => return Ok(bytes.split().freeze()),
-                Some(Err(_)) => {
-                    return Err(error(
-                        StatusCode::BAD_REQUEST,
-                        INVALID_REQUEST,
-                        "the body was cut off",
-                    ));
-                }
-                Some(Ok(frame)) => {
-                    let Ok(part) = frame.into_data() else {
-                        continue;
-                    };
-                    if bytes.len() + part.len() > longest {
-                        let words = format!("a message has at most {longest} bytes");
-                        return Err(error(
-                            StatusCode::PAYLOAD_TOO_LARGE,
-                            INVALID_REQUEST,
-                            &words,
-                        ));
-                    }
-                    bytes.extend_from_slice(&part);
-                }
-            }
-        }
-    };
-    let mut reading = std::pin::pin!(reading);
-    match reading.as_mut().now_or_never() {
-        Some(read) => read,
-        None => tokio::time::timeout(BODY_TIMEOUT, reading)
-            .await
-            .map_err(|_| slow())?,
-    }
-}
-
-fn slow() -> HttpAnswer {
-    error(
-        StatusCode::REQUEST_TIMEOUT,
-        INVALID_REQUEST,
-        "the body took too long",
     )
 }
 
