@@ -31,6 +31,7 @@ pub(crate) mod tools;
 pub(crate) mod undo;
 
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::model::listen::ListenAddress;
 use crate::policy::shape::AsWritten;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -42,7 +43,6 @@ use desk::streams::EventStreams;
 use operators::Operators;
 use serde_json::json;
 use status::ProcessStatus;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -52,13 +52,19 @@ use tools::Switches;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The names under which the listener may be called: the loopback names with its port, and what the
-/// configuration adds, each as written and, if written without a port, also with the listener's.
-pub(crate) fn hosts(listen: SocketAddr, configured: &[String]) -> Vec<String> {
-    let port = listen.port();
+/// configuration adds, each as written and, if written without a port, also with the listener's. A
+/// socket has no port.
+pub(crate) fn hosts(listen: ListenAddress, configured: &[String]) -> Vec<String> {
     let loopback = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
+    let Some(port) = listen.tcp().map(|address| address.port()) else {
+        return loopback
+            .into_iter()
+            .chain(configured.iter().cloned())
+            .collect();
+    };
     let mut hosts = Vec::new();
     for name in loopback {
-        if port == 80 {
+        if matches!(port, 80 | 443) {
             hosts.push(name.clone());
         }
         hosts.push(format!("{name}:{port}"));
@@ -181,7 +187,7 @@ pub(crate) fn holder<B>(
         return None;
     }
     if desk::reach::is_page(request.uri().path()) {
-        let known = operators.sign_ins().of(request.headers());
+        let known = operators.signed_in(request.headers());
         return known.map(|known| known.operator.name);
     }
     if operators.brings_token(request.headers()) {

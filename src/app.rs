@@ -6,6 +6,8 @@ use crate::admin::{self, DoorReach};
 use crate::app::ledger::OpenLedger;
 use crate::config::{Config, ServerConfig};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
+use crate::downstream::listening::DoorListener;
+use crate::downstream::tls::TlsDoor;
 use crate::downstream::{Door, accept};
 use crate::gate::effects::Effects;
 use crate::gate::{
@@ -31,15 +33,14 @@ use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use attended::SeenDisk;
+use doors::{FollowedDoors, OpenDoors};
 use head_export::Exporter;
 use jiff::Timestamp;
-use operator_view::OperatorView;
+use operator_view::{OperatorView, ShownDoors};
 use operators_door::OperatorsEntry;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -47,6 +48,7 @@ use tokio_util::task::TaskTracker;
 mod agents_door;
 mod attended;
 mod background;
+pub(crate) mod doors;
 mod head_export;
 mod incidents;
 mod issuers;
@@ -68,8 +70,6 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 const UNRECORDED_SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// How long after-hooks may take then to hear of the last calls.
 const HOOKS_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// Connections that wait to be accepted at once; one more waits a second to ask anew.
-const LISTEN_BACKLOG: u32 = 1024;
 /// A running toolgate.
 pub(crate) struct App {
     /// Where agents come in.
@@ -90,6 +90,8 @@ pub(crate) struct App {
     is_serving: bool,
     stop: CancellationToken,
     servers_running: TaskTracker,
+    /// The doors at which TLS is spoken, once agents are served.
+    tls: Arc<OnceLock<Vec<Arc<TlsDoor>>>>,
 }
 
 impl App {
@@ -179,6 +181,7 @@ impl App {
             is_serving,
             stop,
             servers_running,
+            tls: Arc::default(),
         })
     }
 
@@ -195,13 +198,11 @@ impl App {
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
-    pub(crate) async fn serve(
-        &self,
-        agents: TcpListener,
-        operators: TcpListener,
-        until: impl Future<Output = ()>,
-    ) {
-        let (closing, listen) = (CancellationToken::new(), agents.local_addr().ok());
+    pub(crate) async fn serve(&self, doors: OpenDoors, until: impl Future<Output = ()>) {
+        self.follow_doors(&doors);
+        let tls = self.tls.get_or_init(|| doors.tls()).clone();
+        let OpenDoors { agents, operators } = doors;
+        let (closing, listen) = (CancellationToken::new(), agents.address().ok());
         let door = self.door.clone();
         let on_agents = tasks::spawn(
             "agents",
@@ -212,7 +213,7 @@ impl App {
                 closing.clone(),
             ),
         );
-        self.serve_operators(operators, listen);
+        self.serve_operators(operators, ShownDoors { listen, tls });
         self.keep_issuer_keys();
         let sweeper = tasks::spawn("session sweep", background::sweep(self.door.clone()));
         let counting = background::count_unknown(self.door.gate.clone(), self.recount.clone());
@@ -249,12 +250,22 @@ impl App {
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
     }
 
-    fn serve_operators(&self, listener: TcpListener, listen: Option<SocketAddr>) {
+    /// Follows what of `doors` may change while they are open.
+    fn follow_doors(&self, doors: &OpenDoors) {
+        let followed = FollowedDoors {
+            tls: doors.tls(),
+            operators: self.operators.clone(),
+            policy: self.door.policy.clone(),
+        };
+        tasks::spawn("doors", followed.follow());
+    }
+
+    fn serve_operators(&self, listener: DoorListener, doors: ShownDoors) {
         let public_url = self.public_url.clone();
         let public = public_url.as_deref().and_then(|url| url.split_once("://"));
         let named: Vec<String> = public.iter().map(|(_, host)| (*host).to_owned()).collect();
         let hosts = listener
-            .local_addr()
+            .address()
             .map(|listen| admin::hosts(listen, &named))
             .unwrap_or_default();
         let limit = ConnectionLimit::of_operators();
@@ -269,8 +280,11 @@ impl App {
             children: self.children.clone(),
             disk: self.disk.clone(),
             started: self.started,
-            listen,
+            doors,
         });
+        if listener.tls().is_some() {
+            self.operators.are_behind_tls();
+        }
         let known = self.operators.clone();
         let router = admin::router(view, self.switches(), known.clone(), reach);
         let entry = Arc::new(OperatorsEntry {
@@ -380,23 +394,6 @@ fn watches(config: &Config) -> GateWatches {
         outcome_looks: LookSchedule::new(config.reconcile),
         ..GateWatches::default()
     }
-}
-
-/// The listener at `address`.
-pub(crate) async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
-    let listen = || {
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()
-        } else {
-            TcpSocket::new_v6()
-        }?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(LISTEN_BACKLOG)
-    };
-    listen().with_context(|| {
-        format!("{address} cannot be listened on for {whose}; is another toolgate running? change `listen` or stop it")
-    })
 }
 
 /// The configured tool servers, not yet connected.

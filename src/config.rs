@@ -3,14 +3,12 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
-use crate::admin::issued::IssuedOperators;
+use crate::downstream::listening::SocketAccess;
+use crate::downstream::tls::files::TlsFiles;
 use crate::gate::reconciling::schedule::ReconcileTerms;
-use crate::model::absence::Absence;
-use crate::model::approvers::{Approver, Approvers, ISSUED_OPERATORS};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ServerName;
-use crate::model::secret::Secret;
-use crate::model::verbs::OperatorVerbs;
+use crate::model::listen::ListenAddress;
 use crate::notify::NoticeReceiver;
 use crate::policy::Policy;
 use crate::policy::compile::{self, CompileInput, CompileResult};
@@ -20,14 +18,14 @@ use crate::policy::pins::PinSource;
 use crate::policy::sources::{PackTerms, PolicySources};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+mod admin;
 mod auth;
 mod build;
 mod declared;
 mod doors;
+mod entrance;
 mod exposed;
 mod ledger;
 mod notify;
@@ -42,12 +40,15 @@ mod servers;
 mod settings;
 mod supposed;
 mod variables;
+mod written_entrance;
 mod written_notify;
 pub(crate) mod written_operators;
 
+pub use admin::{Admin, EndingToken, Operator};
 use build::CheckedConfig;
 pub(crate) use build::without_file;
 pub use ledger::{ContentConfig, HeadsConfig, Ledger, SealConfig};
+pub use place::DoorAddress;
 pub(crate) use servers::{SERVER_NAME_CHARS_MAX, why_no_server_name};
 pub use servers::{ServerConfig, TransportConfig};
 pub(crate) use settings::ConfigSettings;
@@ -60,7 +61,9 @@ pub(crate) const FILE_NAME: &str = "toolgate.yaml";
 #[derive(Debug)]
 pub struct Config {
     /// Where agents are served.
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
+    /// How that door is entered.
+    pub(crate) entrance: Entrance,
     /// Where operators are served.
     pub admin: Admin,
     /// The directory of the embedded store.
@@ -84,54 +87,22 @@ pub struct Config {
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
-/// The operators' door.
-#[derive(Debug)]
-pub struct Admin {
-    /// Its address.
-    pub listen: SocketAddr,
-    /// What links to its pages begin with, without a slash at the end, where people reach it otherwise.
-    pub public_url: Option<String>,
-    /// Who may use it.
-    pub tokens: Vec<Operator>,
-    /// For what.
-    pub verbs: OperatorVerbs,
-    /// Who of them is away.
-    pub absences: Vec<Absence>,
-    /// Those whom issuers name.
-    pub(crate) issued: Arc<IssuedOperators>,
+/// How a door is entered.
+#[derive(Debug, Clone)]
+pub(crate) struct Entrance {
+    /// Who may use it, where it is a socket.
+    pub(crate) socket: SocketAccess,
+    /// TLS, where it speaks it.
+    pub(crate) tls: Option<TlsFiles>,
 }
 
-impl Admin {
-    /// Those in whose place the operator `name` decides.
-    pub(crate) fn stands_in(&self, name: &str) -> Vec<Absence> {
-        let theirs = self.absences.iter().filter(|away| away.delegate == name);
-        theirs.cloned().collect()
+impl Config {
+    /// The files of `tls` of both doors.
+    fn tls_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let doors = [&self.entrance, &self.admin.entrance];
+        let tls = doors.into_iter().filter_map(|door| door.tls.as_ref());
+        tls.flat_map(TlsFiles::all)
     }
-
-    /// Who may decide about calls that are held: every operator with a token, and those whom issuers
-    /// name.
-    pub(crate) fn approvers(&self) -> Approvers {
-        let one = |known: &Operator| Approver {
-            name: known.name.clone(),
-            roles: known.roles.clone(),
-        };
-        let issued = (!self.issued.is_empty()).then(|| Approver {
-            name: ISSUED_OPERATORS.to_owned(),
-            roles: self.issued.roles().cloned().collect(),
-        });
-        Approvers(self.tokens.iter().map(one).chain(issued).collect())
-    }
-}
-
-/// One operator.
-#[derive(Debug)]
-pub struct Operator {
-    /// The name, for the ledger.
-    pub name: String,
-    /// The bearer token that proves it.
-    pub token: Secret,
-    /// The operator's roles.
-    pub roles: Vec<String>,
 }
 
 /// What verbs need to know that work on the record, or ask the toolgate that holds it.
@@ -142,7 +113,7 @@ pub struct DataPlace {
     /// How the record is kept, as far as it matters to who reads it; or why that is not known.
     pub ledger: Result<Ledger, Vec<Diagnostic>>,
     /// Where the operators' door is; or why that is not known.
-    pub door: Result<SocketAddr, Vec<Diagnostic>>,
+    pub door: Result<DoorAddress, Vec<Diagnostic>>,
     /// The names of the tool servers.
     pub servers: Vec<ServerName>,
 }
@@ -166,6 +137,9 @@ struct ReadTerms {
     pinned: bool,
     /// With the policies; without them nothing is judged that only they could make right.
     governed: bool,
+    /// With the files of `tls`. A toolgate that runs looks at them by itself: while they are wrong, the
+    /// certificate before stays in force, and changed policies come in force all the same.
+    entered: bool,
     unset: UnsetVariables,
 }
 
@@ -174,6 +148,7 @@ impl ReadTerms {
     const WHOLE: Self = Self {
         pinned: true,
         governed: true,
+        entered: true,
         unset: UnsetVariables::Refused,
     };
 }
@@ -191,6 +166,8 @@ pub(crate) struct Draft {
 /// The keys that only a restart applies.
 const RESTART_KEYS: &[&str] = &[
     "listen",
+    "tls",
+    "unix",
     "unencrypted",
     "admin",
     "data",
@@ -271,6 +248,7 @@ pub(crate) fn load_ungoverned(path: &Path) -> Loaded {
     let terms = ReadTerms {
         pinned: false,
         governed: false,
+        entered: false,
         unset: UnsetVariables::Supposed,
     };
     read(path, &environment, terms).0
@@ -311,6 +289,7 @@ fn read(
         basis.pins = None;
     }
     inputs.add(&basis);
+    config.iter().for_each(|config| inputs.add_tls(config));
     let is_sound = diagnostics
         .iter()
         .all(|found| found.severity != Severity::Error);
@@ -372,6 +351,9 @@ fn judge_document(
     diagnostics.extend(exposed::tokens(path, document));
     if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
         diagnostics.extend(exposed::kept(&config.ledger, document));
+        if terms.entered {
+            diagnostics.extend(entrance::files(config, document));
+        }
     }
     (judged, diagnostics)
 }
@@ -398,6 +380,21 @@ impl InputPaths {
             self.watched.extend(places(path));
             self.files.insert(path.clone());
         }
+        self.watch_once();
+    }
+
+    /// The files of `tls`.
+    fn add_tls(&mut self, config: &Config) {
+        for path in config.tls_files() {
+            let directory = path.parent().unwrap_or(Path::new(""));
+            self.watched.insert((watchable(directory), false));
+            self.files.insert(path.clone());
+        }
+        self.watch_once();
+    }
+
+    /// What is watched with all below it is not watched alone as well.
+    fn watch_once(&mut self) {
         let below = |(path, below): &(PathBuf, bool)| below.then(|| path.clone());
         let deep: Vec<PathBuf> = self.watched.iter().filter_map(below).collect();
         self.watched
@@ -450,18 +447,25 @@ pub fn place(path: &Path) -> Result<DataPlace, Vec<Diagnostic>> {
 }
 
 /// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
-/// applies is a warning.
+/// applies is a warning, and changed tokens of operators are taken at once.
 pub(crate) fn reader(
     path: PathBuf,
     running: &Config,
 ) -> impl Fn() -> LoadResult + Send + Sync + 'static {
-    let startup = running.startup.clone();
+    let (startup, live) = (running.startup.clone(), running.admin.live.clone());
+    let terms = ReadTerms {
+        entered: false,
+        ..ReadTerms::WHOLE
+    };
     move || {
         let Loaded {
             config,
             mut reading,
             ..
-        } = load(&path);
+        } = read(&path, &environment, terms).0;
+        if let Some(config) = &config {
+            live.put(config.admin.taken_tokens());
+        }
         let now = config.map(|config| config.startup).unwrap_or_default();
         let changed = RESTART_KEYS
             .iter()

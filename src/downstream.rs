@@ -12,11 +12,13 @@ mod body;
 mod carried_answer;
 mod challenge;
 mod checks;
+mod connected;
 pub(crate) mod connection_limit;
 mod handshake;
 mod head_guard;
 pub(crate) mod http;
 mod legacy;
+pub(crate) mod listening;
 mod modern;
 mod neighbour;
 mod own_tasks;
@@ -30,6 +32,7 @@ mod route;
 pub(crate) mod session;
 pub(crate) mod stdio;
 mod stream;
+pub(crate) mod tls;
 mod unread;
 
 use crate::gate::Gate;
@@ -70,6 +73,8 @@ struct Visit {
     origin: RequestOrigin,
     /// The connection, where one is served that can tell what its agent has read.
     connection: Option<Arc<AgentConnection>>,
+    /// The names by which a certificate knows its sender, where one was shown.
+    certificate: Option<Arc<[String]>>,
 }
 
 impl Visit {

@@ -18,6 +18,7 @@ pub(crate) mod disabled;
 pub mod entry;
 pub(crate) mod hex;
 pub mod ids;
+pub mod listen;
 pub(crate) mod long_work;
 pub(crate) mod looks;
 pub(crate) mod number;

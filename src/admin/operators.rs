@@ -1,13 +1,13 @@
 //! Who is an operator: a caller with a token of `admin.tokens`; and what one may do, by the roles
-//! of `admin.verbs`. Tokens are kept as SHA-256 only, and every one of them is compared each time,
-//! so that neither memory nor time tells one.
+//! of `admin.verbs`.
 
 pub(crate) use super::identity::OperatorIdentity;
 
-use super::desk::sign_in::SignIns;
-use super::issued::IssuedOperators;
+pub(crate) mod taken;
 mod tokens;
 
+use super::desk::sign_in::{SignIn, SignIns};
+use super::issued::IssuedOperators;
 use super::{OperatorsDoor, refusal};
 use crate::model::secret::Secret;
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
@@ -15,14 +15,14 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use subtle::ConstantTimeEq;
+use taken::{OperatorTokens, TakenToken};
 
 /// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Operators {
-    known: Vec<([u8; 32], OperatorIdentity)>,
+    known: Vec<OperatorIdentity>,
+    tokens: OperatorTokens,
     verbs: OperatorVerbs,
     sign_ins: Arc<SignIns>,
     issued: Arc<IssuedOperators>,
@@ -34,11 +34,26 @@ impl Operators {
         tokens: impl IntoIterator<Item = (OperatorIdentity, &'a Secret)>,
         verbs: OperatorVerbs,
     ) -> Self {
-        let known = tokens
-            .into_iter()
-            .map(|(known, token)| (hash(token.expose()), known));
+        let (known, secrets): (Vec<OperatorIdentity>, Vec<&Secret>) = tokens.into_iter().unzip();
+        let tokens = OperatorTokens::default();
+        let taken = known.iter().zip(secrets);
+        tokens.put(taken.map(|(known, token)| TakenToken {
+            name: &known.name,
+            token,
+            end: None,
+        }));
+        Self::with_tokens(known, tokens, verbs)
+    }
+
+    /// Operators who are known by `tokens`, as these stand when they come.
+    pub(crate) fn with_tokens(
+        known: Vec<OperatorIdentity>,
+        tokens: OperatorTokens,
+        verbs: OperatorVerbs,
+    ) -> Self {
         Self {
-            known: known.collect(),
+            known,
+            tokens,
             verbs,
             sign_ins: Arc::default(),
             issued: Arc::default(),
@@ -48,6 +63,17 @@ impl Operators {
     /// The same, and those whom issuers name.
     pub(crate) fn with_issued(self, issued: Arc<IssuedOperators>) -> Self {
         Self { issued, ..self }
+    }
+
+    /// Says that their door speaks TLS.
+    pub(crate) fn are_behind_tls(&self) {
+        self.sign_ins.are_behind_tls();
+    }
+
+    /// Ends the sign-ins on the pages whose tokens were taken away.
+    pub(crate) fn end_stale_sign_ins(&self) {
+        self.sign_ins
+            .end_without(|token| self.tokens.is_taken(token));
     }
 
     /// Whether nobody has a token.
@@ -81,16 +107,17 @@ impl Operators {
         &self.sign_ins
     }
 
-    /// The operator whose token it is.
-    pub(super) fn of_token(&self, token: &str) -> Option<OperatorIdentity> {
-        let digest = hash(token);
-        let mut found = None;
-        for (token, known) in &self.known {
-            if bool::from(token.ct_eq(&digest)) {
-                found = Some(known);
-            }
-        }
-        found.cloned()
+    /// The one who has signed in on the pages, and asks with `headers`.
+    pub(super) fn signed_in(&self, headers: &HeaderMap) -> Option<SignIn> {
+        let one = self.sign_ins.of(headers);
+        one.filter(|one| one.stands(|token| self.tokens.is_taken(token)))
+    }
+
+    /// The operator whose token it is, and the token's digest.
+    pub(super) fn of_token(&self, token: &str) -> Option<(OperatorIdentity, [u8; 32])> {
+        let proved = self.tokens.proved(token)?;
+        let known = self.known.iter().find(|known| known.name == proved.name);
+        Some((known?.clone(), proved.token))
     }
 
     /// Whether it is theirs to read what others are not shown.
@@ -142,7 +169,7 @@ impl Operators {
             ));
         }
         let configured = tokens::bearer(headers).and_then(|token| self.of_token(token));
-        if let Some(known) = configured {
+        if let Some((known, _)) = configured {
             return Ok(known);
         }
         match self.token(headers).map(|token| self.of_issued(token)) {
@@ -163,8 +190,4 @@ impl FromRequestParts<Arc<OperatorsDoor>> for OperatorIdentity {
     ) -> Result<Self, Response> {
         door.operators.known(&parts.headers)
     }
-}
-
-fn hash(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
 }

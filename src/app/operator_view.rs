@@ -7,11 +7,13 @@ use crate::admin::status::{
     ServerStatus, WorkStatus,
 };
 use crate::downstream::Door;
+use crate::downstream::tls::TlsDoor;
 use crate::gate::catalogue::contract_mismatch::{self, Unfit};
 use crate::gate::catalogue::hidden::Hidden;
 use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::guards::Mode;
 use crate::model::clock::Clock;
+use crate::model::listen::ListenAddress;
 use crate::model::long_work::{self, WorkUnderWay};
 use crate::store::disk_space::DiskSpace;
 use crate::store::journal::{self, Journal};
@@ -20,7 +22,6 @@ use crate::telemetry::recent_problems::RECENT_PROBLEMS;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::{ServerState, UpstreamServer};
 use jiff::Timestamp;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Withheld tools of one server that operators are told of at once.
@@ -35,8 +36,16 @@ pub(super) struct OperatorView {
     /// The disk, as it was looked at last.
     pub(super) disk: SeenDisk,
     pub(super) started: Timestamp,
+    /// The doors.
+    pub(super) doors: ShownDoors,
+}
+
+/// What there is to see of the doors.
+pub(super) struct ShownDoors {
     /// Where agents come in.
-    pub(super) listen: Option<SocketAddr>,
+    pub(super) listen: Option<ListenAddress>,
+    /// Those at which TLS is spoken.
+    pub(super) tls: Vec<Arc<TlsDoor>>,
 }
 
 impl ProcessStatus for OperatorView {
@@ -136,7 +145,7 @@ impl ProcessStatus for OperatorView {
     }
 
     fn metrics(&self, format: MetricsFormat) -> String {
-        scrape(&self.door, &self.journal, format)
+        scrape(&self.door, &self.journal, &self.doors.tls, format)
     }
 
     fn instance(&self) -> &str {
@@ -150,7 +159,7 @@ impl ProcessStatus for OperatorView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started: format!("{:.0}", self.started),
-            listen: self.listen.map(|listen| listen.to_string()),
+            listen: self.doors.listen.map(|listen| listen.to_string()),
             mode: match policy.mode {
                 Mode::Enforce => "enforce",
                 Mode::Observe => "observe",

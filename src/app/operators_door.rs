@@ -9,15 +9,19 @@ use std::sync::Arc;
 
 /// Who may ask there.
 pub(super) fn operators(admin: &config::Admin) -> Operators {
-    let operators = admin.tokens.iter().map(|operator| {
-        let known = OperatorIdentity {
+    let mut known: Vec<OperatorIdentity> = Vec::new();
+    for operator in &admin.tokens {
+        if known.iter().any(|one| one.name == operator.name) {
+            continue;
+        }
+        known.push(OperatorIdentity {
             name: operator.name.clone(),
             roles: operator.roles.clone(),
             stands_in: admin.stands_in(&operator.name),
-        };
-        (known, &operator.token)
-    });
-    Operators::new(operators, admin.verbs.clone()).with_issued(admin.issued.clone())
+        });
+    }
+    let known = Operators::with_tokens(known, admin.live.clone(), admin.verbs.clone());
+    known.with_issued(admin.issued.clone())
 }
 
 /// What stands before the routes.

@@ -2,7 +2,7 @@
 //! words.
 
 use super::terminal::Terminal;
-use crate::config::{self, Config, DataPlace, Ledger, Loaded};
+use crate::config::{self, Config, DataPlace, DoorAddress, Ledger, Loaded};
 use crate::model::acting::shown;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity, foremost};
@@ -12,7 +12,7 @@ use crate::store::journal::{JournalError, JournalReader};
 use crate::store::{disabling, incidents};
 use anyhow::{Context as _, bail};
 use std::fmt;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 /// Errors of files that cannot be used, as far as they are said.
@@ -180,7 +180,7 @@ pub fn kept(place: &DataPlace) -> anyhow::Result<&Ledger> {
 ///
 /// # Errors
 /// [`PlaceUnknown`]: the configuration does not say, or another record is meant than its own.
-pub fn door(place: &DataPlace) -> anyhow::Result<SocketAddr> {
+pub fn door(place: &DataPlace) -> anyhow::Result<DoorAddress> {
     let said = place.door.as_ref().copied().map_err(|wrong| {
         say_all(wrong);
         let words = format!(
@@ -194,10 +194,10 @@ pub fn door(place: &DataPlace) -> anyhow::Result<SocketAddr> {
 
 /// The operators' door as a configuration says it, which may lie in a directory that came from somewhere: an
 /// operator's token goes no further than this machine for it.
-fn of_this_machine(door: SocketAddr) -> Result<SocketAddr, PlaceUnknown> {
+fn of_this_machine(door: DoorAddress) -> Result<DoorAddress, PlaceUnknown> {
     // Only an address of this machine can be listened at.
-    let is_own = door.ip().is_loopback() || UdpSocket::bind((door.ip(), 0)).is_ok();
-    if is_own {
+    let is_own = |ip: IpAddr| ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok();
+    if door.at.tcp().is_none_or(|address| is_own(address.ip())) {
         return Ok(door);
     }
     Err(PlaceUnknown(format!(
@@ -208,7 +208,7 @@ fn of_this_machine(door: SocketAddr) -> Result<SocketAddr, PlaceUnknown> {
 
 /// As [`door`]; none where it is not known, and what is wrong with a configuration that should say it is on standard
 /// error.
-pub fn door_if_any(place: &DataPlace) -> Option<SocketAddr> {
+pub fn door_if_any(place: &DataPlace) -> Option<DoorAddress> {
     match place.door.as_ref().map(|door| of_this_machine(*door)) {
         Ok(Ok(door)) => Some(door),
         Ok(Err(elsewhere)) => {
@@ -223,7 +223,7 @@ pub fn door_if_any(place: &DataPlace) -> Option<SocketAddr> {
 }
 
 /// Why the toolgate at `address` was asked nothing about the directory `data`.
-pub fn door_of_another(data: &Path, address: SocketAddr) -> anyhow::Error {
+pub fn door_of_another(data: &Path, address: DoorAddress) -> anyhow::Error {
     let words = format!(
         "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was asked of it. Name the operators' door of the one that is meant with --admin IP:PORT, or its configuration with --config; `toolgate stdio` has no door, and has to end first",
         data.display()
@@ -236,7 +236,7 @@ pub fn door_of_another(data: &Path, address: SocketAddr) -> anyhow::Error {
 ///
 /// # Errors
 /// [`PlaceUnknown`]: there is no configuration, or it does not say.
-pub fn door_of(named: &DataArgs) -> anyhow::Result<(SocketAddr, PathBuf)> {
+pub fn door_of(named: &DataArgs) -> anyhow::Result<(DoorAddress, PathBuf)> {
     if named.data.is_some() {
         let place = named.place()?;
         return Ok((door(&place)?, place.data));

@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let address = args.door.address_if_any(&place);
         let naming = args.door.naming(&args.place);
         let running = running::find(&config.data, address, &args.door, naming).await?;
-        around::ports(&config, &running, &mut found).await;
+        around::ports(&config, &running, &mut found);
         let named = path.clone();
         let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;

@@ -6,7 +6,7 @@ use super::ledger::text::{json, plain};
 pub(super) use super::printed::print;
 use super::runtime::runtime;
 use super::timeouts::timeout;
-use crate::config::DataPlace;
+use crate::config::{DataPlace, DoorAddress};
 use crate::mcp::json::Text;
 use crate::store::journal::Journal;
 use crate::telemetry::tasks;
@@ -14,7 +14,6 @@ use door::{DoorRefusal, DoorRequest};
 use patience::Patience;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,6 +22,7 @@ pub(super) use token::TOKEN_VARIABLE;
 use tokio::sync::mpsc;
 use whose::DoorNaming;
 
+mod connection;
 pub(super) mod direct;
 pub(super) mod door;
 mod download;
@@ -42,9 +42,14 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where a running toolgate is, and who asks.
 #[derive(Debug, clap::Args)]
 pub(super) struct DoorArgs {
-    /// The operators' address of the running toolgate, if it is not the configuration's
-    #[arg(long, value_name = "IP:PORT", global = true)]
-    admin: Option<SocketAddr>,
+    /// The operators' address of the running toolgate, if it is not the configuration's: IP:PORT,
+    /// https://IP:PORT, or unix:PATH
+    #[arg(long, value_name = "ADDRESS", global = true)]
+    admin: Option<DoorAddress>,
+    /// A file with the certificate of that door, or of who vouches for it, where it speaks TLS [default:
+    /// that of the configuration]
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
     /// A file with your token, which only you can read [default: the variable `OPERATOR_TOKEN`, or it is
     /// asked for at a terminal]
     #[arg(long, value_name = "FILE", global = true)]
@@ -62,7 +67,7 @@ pub(super) struct DoorArgs {
 
 /// The operators' door of a running toolgate, and who asks there.
 pub(super) struct AskedDoor<'a> {
-    pub(super) address: SocketAddr,
+    pub(super) address: DoorAddress,
     token: Option<&'a OperatorToken>,
     /// How long an answer may take.
     args: &'a DoorArgs,
@@ -113,6 +118,7 @@ impl DoorArgs {
             Some(address) => (address, named.data.clone()),
             None => configured::door_of(named).map(|(door, data)| (door, Some(data)))?,
         };
+        let address = self.trusted(address);
         if let Some(data) = data {
             self.judge(&data, address)?;
         }
@@ -139,7 +145,7 @@ impl DoorArgs {
     }
 
     /// Whether the toolgate at `address`, if there is one, is that of the directory `data`.
-    fn judge(&self, data: &Path, address: SocketAddr) -> anyhow::Result<()> {
+    fn judge(&self, data: &Path, address: DoorAddress) -> anyhow::Result<()> {
         let judged = whose::judge(data, address, DoorNaming::Directory, self.look_bound());
         runtime()?.block_on(judged)
     }
@@ -150,14 +156,24 @@ impl DoorArgs {
     }
 
     /// Where the door is that is named, or the one of `place`.
-    fn address_of(&self, place: &DataPlace) -> anyhow::Result<SocketAddr> {
-        self.admin.map_or_else(|| configured::door(place), Ok)
+    fn address_of(&self, place: &DataPlace) -> anyhow::Result<DoorAddress> {
+        let address = self.admin.map_or_else(|| configured::door(place), Ok);
+        address.map(|address| self.trusted(address))
     }
 
     /// As [`Self::address_of`]; none where no configuration says it, for who has something to show all the same.
     /// Why it does not goes to standard error.
-    pub(super) fn address_if_any(&self, place: &DataPlace) -> Option<SocketAddr> {
-        self.admin.or_else(|| configured::door_if_any(place))
+    pub(super) fn address_if_any(&self, place: &DataPlace) -> Option<DoorAddress> {
+        let address = self.admin.or_else(|| configured::door_if_any(place));
+        address.map(|address| self.trusted(address))
+    }
+
+    /// The door at `address`, known by the certificate that is named, if one is.
+    fn trusted(&self, address: DoorAddress) -> DoorAddress {
+        match &self.ca {
+            Some(file) if address.speaks_tls => address.with_tls(file.clone()),
+            Some(_) | None => address,
+        }
     }
 
     /// Which toolgate is meant where a directory is `named`, or a door.
@@ -170,7 +186,7 @@ impl DoorArgs {
     }
 
     /// The door at `address` for what is also worth seeing without a token: none is asked for at the terminal.
-    pub(super) fn at_unasked(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
+    pub(super) fn at_unasked(&self, address: DoorAddress) -> anyhow::Result<AskedDoor<'_>> {
         let read = OperatorToken::at_hand(self.token_file.as_deref())?;
         let token = self.token.get_or_init(|| read).as_ref();
         Ok(AskedDoor {
@@ -182,7 +198,7 @@ impl DoorArgs {
 
     /// The door at `address`, and the token to show there; none when there is none, so that the door
     /// says whether one is needed.
-    fn at(&self, address: SocketAddr) -> anyhow::Result<AskedDoor<'_>> {
+    fn at(&self, address: DoorAddress) -> anyhow::Result<AskedDoor<'_>> {
         if self.token.get().is_none() {
             let read = OperatorToken::read(self.token_file.as_deref())?;
             self.token.get_or_init(|| read);

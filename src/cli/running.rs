@@ -5,8 +5,8 @@ use super::operator::door::DoorRequest;
 use super::operator::whose::{DoorNaming, DoorOwner, DoorWord};
 use crate::admin::overview::StatusReport;
 use crate::admin::status::Readiness;
+use crate::config::DoorAddress;
 use crate::store::journal::DataHolder;
-use std::net::SocketAddr;
 use std::path::Path;
 
 /// Where a whole report is.
@@ -15,7 +15,7 @@ const STATUS_PATH: &str = "/api/status";
 /// What was found.
 pub(super) enum Running {
     /// The toolgate whose operators' door is there, and all of it.
-    Seen(SocketAddr, Box<StatusReport>),
+    Seen(DoorAddress, Box<StatusReport>),
     /// A toolgate that tells less to one who shows no token.
     Dim(DimView),
     /// None that tells anything of this directory.
@@ -25,7 +25,7 @@ pub(super) enum Running {
 /// What a toolgate tells everyone.
 pub(super) struct DimView {
     /// Where its operators' door is.
-    pub address: SocketAddr,
+    pub address: DoorAddress,
     /// Whether it is ready.
     pub ready: bool,
     /// All about that; where no operator has a token, it is everyone's to read.
@@ -38,7 +38,7 @@ pub(super) struct DimView {
 
 impl DimView {
     /// What the toolgate at `address` tells everyone, and why not more.
-    fn of(address: SocketAddr, DoorWord { told, ready, .. }: &DoorWord, why: String) -> Self {
+    fn of(address: DoorAddress, DoorWord { told, ready, .. }: &DoorWord, why: String) -> Self {
         let readiness = told.parse::<Readiness>().ok();
         let is_stale = readiness.as_ref().map(|readiness| readiness.policy.stale);
         let flag = || told.get("policy_stale")?.parse::<bool>().ok();
@@ -66,9 +66,9 @@ pub(super) enum UnseenDoor {
     /// No configuration says where it is.
     Nowhere,
     /// Nothing answers at its address.
-    Closed(SocketAddr),
+    Closed(DoorAddress),
     /// The toolgate of another data directory answers there.
-    Another(SocketAddr),
+    Another(DoorAddress),
 }
 
 impl UnseenView {
@@ -120,7 +120,7 @@ impl UnseenView {
 /// Looks for the toolgate on the directory `data`, whose operators' door is at `address`, if that is known.
 pub(super) async fn find(
     data: &Path,
-    address: Option<SocketAddr>,
+    address: Option<DoorAddress>,
     args: &DoorArgs,
     naming: DoorNaming,
 ) -> anyhow::Result<Running> {

@@ -3,7 +3,8 @@
 use super::configured::{self, DataArgs};
 use super::released::{self, Released};
 use super::runtime::runtime;
-use crate::app::{App, bind, ledger};
+use crate::app::doors::OpenDoors;
+use crate::app::{App, ledger};
 use crate::config::{self, Config, ServerConfig, TransportConfig};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
@@ -98,10 +99,9 @@ async fn serve(
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let agents = bind(config.listen, "agents").await?;
-    let operators = bind(config.admin.listen, "operators").await?;
+    let doors = OpenDoors::open(&config)?;
     // Port 0 is a port of the system's choice; agents name the one it became.
-    config.listen = agents.local_addr()?;
+    config.listen = doors.agents.address()?;
     let ledger = ledger::open(&config).await?;
     let policy = released.keep(&config.data);
     let ServedIncidents { packs, evidence } = incidents;
@@ -109,7 +109,7 @@ async fn serve(
     if let Some(packs) = packs {
         app = app.with_packs(packs);
     }
-    announce(&agents, &operators)?;
+    announce(&doors)?;
     app.follow_policy();
     telemetry.export_metrics(app.scrapes());
     telemetry::tasks::spawn("hangup", async move {
@@ -125,18 +125,14 @@ async fn serve(
         }
         tracing::info!("stopping: calls in flight end first");
     };
-    app.serve(agents, operators, until).await;
+    app.serve(doors, until).await;
     app.stop().await
 }
 
-fn announce(
-    agents: &tokio::net::TcpListener,
-    operators: &tokio::net::TcpListener,
-) -> anyhow::Result<()> {
+fn announce(doors: &OpenDoors) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     // Nobody need read this; a closed standard output is no reason not to serve.
-    let _ = writeln!(out, "agents:    http://{}/mcp", agents.local_addr()?);
-    let _ = writeln!(out, "operators: http://{}", operators.local_addr()?);
+    let _ = out.write_all(doors.announced()?.as_bytes());
     let _ = out.flush();
     Ok(())
 }

@@ -8,14 +8,13 @@ use super::printed::{is_closed_pipe, print_while_read};
 use super::running::{self, Running};
 use super::runtime::{runtime, told_to_end};
 use super::terminal::Terminal;
-use crate::config::DataPlace;
+use crate::config::{DataPlace, DoorAddress};
 use crate::model::clock::Clock;
 use crate::store::journal::DataHolder;
 pub(super) use screen::bytes;
 use screen::{Page, attention};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, stdout};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 mod at_rest;
@@ -81,7 +80,7 @@ fn probed(found: &Running) -> anyhow::Result<u8> {
 }
 
 /// Looks again and again; 0 when it is left.
-async fn watch(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> anyhow::Result<u8> {
+async fn watch(args: &Args, place: &DataPlace, address: Option<DoorAddress>) -> anyhow::Result<u8> {
     let is_drawn = stdout().is_terminal() && !args.json;
     let terminal = is_drawn.then(KeyTerminal::open).flatten();
     let mut keys = terminal.is_some().then(typed);
@@ -125,7 +124,7 @@ async fn watch(args: &Args, place: &DataPlace, address: Option<SocketAddr>) -> a
 async fn look(
     args: &Args,
     place: &DataPlace,
-    address: Option<SocketAddr>,
+    address: Option<DoorAddress>,
 ) -> anyhow::Result<(String, u8)> {
     let naming = args.door.naming(&args.place);
     let found = running::find(&place.data, address, &args.door, naming).await?;

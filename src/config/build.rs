@@ -6,9 +6,10 @@ use super::ledger::LedgerRoots;
 use super::settings::{self, AdminSettings, ConfigSettings};
 use super::supposed;
 use super::{
-    Admin, Config, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, doors, ledger, notify,
-    operators, reconcile, secrets, servers,
+    Admin, Config, Entrance, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, doors, entrance,
+    ledger, notify, operators, reconcile, secrets, servers,
 };
+use crate::admin::operators::taken::OperatorTokens;
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
 use crate::guards::secrets::Bindings;
@@ -27,7 +28,6 @@ use crate::policy::{META_MAX_BYTES, Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,9 +37,12 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
     let agents = vec![AgentId::new(identity::ANONYMOUS_AGENT)];
     let basis = basis(mode, &servers, agents, identity::Rule::anonymous());
     let config = Config {
-        listen: settings::DEFAULT_LISTEN,
+        listen: settings::DEFAULT_LISTEN.into(),
+        entrance: Entrance::default(),
         admin: Admin {
-            listen: settings::DEFAULT_ADMIN_LISTEN,
+            listen: settings::DEFAULT_ADMIN_LISTEN.into(),
+            entrance: Entrance::default(),
+            live: OperatorTokens::default(),
             public_url: None,
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
@@ -134,7 +137,7 @@ pub(super) fn judge(
     let (tree, missing) = supposed::replace(document.tree(), variable, terms.unset);
     let startup = RESTART_KEYS
         .iter()
-        .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
+        .map(|key| (*key, Sha256::digest(entrance::fixed(&tree, key)).into()))
         .collect();
     let mut problems = Problems::default();
     let mended = shape::mend::<ConfigSettings>(tree.clone(), document.tree(), &mut problems);
@@ -219,18 +222,6 @@ fn callers(
     }
 }
 
-/// Where agents are served.
-fn listening(
-    settings: &ConfigSettings,
-    is_open: bool,
-    problems: &mut Problems,
-) -> Option<SocketAddr> {
-    let (listen, unencrypted, mode) = (&settings.listen, settings.unencrypted, settings.mode);
-    problems.under("listen", |problems| {
-        doors::agents(listen, unencrypted, is_open, mode, problems)
-    })
-}
-
 fn build(
     mut settings: ConfigSettings,
     named: DeclaredNames,
@@ -238,7 +229,7 @@ fn build(
     problems: &mut Problems,
 ) -> CheckedConfig {
     let mode = settings.mode;
-    let listen = listening(&settings, named.open, problems);
+    let (listen, entrance) = entrance::of_agents(&mut settings, named.open, directory, problems);
     let callers = callers(&mut settings, directory, problems);
     let admin = operators(settings.admin, &callers, &named, directory, problems);
     let identity = callers.compile(problems);
@@ -279,6 +270,7 @@ fn build(
     };
     let config = listen.zip(admin).map(|(listen, admin)| Config {
         listen,
+        entrance,
         admin,
         data,
         servers,

@@ -4,9 +4,9 @@ use super::settings::MethodSettings;
 use crate::guards::{Mode, pins};
 use crate::mcp::headers::is_reserved;
 use crate::model::diagnostic::Problems;
+use crate::model::listen::{ListenAddress, NoListenAddress};
 use crate::policy::pins::PinSource;
 use crate::policy::{META_MAX_BYTES, Methods};
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -14,27 +14,41 @@ use url::Url;
 /// Bytes of `_meta` that may be allowed: what usual agents need, and what a message has at all.
 const META_BYTES_RANGE: RangeInclusive<usize> = (1 << 10)..=(4 << 20);
 
-pub(super) fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
-    let address = text.parse().ok();
-    if address.is_none() {
-        problems.error(
-            "is no address to listen on",
-            "write IP:port, such as 127.0.0.1:7777 or [::1]:7777",
-        );
-    }
-    address
+/// An address; the path of a socket starts at `directory`.
+pub(super) fn address(
+    text: &str,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<ListenAddress> {
+    let address = text.parse::<ListenAddress>();
+    let address = address.and_then(|address| address.within(directory));
+    let wrong = match address {
+        Ok(address) => return Some(address),
+        Err(wrong) => wrong,
+    };
+    let hint = match wrong {
+        NoListenAddress::Unreadable => {
+            "write IP:port, such as 127.0.0.1:7777 or [::1]:7777, or unix:/path/of/a.sock"
+        }
+        NoListenAddress::NoPath | NoListenAddress::TooLong => {
+            "write unix: and a short path, such as unix:/run/toolgate/agents.sock"
+        }
+    };
+    problems.error(wrong.to_string(), hint);
+    None
 }
 
 /// An error for an address that other machines reach, unless that is said to be meant.
 pub(super) fn judge_reach(
-    listen: SocketAddr,
+    listen: ListenAddress,
     unencrypted: bool,
     key: &str,
     problems: &mut Problems,
 ) {
-    if !unencrypted && !listen.ip().is_loopback() {
+    if !unencrypted && !listen.is_local() {
+        let tls = key.replace("unencrypted", "tls");
         let hint = format!(
-            "listen on 127.0.0.1 with a TLS front end on this machine; or, in a container or on a network that nobody else is \
+            "write `{tls}: {{ cert: …, key: … }}`, or listen on 127.0.0.1; in a container, or on a network that nobody else is \
              on, write `{key}: true`"
         );
         problems.error(
@@ -45,16 +59,8 @@ pub(super) fn judge_reach(
 }
 
 /// The agents' door. `open`: nobody is configured, so everybody is let in.
-pub(super) fn agents(
-    text: &str,
-    unencrypted: bool,
-    open: bool,
-    mode: Mode,
-    problems: &mut Problems,
-) -> Option<SocketAddr> {
-    let listen = address(text, problems)?;
-    judge_reach(listen, unencrypted, "unencrypted", problems);
-    if open && !listen.ip().is_loopback() {
+pub(super) fn judge_agents(listen: ListenAddress, open: bool, mode: Mode, problems: &mut Problems) {
+    if open && !listen.is_local() {
         problems.error(
             "other machines can reach this address, and no callers are configured",
             "configure `callers`, or listen on 127.0.0.1",
@@ -65,7 +71,6 @@ pub(super) fn agents(
             "configure `callers` with a token each",
         );
     }
-    Some(listen)
 }
 
 /// Who else may ask at the doors.

@@ -118,6 +118,17 @@ pub(super) fn secret(file: &Path, problems: &mut Problems) {
     }
 }
 
+/// An error for each thing by which other accounts could put another socket in the place of one in
+/// `directory`: agents and operators would tell that one their tokens.
+pub(super) fn socket(directory: &Path, problems: &mut Problems) {
+    for exposed in owners::exposed(directory) {
+        problems.error(
+            exposure_text(&exposed, directory, "who listens there"),
+            exposed.hint(),
+        );
+    }
+}
+
 /// A warning for each thing by which other accounts could exchange the program that `named` names,
 /// which then runs as toolgate's own: no error, because where every member of a group may write
 /// what its members install, programs still have to start.
@@ -215,9 +226,19 @@ fn literal<'a>(
         .into_iter()
         .flatten()
         .enumerate()
-        .filter_map(move |(index, entry)| {
-            entry[key].as_str().filter(|text| is_written_out(text))?;
+        .flat_map(move |(index, entry)| {
             let steps = list.iter().map(|step| (*step).to_owned());
-            Some(steps.chain([index.to_string(), key.to_owned()]).collect())
+            let at: Vec<String> = steps.chain([index.to_string()]).collect();
+            let before = entry["previous"].as_array().into_iter().flatten();
+            let before = before.enumerate().map(|(index, entry)| {
+                let more = vec!["previous".to_owned(), index.to_string()];
+                (more, entry)
+            });
+            let all = std::iter::once((Vec::new(), entry)).chain(before);
+            all.filter_map(move |(more, entry)| {
+                entry[key].as_str().filter(|text| is_written_out(text))?;
+                let place = [at.clone(), more, vec![key.to_owned()]];
+                Some(place.concat())
+            })
         })
 }

@@ -4,8 +4,11 @@ mod absences;
 mod issuers;
 
 use super::doors::{address, judge_reach};
+use super::entrance::WrittenEntrance;
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
-use super::{Admin, Operator};
+use super::{Admin, EndingToken, Operator};
+use crate::admin::operators::taken::OperatorTokens;
+use crate::guards::identity::tokens::{self, PreviousTokenSettings};
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::seen::is_seen;
 use crate::model::diagnostic::Problems;
@@ -39,6 +42,8 @@ pub(super) fn admin(
 ) -> Option<Admin> {
     let AdminSettings {
         listen,
+        tls,
+        unix,
         unencrypted,
         public_url,
         tokens,
@@ -61,9 +66,10 @@ pub(super) fn admin(
         absences::compile(operators, &known, agents.names, problems)
     });
     let listen = problems.under("listen", |problems| {
-        let listen = address(&listen, problems)?;
-        judge_reach(listen, unencrypted, "admin.unencrypted", problems);
-        if known.is_empty() && issued.is_empty() && !listen.ip().is_loopback() {
+        let listen = address(&listen, directory, problems)?;
+        let is_exempt = unencrypted || tls.is_some();
+        judge_reach(listen, is_exempt, "admin.unencrypted", problems);
+        if known.is_empty() && issued.is_empty() && !listen.is_local() {
             let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
             problems.error(
                 "other machines can reach this address, and no tokens are configured",
@@ -71,15 +77,26 @@ pub(super) fn admin(
             );
         }
         Some(listen)
-    })?;
-    Some(Admin {
+    });
+    let written = WrittenEntrance {
         listen,
+        tls,
+        unix,
+        is_for_agents: false,
+    };
+    let entrance = written.compile(directory, problems);
+    let admin = Admin {
+        listen: listen?,
+        entrance,
+        live: OperatorTokens::default(),
         public_url,
         tokens: known,
         verbs,
         absences,
         issued: Arc::new(issued),
-    })
+    };
+    admin.live.put(admin.taken_tokens());
+    Some(admin)
 }
 
 /// The operators, each judged beside the agents and those before it.
@@ -89,18 +106,52 @@ fn of_tokens(
     problems: &mut Problems,
 ) -> Vec<Operator> {
     let mut known: Vec<Operator> = Vec::new();
-    for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
-        problems.under(index.to_string(), |problems| {
+    for (index, written) in tokens.into_iter().enumerate() {
+        let OperatorSettings {
+            name,
+            token,
+            previous,
+            roles,
+        } = written;
+        let previous = problems.under(index.to_string(), |problems| {
             problems.under("name", |problems| {
                 judge_name(&name, &roles, &known, agents.names, problems);
             });
             judge_printed(&roles, problems);
-            let others = known.iter().map(|other| &other.token);
-            let others = others.chain(agents.tokens.iter().copied());
-            problems.under("token", |problems| judge_token(&token, others, problems));
+            let others = known.iter().flat_map(Operator::tokens);
+            let others: Vec<&Secret> = others.chain(agents.tokens.iter().copied()).collect();
+            problems.under("token", |problems| judge_token(&token, &others, problems));
+            let others: Vec<&Secret> = others.into_iter().chain([&token]).collect();
+            of_previous(previous, &others, problems)
         });
-        known.push(Operator { name, token, roles });
+        known.push(Operator {
+            name,
+            token,
+            previous,
+            roles,
+        });
     }
+    known
+}
+
+/// The tokens that an operator had before, each judged beside `others` and those before it.
+fn of_previous(
+    written: Vec<PreviousTokenSettings>,
+    others: &[&Secret],
+    problems: &mut Problems,
+) -> Vec<EndingToken> {
+    let mut known: Vec<EndingToken> = Vec::new();
+    problems.under("previous", |problems| {
+        for (index, PreviousTokenSettings { token, until }) in written.into_iter().enumerate() {
+            let end = problems.under(index.to_string(), |problems| {
+                let before = known.iter().map(|known| &known.token);
+                let others: Vec<&Secret> = others.iter().copied().chain(before).collect();
+                problems.under("token", |problems| judge_token(&token, &others, problems));
+                tokens::end(until.as_deref(), problems)
+            });
+            known.push(EndingToken { token, end });
+        }
+    });
     known
 }
 
@@ -172,18 +223,14 @@ fn judge_name(
 }
 
 /// A token is hard to guess, and says which of agents and operators comes.
-fn judge_token<'a>(
-    token: &Secret,
-    mut others: impl Iterator<Item = &'a Secret>,
-    problems: &mut Problems,
-) {
+fn judge_token(token: &Secret, others: &[&Secret], problems: &mut Problems) {
     if token.expose().len() < 16 {
         problems.error(
             "the token is shorter than 16 bytes",
             "make one: `openssl rand -hex 32`",
         );
     }
-    if others.any(|other| other.expose() == token.expose()) {
+    if others.iter().any(|other| other.expose() == token.expose()) {
         problems.error(
             "an agent or another operator has the same token",
             "make a new one",
@@ -211,6 +258,21 @@ fn is_printed(name: &str) -> bool {
         && name.trim() == name
         && name.chars().count() <= OPERATOR_NAME_CHARS_MAX
         && is_seen(name)
+}
+
+impl Default for VerbSettings {
+    fn default() -> Self {
+        let OperatorVerbs {
+            resolve,
+            switch,
+            audit,
+        } = OperatorVerbs::default();
+        Self {
+            resolve,
+            switch,
+            audit,
+        }
+    }
 }
 
 fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> OperatorVerbs {

@@ -11,11 +11,14 @@ use super::settings::{
 use super::{DataPlace, Ledger, doors, ledger, variables};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::ServerName;
+use crate::model::listen::{ListenAddress, NoListenAddress};
 use crate::policy::locate::YamlDocument;
 use crate::policy::shape;
 use serde_json::{Value, json};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// Keys of `ledger` that matter only to who writes the record.
 const WRITERS_KEYS: [&str; 4] = ["keep", "max_bytes", "compress", "heads"];
@@ -26,7 +29,7 @@ impl Default for DataPlace {
         Self {
             data: PathBuf::from(DEFAULT_DATA_DIRECTORY),
             ledger: Ok(Ledger::default()),
-            door: Ok(DEFAULT_ADMIN_LISTEN),
+            door: Ok(DEFAULT_ADMIN_LISTEN.into()),
             servers: Vec::new(),
         }
     }
@@ -39,40 +42,108 @@ pub(super) fn of(
     directory: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<DataPlace, Vec<Diagnostic>> {
-    let look = PlaceReader { document, variable };
-    let data = look.data_dir(directory)?;
+    let look = PlaceReader {
+        document,
+        directory,
+        variable,
+    };
+    let data = look.data_dir()?;
     let servers = document.tree()["servers"].as_object();
     let servers = servers.into_iter().flat_map(|servers| servers.keys());
     Ok(DataPlace {
-        ledger: look.ledger(&data, directory),
+        ledger: look.ledger(&data),
         door: look.door(),
         servers: servers.map(|name| ServerName::new(name)).collect(),
         data,
     })
 }
 
+/// What stands before an address at which TLS is spoken.
+const TLS_SCHEME: &str = "https://";
+
+/// Where an operators' door is, as who asks there needs to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoorAddress {
+    /// Its address.
+    pub at: ListenAddress,
+    /// Whether it speaks TLS.
+    pub speaks_tls: bool,
+    /// The file with the certificate that it shows, where the configuration says so.
+    pub certificate: Option<&'static Path>,
+}
+
+impl From<SocketAddr> for DoorAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::plain(address.into())
+    }
+}
+
+impl DoorAddress {
+    fn plain(at: ListenAddress) -> Self {
+        Self {
+            at,
+            speaks_tls: false,
+            certificate: None,
+        }
+    }
+
+    /// The same with TLS, where the door shows what the file `certificate` holds.
+    pub(crate) fn with_tls(self, certificate: PathBuf) -> Self {
+        Self {
+            speaks_tls: true,
+            // A verb asks at one door or two, and ends: nothing gathers.
+            certificate: Some(&*Box::leak(certificate.into_boxed_path())),
+            ..self
+        }
+    }
+}
+
+impl FromStr for DoorAddress {
+    type Err = NoListenAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoListenAddress> {
+        let Some(address) = text.strip_prefix(TLS_SCHEME) else {
+            return text.parse().map(Self::plain);
+        };
+        let address: SocketAddr = address.parse().map_err(|_| NoListenAddress::Unreadable)?;
+        Ok(Self {
+            speaks_tls: true,
+            ..Self::from(address)
+        })
+    }
+}
+
+impl fmt::Display for DoorAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.speaks_tls { TLS_SCHEME } else { "" };
+        write!(f, "{scheme}{}", self.at)
+    }
+}
+
 struct PlaceReader<'a> {
     document: &'a YamlDocument,
+    /// Where relative paths start.
+    directory: &'a Path,
     variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl PlaceReader<'_> {
-    fn data_dir(&self, directory: &Path) -> Result<PathBuf, Vec<Diagnostic>> {
+    fn data_dir(&self) -> Result<PathBuf, Vec<Diagnostic>> {
         let Some(written) = self.document.tree().get("data") else {
             return self
                 .is_whole()
-                .map(|()| directory.join(DEFAULT_DATA_DIRECTORY));
+                .map(|()| self.directory.join(DEFAULT_DATA_DIRECTORY));
         };
         let mut problems = Problems::default();
         let data = problems.under("data", |problems| {
             let text = self.text(written, problems)?;
-            Some(doors::data_dir(&text, directory, problems))
+            Some(doors::data_dir(&text, self.directory, problems))
         });
         self.judged(data, problems)
     }
 
     /// How the record is kept, as far as it matters to who reads it.
-    fn ledger(&self, data: &Path, directory: &Path) -> Result<Ledger, Vec<Diagnostic>> {
+    fn ledger(&self, data: &Path) -> Result<Ledger, Vec<Diagnostic>> {
         let written = self.document.tree().get("ledger").cloned();
         let mut written = written.unwrap_or_else(|| json!({}));
         if let Some(keys) = written.as_object_mut() {
@@ -82,23 +153,36 @@ impl PlaceReader<'_> {
         let kept = problems.under("ledger", |problems| {
             variables::replace(&mut written, self.variable, problems);
             let settings = shape::read::<LedgerSettings>(written, problems)?;
+            let directory = self.directory;
             let roots = ledger::LedgerRoots { data, directory };
             Some(ledger::compile(settings, roots, problems))
         });
         self.judged(kept, problems)
     }
 
-    fn door(&self) -> Result<SocketAddr, Vec<Diagnostic>> {
+    fn door(&self) -> Result<DoorAddress, Vec<Diagnostic>> {
         let written = &self.document.tree()["admin"]["listen"];
+        let certificate = &self.document.tree()["admin"]["tls"]["cert"];
         if written.is_null() {
-            return self.is_whole().map(|()| DEFAULT_ADMIN_LISTEN);
+            self.is_whole()?;
         }
         let mut problems = Problems::default();
         let door = problems.under("admin", |problems| {
-            problems.under("listen", |problems| {
+            let at = problems.under("listen", |problems| {
+                if written.is_null() {
+                    return Some(DEFAULT_ADMIN_LISTEN.into());
+                }
                 let text = self.text(written, problems)?;
-                doors::address(&text, problems)
-            })
+                doors::address(&text, self.directory, problems)
+            });
+            let door = DoorAddress::plain(at?);
+            if certificate.is_null() {
+                return Some(door);
+            }
+            let certificate = problems.under("tls", |problems| {
+                problems.under("cert", |problems| self.text(certificate, problems))
+            });
+            Some(door.with_tls(self.directory.join(certificate?)))
         });
         self.judged(door, problems)
     }
@@ -235,8 +319,19 @@ mod tests {
     fn the_operators_door_is_what_is_written_or_refused() {
         let door = |text: &str| place(text).unwrap().door;
         let listen = "data: d\nadmin: { listen: \"127.0.0.1:9\", tokens: [ { name: a, token: \"${UNSET}\" } ] }\n";
-        assert_eq!(door(listen), Ok(SocketAddr::from(([127, 0, 0, 1], 9))));
-        assert_eq!(door("data: d\n"), Ok(DEFAULT_ADMIN_LISTEN));
+        let at = SocketAddr::from(([127, 0, 0, 1], 9));
+        assert_eq!(door(listen), Ok(at.into()));
+        assert_eq!(door("data: d\n"), Ok(DEFAULT_ADMIN_LISTEN.into()));
+        let socket = door("data: d\nadmin: { listen: \"unix:run/a.sock\" }\n").unwrap();
+        assert_eq!(socket.to_string(), "unix:/srv/run/a.sock");
+        let with_tls = door("data: d\nadmin: { listen: \"127.0.0.1:9\", tls: { cert: c.pem, key: \"${UNSET}\" } }\n").unwrap();
+        assert_eq!(with_tls.certificate, Some(Path::new("/srv/c.pem")));
+        assert_eq!(with_tls.to_string(), "https://127.0.0.1:9");
+        assert_eq!(
+            "https://127.0.0.1:9".parse::<DoorAddress>().unwrap().at,
+            at.into()
+        );
+        assert!(door("data: d\nadmin: { tls: { cert: [] } }\n").is_err());
         assert!(door("data: d\nadmin: { lisen: \"127.0.0.1:9\" }\n").is_err());
         assert!(door("data: d\nadmin: { listen: \"${UNSET}\" }\n").is_err());
     }

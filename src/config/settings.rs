@@ -1,15 +1,16 @@
 //! `toolgate.yaml` as written (design §2).
 
 use super::reconcile::ReconcileSettings;
+use super::written_entrance::{SocketSettings, TlsSettings};
 use super::written_notify::NotifySettings;
 use super::written_operators::OperatorIssuerSettings;
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::issued::settings::AuthSettings;
+use crate::guards::identity::tokens::PreviousTokenSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
 use crate::guards::{Mode, pins};
 use crate::model::content::ContentForm;
 use crate::model::secret::Secret;
-use crate::model::verbs::OperatorVerbs;
 use crate::policy;
 use crate::policy::sources::PackTerms;
 use crate::upstream::server_settings::{ChildSharing, EraChoice};
@@ -33,12 +34,16 @@ pub(super) const DEFAULT_DATA_DIRECTORY: &str = "./toolgate-data";
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate configuration", rename = "Configuration")]
 pub(crate) struct ConfigSettings {
-    /// The address where agents are served; one that other machines reach needs `callers`, and
-    /// `unencrypted`.
+    /// The address where agents are served, or `unix:` and the path of a socket; an address that other
+    /// machines reach needs `callers`, and `tls` or `unencrypted`.
     pub listen: String,
-    /// Other machines may reach `listen`, though toolgate speaks no TLS: in a container, or behind
-    /// a TLS front end on a network that nobody else is on. Who is on the way reads the
-    /// agents' tokens and all calls.
+    /// TLS at `listen`.
+    pub tls: Option<TlsSettings>,
+    /// Who may use the socket that `listen` names.
+    pub unix: Option<SocketSettings>,
+    /// Other machines may reach `listen`, though it speaks no TLS: in a container, or behind a TLS
+    /// front end on a network that nobody else is on. Who is on the way reads the agents' tokens
+    /// and all calls.
     pub unencrypted: bool,
     /// The operators' door.
     pub admin: AdminSettings,
@@ -96,10 +101,14 @@ pub(crate) struct ConfigSettings {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Admin")]
 pub(crate) struct AdminSettings {
-    /// The address where operators are served; one that other machines reach needs `tokens`, and
-    /// `unencrypted`.
+    /// The address where operators are served, or `unix:` and the path of a socket; an address that
+    /// other machines reach needs `tokens`, and `tls` or `unencrypted`.
     pub listen: String,
-    /// Other machines may reach `admin.listen`, though toolgate speaks no TLS; as for agents.
+    /// TLS at `admin.listen`.
+    pub tls: Option<TlsSettings>,
+    /// Who may use the socket that `admin.listen` names.
+    pub unix: Option<SocketSettings>,
+    /// Other machines may reach `admin.listen`, though it speaks no TLS; as for agents.
     pub unencrypted: bool,
     /// Where people reach this door, such as `https://toolgate.example.com`: what links to its pages
     /// begin with, and a name under which it may be called.
@@ -148,6 +157,9 @@ pub(crate) struct OperatorSettings {
     pub name: String,
     /// the bearer token that proves it; 16 bytes or more
     pub token: Secret,
+    /// Tokens that proved it before, and still do for a while.
+    #[serde(default)]
+    pub previous: Vec<PreviousTokenSettings>,
     /// What the operator may do: roles that contracts ask for (`approver`), and those of `verbs`.
     #[serde(default)]
     pub roles: Vec<String>,
@@ -472,6 +484,8 @@ impl Default for ConfigSettings {
     fn default() -> Self {
         Self {
             listen: DEFAULT_LISTEN.to_string(),
+            tls: None,
+            unix: None,
             unencrypted: false,
             admin: AdminSettings::default(),
             data: DEFAULT_DATA_DIRECTORY.to_owned(),
@@ -503,27 +517,14 @@ impl Default for AdminSettings {
         let listen = DEFAULT_ADMIN_LISTEN.to_string();
         Self {
             listen,
+            tls: None,
+            unix: None,
             unencrypted: false,
             public_url: None,
             tokens: Vec::new(),
             operators: BTreeMap::new(),
             verbs: VerbSettings::default(),
             jwt: Vec::new(),
-        }
-    }
-}
-
-impl Default for VerbSettings {
-    fn default() -> Self {
-        let OperatorVerbs {
-            resolve,
-            switch,
-            audit,
-        } = OperatorVerbs::default();
-        Self {
-            resolve,
-            switch,
-            audit,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use std::fs;
 
+mod doors;
 mod issuers;
 mod ledger;
 

@@ -1,10 +1,13 @@
-//! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for
+//! The accept loop of both doors: bounded connections, bounded heads, and an end that waits for
 //! what is in flight.
 
 use super::answer_place::AnswerPlace;
 use super::carried_answer::CarriedAnswer;
+use super::connected::Connected;
 use super::connection_limit::{ConnectionLimit, Guest, RequestTurn};
 use super::head_guard::HeadGuard;
+use super::listening::DoorListener;
+use super::tls::TlsDoor;
 use crate::telemetry::tasks;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -17,7 +20,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets
 /// open requests end. `service` tells the guest when a request has proved who sends it.
 pub(crate) async fn serve<S, F, B>(
-    listener: TcpListener,
+    listener: DoorListener,
     crowd: ConnectionLimit,
     service: S,
     stop: CancellationToken,
@@ -47,7 +49,9 @@ pub(crate) async fn serve<S, F, B>(
 {
     let open = TaskTracker::new();
     // Those that are accepted inherit it.
-    if let Err(error) = set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES) {
+    if let Some(socket) = listener.tcp()
+        && let Err(error) = set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES)
+    {
         tracing::warn!(%error, "what the kernel keeps of answers cannot be bounded");
     }
     loop {
@@ -55,8 +59,9 @@ pub(crate) async fn serve<S, F, B>(
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+        let newcomer = match accepted {
+            Ok(Some(newcomer)) => newcomer,
+            Ok(None) => continue,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -64,23 +69,49 @@ pub(crate) async fn serve<S, F, B>(
             }
         };
         let guest = tokio::select! {
-            guest = crowd.let_in(peer.ip().to_canonical(), &stop) => guest,
+            guest = crowd.let_in(newcomer.peer, &stop) => guest,
             () = stop.cancelled() => break,
         };
-        crowd.met(&stream, peer);
-        let _ = stream.set_nodelay(true);
-        tasks::spawn(
-            "connection",
-            open.track_future(connection(stream, Arc::new(guest), service.clone())),
-        );
+        crowd.met(&newcomer);
+        let (guest, tls) = (Arc::new(guest), listener.tls().cloned());
+        let served = entered(newcomer.stream, tls, guest, service.clone());
+        tasks::spawn("connection", open.track_future(served));
     }
     drop(listener);
     open.close();
     open.wait().await;
 }
 
+/// Serves one connection, behind its handshake where the door speaks TLS.
+async fn entered<S, F, B>(
+    stream: Connected,
+    tls: Option<Arc<TlsDoor>>,
+    guest: Arc<Guest>,
+    service: S,
+) where
+    S: Fn(Request<Incoming>, Arc<Guest>) -> F,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let stream = match (stream, tls) {
+        (Connected::Tcp(stream), Some(tls)) => {
+            // A handshake is rare beside what comes after it, and long.
+            let entered = Box::pin(tls.enter(stream));
+            tokio::select! {
+                entered = entered => entered,
+                () = guest.leaves() => None,
+            }
+        }
+        (stream, _) => Some(stream),
+    };
+    if let Some(stream) = stream {
+        connection(stream, guest, service).await;
+    }
+}
+
 /// Serves one connection until its end.
-async fn connection<S, F, B>(stream: TcpStream, guest: Arc<Guest>, service: S)
+async fn connection<S, F, B>(stream: Connected, guest: Arc<Guest>, service: S)
 where
     S: Fn(Request<Incoming>, Arc<Guest>) -> F,
     F: Future<Output = Response<B>> + Send + 'static,

@@ -24,6 +24,14 @@ impl SocketLook {
     pub(super) fn of(_: &TcpStream) -> Self {
         Self {}
     }
+
+    /// Of a connection of which the kernel tells nothing.
+    pub(super) fn none() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            socket: None,
+        }
+    }
 }
 
 impl Acknowledges for SocketLook {

@@ -96,11 +96,13 @@ fn challenge(issued: &IssuedCallers, scope: &Scope, why: Unauthorized) -> String
         ));
     }
     let error = match why {
-        Unauthorized::NoToken => None,
+        // No token came that would be wrong, or another one would not help.
+        Unauthorized::NoToken | Unauthorized::UnknownCertificate | Unauthorized::TwoCallers => None,
         Unauthorized::Token(TokenRejected::Scope) => Some("insufficient_scope"),
-        Unauthorized::UnknownToken | Unauthorized::UnknownAgent | Unauthorized::Token(_) => {
-            Some("invalid_token")
-        }
+        Unauthorized::UnknownToken
+        | Unauthorized::UnknownAgent
+        | Unauthorized::Contradicted
+        | Unauthorized::Token(_) => Some("invalid_token"),
     };
     if let Some(error) = error {
         parts.push(format!("error=\"{error}\""));

@@ -8,6 +8,8 @@
 //! way that has been idle for longest, of the caller that has most.
 
 use super::acknowledged::SocketLook;
+use super::connected::Connected;
+use super::listening::Newcomer;
 use super::neighbour::Neighbours;
 use super::peers::Peers;
 use crate::model::clock::Clock;
@@ -18,11 +20,10 @@ use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -171,8 +172,9 @@ impl ConnectionLimit {
     }
 
     /// Takes note of who connects.
-    pub(super) fn met(&self, stream: &TcpStream, peer: SocketAddr) {
-        self.0.neighbours.lock().met(stream, peer);
+    pub(super) fn met(&self, newcomer: &Newcomer) {
+        let tcp = newcomer.stream.tcp();
+        self.0.neighbours.lock().met(tcp, newcomer.from);
     }
 
     /// A place for a connection from `peer`, who is a stranger; waits until one that has had its
@@ -331,18 +333,18 @@ struct ServedConnection {
     connection: Arc<AgentConnection>,
     /// Only this machine can reach its listener.
     is_local: bool,
+    /// The names by which a certificate knows its peer, where one was shown.
+    certificate: Option<Arc<[String]>>,
 }
 
 impl Guest {
     /// It is served on `stream`.
-    pub(super) fn serves(&self, stream: &TcpStream) {
-        let is_local = stream
-            .local_addr()
-            .is_ok_and(|own| own.ip().to_canonical().is_loopback());
-        let connection = Arc::new(AgentConnection::new(Box::new(SocketLook::of(stream))));
+    pub(super) fn serves(&self, stream: &Connected) {
+        let look = stream.tcp().map_or_else(SocketLook::none, SocketLook::of);
         let served = ServedConnection {
-            connection,
-            is_local,
+            connection: Arc::new(AgentConnection::new(Box::new(look))),
+            is_local: stream.is_local(),
+            certificate: stream.certificate().map(Arc::from),
         };
         drop(self.connection.set(served));
     }
@@ -350,6 +352,12 @@ impl Guest {
     /// What is known of its answers.
     pub(super) fn connection(&self) -> Option<&Arc<AgentConnection>> {
         self.connection.get().map(|served| &served.connection)
+    }
+
+    /// The names by which a certificate knows who is connected, where one was shown.
+    pub(super) fn certificate(&self) -> Option<&Arc<[String]>> {
+        let served = self.connection.get();
+        served.and_then(|served| served.certificate.as_ref())
     }
 
     /// Whether only this machine can reach its listener.

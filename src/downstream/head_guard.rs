@@ -5,9 +5,9 @@
 //! until then it has the time of one head in all. An answer that its agent does not read ends its
 //! connection, too: after a minute, or after a moment when too much waits to be read.
 
+use super::connected::Connected;
 use super::connection_limit::Guest;
 use crate::telemetry::tasks;
-use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
 use std::io;
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Interval, Sleep};
 
@@ -44,7 +43,7 @@ const HEADER_LINE_BYTES_MAX: usize = 64;
 
 /// A connection whose heads are watched.
 pub(super) struct HeadGuard {
-    connection: TcpStream,
+    connection: Connected,
     guest: Arc<Guest>,
     place: HeadParseState,
     in_head: bool,
@@ -187,7 +186,7 @@ fn length_of(line: &[u8]) -> Option<u64> {
 }
 
 impl HeadGuard {
-    pub(super) fn new(connection: TcpStream, guest: Arc<Guest>) -> Self {
+    pub(super) fn new(connection: Connected, guest: Arc<Guest>) -> Self {
         let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
         Self {
             connection,
@@ -282,7 +281,7 @@ impl HeadGuard {
     fn writes(&mut self) {
         let ends = self.guest.connection();
         if ends.is_some_and(|connection| connection.has_ended()) {
-            self.is_early |= ioctl_fionread(&self.connection).is_ok_and(|bytes| bytes > 0);
+            self.is_early |= self.connection.has_unread();
             self.writes_at = Some(self.guest.now());
         }
     }

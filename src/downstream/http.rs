@@ -14,6 +14,7 @@ use super::unread::{self, MessageReading};
 use super::{Authenticated, Door, Visit};
 use crate::guards::identity::Identified;
 use crate::guards::identity::behind::{self, UserRefused};
+use crate::guards::identity::certificates::ShownProof;
 use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
@@ -22,7 +23,6 @@ use crate::model::caller::Caller;
 use crate::model::rate::Rate;
 use crate::model::scope::Scope;
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -83,7 +83,9 @@ impl Door {
 
     fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<Visit, HttpAnswer> {
         let connection = guest.connection();
-        let (scope, head) = self.proved(request).map_err(|refused| match guest.fail() {
+        let certificate = guest.certificate();
+        let proved = self.proved(request, certificate);
+        let (scope, head) = proved.map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
         })?;
@@ -119,21 +121,36 @@ impl Door {
             known: head.admitted()?,
             origin,
             connection: connection.cloned(),
+            certificate: certificate.cloned(),
         })
     }
 
     /// What the head of a request has to prove.
-    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, ProvedHead), HttpAnswer> {
+    fn proved(
+        &self,
+        request: &Request<Incoming>,
+        certificate: Option<&Arc<[String]>>,
+    ) -> Result<(Scope, ProvedHead), HttpAnswer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
-        let head = self.authenticate(request.headers(), &scope)?;
+        let head = self.authenticate(request.headers(), &scope, certificate)?;
         Ok((scope, head))
     }
 
-    fn authenticate(&self, headers: &HeaderMap, scope: &Scope) -> Result<ProvedHead, HttpAnswer> {
+    /// `certificate`: the names by which the one that was shown knows the sender.
+    fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        scope: &Scope,
+        certificate: Option<&Arc<[String]>>,
+    ) -> Result<ProvedHead, HttpAnswer> {
         let policy = self.policy.current();
         let mut is_spoken_for = false;
-        let identified = policy.identity.identify(checks::bearer(headers), |name| {
+        let shown = ShownProof {
+            certificate: certificate.map(|names| &**names),
+            bearer: checks::bearer(headers),
+        };
+        let identified = policy.identity.identify_by(shown, |name| {
             is_spoken_for = true;
             checks::single(headers, name)
         });
@@ -217,7 +234,8 @@ impl Door {
         };
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&visit.known.policy, &self.policy.current()) {
-            let known = self.authenticate(&head.headers, &visit.scope);
+            let certificate = visit.certificate.as_ref();
+            let known = self.authenticate(&head.headers, &visit.scope, certificate);
             visit.known = match known.and_then(ProvedHead::admitted) {
                 Ok(known) => known,
                 Err(refused) => return refused,

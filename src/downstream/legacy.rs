@@ -54,6 +54,7 @@ impl Door {
             known,
             origin,
             connection: _,
+            certificate: _,
         } = visit;
         if message.kind == MessageKind::Request && message.method == "initialize" {
             return Box::pin(self.open_session(known.proved, scope, message)).await;

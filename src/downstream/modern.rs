@@ -45,6 +45,7 @@ impl Door {
             known,
             origin,
             connection: _,
+            certificate: _,
         } = visit;
         let id = message.id.clone();
         let links = Arc::new(self.links.alone());

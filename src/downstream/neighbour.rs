@@ -2,6 +2,7 @@
 //! what people decide about its calls is advice (threat-model §3E E4, §10). The kernel tells the
 //! account of a connection from this machine.
 
+use super::listening::PeerOrigin;
 use rustix::process::geteuid;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
@@ -29,26 +30,38 @@ impl Neighbours {
 
     /// Looks, beside everything else, at who connects from this machine, and says once who it
     /// should not be.
-    pub(super) fn met(&mut self, stream: &TcpStream, peer: SocketAddr) {
-        if self.0 == 0 || !peer.ip().is_loopback() {
+    pub(super) fn met(&mut self, stream: Option<&TcpStream>, from: PeerOrigin) {
+        if self.0 == 0 {
             return;
         }
-        let Ok(own) = stream.local_addr() else { return };
+        let peer = match from {
+            PeerOrigin::Account(uid) => return judge(uid),
+            PeerOrigin::Address(peer) if peer.ip().is_loopback() => peer,
+            PeerOrigin::Address(_) => return,
+        };
+        let own = stream.and_then(|stream| stream.local_addr().ok());
+        let Some(own) = own else { return };
         self.0 = if NEIGHBOUR_LOGGED.is_completed() {
             0
         } else {
             self.0 - 1
         };
         drop(tokio::task::spawn_blocking(move || {
-            let uid = account(peer, own);
-            if uid == Some(geteuid().as_raw()) {
-                NEIGHBOUR_LOGGED.call_once(|| warn(geteuid().as_raw()));
+            if let Some(uid) = account(peer, own) {
+                judge(uid);
             }
         }));
     }
 }
 
 static NEIGHBOUR_LOGGED: std::sync::Once = std::sync::Once::new();
+
+/// Says once that an agent runs as `uid`, if that is toolgate's.
+fn judge(uid: u32) {
+    if uid == geteuid().as_raw() {
+        NEIGHBOUR_LOGGED.call_once(|| warn(uid));
+    }
+}
 
 /// Says that an agent runs as `uid`, which is toolgate's.
 fn warn(uid: u32) {

@@ -278,6 +278,7 @@ fn entry_of(caller: &Caller) -> Entry {
         trace_id: Trace::new().trace_id(),
         user_id: caller.user_id(),
         agent_id: caller.agent_id(),
+        certificate: caller.certificate_id(),
         tenant_id: caller.tenant.as_ref().map(ToString::to_string),
         roles: caller.roles.clone(),
         revision: Revision::NEWEST_MODERN.as_str().to_owned(),

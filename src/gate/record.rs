@@ -78,6 +78,7 @@ pub(in crate::gate) fn entry_of(judged: &ToolCall, caller: &Caller) -> Entry {
         trace_id: judged.trace_id.clone(),
         user_id: caller.user_id(),
         agent_id: caller.agent_id(),
+        certificate: caller.certificate_id(),
         tenant_id: caller.tenant.as_ref().map(ToString::to_string),
         roles: caller.roles.clone(),
         session: session(judged),

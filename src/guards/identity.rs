@@ -12,16 +12,15 @@ use crate::model::rate::{Meter, RateSettings};
 use crate::model::secret::Secret;
 use issued::IssuedCallers;
 use issued::settings::AuthSettings;
-use jwt::LackingKey;
 use jwt::rejected::TokenRejected;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 pub(crate) mod behind;
+pub(crate) mod certificates;
 mod class;
 mod entry;
 mod family;
@@ -30,10 +29,12 @@ pub(crate) mod issued;
 pub(crate) mod jwt;
 mod known;
 mod schemas;
+pub(crate) mod tokens;
 
 use behind::UsersBehind;
-use entry::digest;
+use certificates::CertifiedCallers;
 pub(crate) use schemas::SchemaSettings;
+use tokens::{PreviousTokenSettings, TokenEnds, digest, hash};
 
 /// The agent of every message when no callers are configured.
 pub(crate) const ANONYMOUS_AGENT: &str = "anonymous";
@@ -61,6 +62,12 @@ pub(crate) struct CallerSettings {
     /// The bearer token that proves it; 16 bytes or more. Several entries may give one agent
     /// several tokens.
     pub token: Option<Secret>,
+    /// Tokens that proved it before, and still do for a while.
+    #[serde(default)]
+    pub previous: Vec<PreviousTokenSettings>,
+    /// The URI in a client certificate that proves it, such as
+    /// `spiffe://example.org/ns/agents/sa/support`; the door needs `tls.client_ca`.
+    pub certificate: Option<String>,
     /// The name of the front end that speaks for it.
     pub front_end: Option<String>,
     /// The tenant it acts for.
@@ -124,6 +131,9 @@ pub(crate) struct FrontEndSettings {
     pub name: String,
     /// The bearer token that proves it; 16 bytes or more.
     pub token: Secret,
+    /// Tokens that proved it before, and still do for a while.
+    #[serde(default)]
+    pub previous: Vec<PreviousTokenSettings>,
     /// The HTTP header in which it names the agent.
     pub header: String,
     /// The HTTP header in which it names the user for whom the agent asks; none: users are not told
@@ -135,6 +145,8 @@ pub(crate) struct FrontEndSettings {
 #[derive(Debug, Clone)]
 pub struct Rule {
     tokens: Vec<([u8; 32], TokenHolder)>,
+    ends: TokenEnds,
+    certified: CertifiedCallers,
     callers: Vec<Arc<Caller>>,
     anonymous: Option<Arc<Caller>>,
     issued: Option<Arc<IssuedCallers>>,
@@ -178,6 +190,17 @@ pub enum Unauthorized {
     /// The token is none that an issuer vouches for.
     #[error("{0}")]
     Token(TokenRejected),
+    /// The certificate names no caller, and no bearer token came.
+    #[error(
+        "the client certificate names no caller of the configuration, and no bearer token came"
+    )]
+    UnknownCertificate,
+    /// The certificate names more than one caller.
+    #[error("the client certificate names two callers of the configuration, so it proves neither")]
+    TwoCallers,
+    /// Token and certificate are of two callers.
+    #[error("the bearer token and the client certificate are of different callers")]
+    Contradicted,
 }
 
 // === impl Settings ===
@@ -185,12 +208,11 @@ pub enum Unauthorized {
 impl Settings {
     /// The tokens by which agents and front-ends are known.
     pub(crate) fn tokens(&self) -> Vec<&Secret> {
-        let tokens = self
-            .callers
-            .iter()
-            .filter_map(|caller| caller.token.as_ref());
-        tokens
-            .chain(self.front_ends.iter().map(|front_end| &front_end.token))
+        let callers = self.callers.iter();
+        let front_ends = self.front_ends.iter();
+        callers
+            .flat_map(CallerSettings::tokens)
+            .chain(front_ends.flat_map(FrontEndSettings::tokens))
             .collect()
     }
 
@@ -247,12 +269,14 @@ impl Section for Settings {
                 problems.under(index.to_string(), |problems| {
                     let has_header = settings.judge(&names, problems);
                     let spoken_for = behind::spoken_for(caller, &settings, has_header);
-                    if let Some(token) = settings.token {
-                        rule.tokens.push((
-                            digest(&token, &mut seen, problems),
-                            TokenHolder::Agent(Arc::clone(caller)),
-                        ));
-                    }
+                    rule.certified.add(&settings, caller, problems);
+                    let token = settings.token.iter();
+                    let token: Vec<_> = token.map(|one| digest(one, &mut seen, problems)).collect();
+                    let before =
+                        tokens::previous(settings.previous, &mut seen, &mut rule.ends, problems);
+                    let holder = || TokenHolder::Agent(Arc::clone(caller));
+                    let all = token.into_iter().chain(before);
+                    rule.tokens.extend(all.map(|digest| (digest, holder())));
                     let of = settings
                         .front_end
                         .map(|name| spoken.entry(name).or_default());
@@ -267,17 +291,14 @@ impl Section for Settings {
         problems.under("front_ends", |problems| {
             for (index, front_end) in front_ends.into_iter().enumerate() {
                 problems.under(index.to_string(), |problems| {
-                    let holder = front_end.compile(&mut spoken, &mut seen, problems);
-                    rule.tokens.extend(holder);
+                    let ends = &mut rule.ends;
+                    let known = front_end.compile(&mut spoken, &mut seen, ends, problems);
+                    rule.tokens.extend(known);
                 });
             }
         });
         rule
     }
-}
-
-fn hash(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
 }
 
 // === impl Rule ===
@@ -301,6 +322,8 @@ impl Rule {
     fn nobody() -> Self {
         Self {
             tokens: Vec::new(),
+            ends: TokenEnds::default(),
+            certified: CertifiedCallers::default(),
             callers: Vec::new(),
             anonymous: None,
             issued: None,
@@ -342,7 +365,8 @@ impl Rule {
         }
         let holder = usize::try_from(found)
             .ok()
-            .and_then(|found| self.tokens.get(found));
+            .and_then(|found| self.tokens.get(found))
+            .filter(|(digest, _)| self.ends.lasts(digest));
         let Some((_, holder)) = holder else {
             let issued = self.issued.as_ref().filter(|_| jwt::is_token(bearer));
             let issued = issued.ok_or(Unauthorized::UnknownToken)?;
@@ -362,17 +386,6 @@ impl Rule {
                 })
                 .ok_or(Unauthorized::UnknownAgent),
         }
-    }
-
-    /// The issuers, and whom their tokens have named.
-    pub(crate) fn issued(&self) -> Option<&IssuedCallers> {
-        self.issued.as_deref()
-    }
-
-    /// The key to fetch before a message with this bearer token can be judged, if that helps.
-    pub(crate) fn lacking(&self, bearer: Option<&str>) -> Option<LackingKey> {
-        let issued = self.issued.as_ref()?;
-        issued.lacking(bearer.filter(|bearer| jwt::is_token(bearer))?)
     }
 
     /// Takes the place of `before`. What counts against an agent's `rate` stays counted, also where

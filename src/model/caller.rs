@@ -37,6 +37,8 @@ pub struct Caller {
     pub parents: Vec<Arc<Self>>,
     /// Which schemas and names it can be shown (001-19).
     pub reads: SchemaReader,
+    /// The URI of the certificate by which it proved itself, if it did so.
+    pub certificate: Option<Arc<str>>,
     /// How fast its messages may follow each other; none: as fast as they come.
     pub pace: Option<Arc<Meter>>,
     /// Who has named it in a token; none: the configuration, or a token that is not at hand any more.
@@ -80,6 +82,7 @@ impl Caller {
             environment: None,
             parents: Vec::new(),
             reads: SchemaReader::default(),
+            certificate: None,
             pace: None,
             issued: None,
         }
@@ -97,11 +100,13 @@ impl Caller {
     }
 
     /// Whether it is what `entry`, as configured, stands for, whichever person is behind it, and
-    /// whether it came through the front end of that entry, by itself or by a token of an issuer.
+    /// whether it came through the front end of that entry or by itself, with a token or a certificate, of
+    /// the configuration or of an issuer.
     pub fn is_of_entry(&self, entry: &Self) -> bool {
         let asked = Self {
             user: None,
             needs_user: entry.needs_user,
+            certificate: None,
             issued: entry.issued.clone(),
             ..self.clone()
         };
@@ -144,6 +149,11 @@ impl Caller {
     /// The agent, as the ledger has it: where it asks for a user.
     pub fn agent_id(&self) -> Option<String> {
         self.user.as_ref().map(|_| self.agent.to_string())
+    }
+
+    /// How it proved itself, as the ledger has it: by which certificate.
+    pub fn certificate_id(&self) -> Option<String> {
+        self.certificate.as_deref().map(str::to_owned)
     }
 
     /// Whose token has named it, and whom that is about, as the ledger has both.

@@ -19,6 +19,7 @@ pub const OPTIONAL_FIELDS: &[&str] = &[
     "time",
     "trace_id",
     "agent_id",
+    "certificate",
     "roles",
     "session",
     "revision",
@@ -88,6 +89,10 @@ pub struct Entry {
     /// The agent, where `user_id` is a user behind it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent_id: Option<String>,
+    /// The URI of the certificate by which the agent proved itself; none: by a token, or without
+    /// proof.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub certificate: Option<String>,
     /// The caller's tenant (003-68).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant_id: Option<String>,

@@ -114,6 +114,7 @@ pub struct LivePolicy {
     keeper: OnceLock<Box<dyn PolicyKeeper>>,
     changes: watch::Sender<Arc<Policy>>,
     swaps: watch::Sender<u64>,
+    readings: watch::Sender<u64>,
     poke: Notify,
     scope: Mutex<WatchScope>,
 }
@@ -166,6 +167,7 @@ impl LivePolicy {
             keeper: OnceLock::new(),
             changes,
             swaps: watch::Sender::default(),
+            readings: watch::Sender::default(),
             poke: Notify::new(),
             scope,
         }))
@@ -179,6 +181,12 @@ impl LivePolicy {
     /// How often a policy came in force; for who looks anew then, whatever it says.
     pub fn swaps(&self) -> watch::Receiver<u64> {
         self.swaps.subscribe()
+    }
+
+    /// How often the files were read again; for who keeps to what else they say, whatever became of the
+    /// policy.
+    pub fn readings(&self) -> watch::Receiver<u64> {
+        self.readings.subscribe()
     }
 
     /// Tells of each new policy.
@@ -322,6 +330,7 @@ impl LivePolicy {
             }
             let (live, before) = (Arc::clone(&self), self.status());
             let reloaded = tokio::task::spawn_blocking(move || live.reload()).await;
+            self.readings.send_modify(|count| *count += 1);
             if let Ok(outcome) = reloaded
                 && let Some(report) = self.report(outcome, &before)
             {

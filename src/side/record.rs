@@ -177,6 +177,7 @@ impl Sides {
             request_id: message.id.as_ref().map(shown).unwrap_or_default(),
             user_id: caller.user_id(),
             agent_id: caller.agent_id(),
+            certificate: caller.certificate_id(),
             tenant_id: caller.tenant.as_ref().map(ToString::to_string),
             roles: caller.roles.clone(),
             session: session.map(str::to_owned),

@@ -14,6 +14,7 @@ mod registration;
 mod stages;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use effects::CallEffects;
 pub use exposition::MetricsFormat;
@@ -42,6 +43,7 @@ use stages::Stages;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tls::TlsMetrics;
 
 /// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new
 /// contract codes as `other`, so that a tool server which renames its tools all day cannot fill the
@@ -89,6 +91,7 @@ pub struct Metrics {
     incidents: IncidentMetrics,
     process: ProcessMetrics,
     issuers: IssuerMetrics,
+    tls: TlsMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -149,6 +152,7 @@ impl Metrics {
             incidents: IncidentMetrics::default(),
             process: ProcessMetrics::default(),
             issuers: IssuerMetrics::default(),
+            tls: TlsMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
@@ -160,6 +164,7 @@ impl Metrics {
         metrics.incidents.register(&mut metrics.registry);
         metrics.process.register(&mut metrics.registry);
         metrics.issuers.register(&mut metrics.registry);
+        metrics.tls.register(&mut metrics.registry);
         metrics
     }
 

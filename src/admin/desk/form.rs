@@ -90,7 +90,7 @@ impl FromRequestParts<Arc<OperatorsDoor>> for SignIn {
         parts: &mut Parts,
         door: &Arc<OperatorsDoor>,
     ) -> Result<Self, Response> {
-        let known = door.operators.sign_ins().of(&parts.headers);
+        let known = door.operators.signed_in(&parts.headers);
         known.ok_or_else(|| super::strangers::wanted(parts))
     }
 }

@@ -2,10 +2,10 @@
 
 use super::form::{FormFields, SignedForm};
 use super::frame::{PageFrame, PageNote};
-use super::sign_in::{CookieName, SIGN_IN_DURATION};
+use super::sign_in::{CookieName, ShownToken};
 use super::{go_on, page, reach};
 use crate::admin::OperatorsDoor;
-use crate::admin::issued::IssuedOperator;
+use crate::admin::identity::OperatorIdentity;
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
@@ -33,12 +33,13 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 async fn ask(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap, uri: Uri) -> Response {
     let query = FormFields::read(uri.query().unwrap_or_default().as_bytes());
     let next = reach::checked_next(query.first("next"));
-    if door.operators.sign_ins().of(&headers).is_some() {
+    if door.operators.signed_in(&headers).is_some() {
         return go_on(next);
     }
     // Behind a proxy that knows who it is, nobody has to say it once more.
     if let Some(issued) = door.operators.of_proxy(&headers) {
-        return entered(&door, &headers, next, issued);
+        let token = ShownToken::issued(issued.lasts);
+        return entered(&door, &headers, issued.known, token, next);
     }
     let note = door.operators.is_empty().then(|| {
         PageNote::bad("No operator has a token: configure `admin.tokens` and start toolgate anew.")
@@ -55,33 +56,35 @@ async fn enter(
     let fields = FormFields::of_body(kind, body).await?;
     let next = reach::checked_next(fields.first("next"));
     let token = fields.first("token").trim();
-    let of_configuration = |known| IssuedOperator {
-        known,
-        lasts: SIGN_IN_DURATION,
-    };
-    let known = door.operators.of_token(token).map(of_configuration);
-    let Some(known) = known.or_else(|| door.operators.of_issued(token).ok()) else {
+    let of_configuration = door.operators.of_token(token);
+    let known = of_configuration.map(|(known, digest)| (known, ShownToken::configured(digest)));
+    let known = known.or_else(|| {
+        let issued = door.operators.of_issued(token).ok()?;
+        Some((issued.known, ShownToken::issued(issued.lasts)))
+    });
+    let Some((known, token)) = known else {
         let note =
             PageNote::bad("This is the token of no operator. Tokens stand in `admin.tokens`.");
         return Ok(shown(StatusCode::UNAUTHORIZED, next, Some(note)));
     };
-    Ok(entered(&door, &headers, next, known))
+    Ok(entered(&door, &headers, known, token, next))
 }
 
-/// Signs the operator in, and goes on to where one wanted to be.
+/// Signs the operator in who has shown `token`, and goes on to where one wanted to be.
 fn entered(
     door: &OperatorsDoor,
     headers: &HeaderMap,
+    known: OperatorIdentity,
+    token: ShownToken,
     next: &str,
-    IssuedOperator { known, lasts }: IssuedOperator,
 ) -> Response {
-    let (sign_ins, lasts) = (door.operators.sign_ins(), lasts.min(SIGN_IN_DURATION));
-    let Some(cookie) = sign_ins.begin(known, lasts) else {
+    let sign_ins = door.operators.sign_ins();
+    let Some(cookie) = sign_ins.begin(known, token) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let name = sign_ins.cookie_name(headers);
     let mut answer = go_on(next);
-    set_cookie(&mut answer, &name, &cookie, lasts);
+    set_cookie(&mut answer, &name, &cookie, token.lasts);
     answer
 }
 

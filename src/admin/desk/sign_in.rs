@@ -1,6 +1,6 @@
 //! Operators who have signed in on the pages: a token is shown once, and a cookie stands for it, for
-//! eight hours at most. Kept in memory only, so that a token which the configuration does not name
-//! any more opens nothing: a restart, which alone takes tokens away, ends every sign-in.
+//! eight hours at most. Kept in memory only, and ended when the configuration does not name its token
+//! any more.
 
 use crate::admin::identity::OperatorIdentity;
 use crate::model::clock::Clock;
@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long a cookie stands for a token.
-pub(in crate::admin) const SIGN_IN_DURATION: Duration = Duration::from_hours(8);
+const SIGN_IN_DURATION: Duration = Duration::from_hours(8);
 /// What the cookie's name begins with.
 const COOKIE_NAME: &str = "toolgate_operator";
 /// What stands before it over TLS: browsers keep such a cookie to this very host, and send it over TLS only.
@@ -32,6 +33,8 @@ pub(in crate::admin) struct SignIns {
     clock: Clock,
     /// By which name the pages are reached over TLS, as `Host` has it in small letters.
     tls_host: OnceLock<String>,
+    /// The door itself speaks TLS, by whatever name it is reached.
+    is_door_tls: AtomicBool,
 }
 
 /// The name of the cookie for who asks by one `Host`. Browsers send cookies of a host to every port of it, so
@@ -50,17 +53,46 @@ struct KeptSignIn {
     _ends: DropGuard,
 }
 
+/// The token that an operator has shown to sign in.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::admin) struct ShownToken {
+    /// Its digest, where it is one of the configuration.
+    digest: Option<[u8; 32]>,
+    /// For how long a cookie stands for it.
+    pub lasts: Duration,
+}
+
 /// One who has.
 #[derive(Debug, Clone)]
 pub(in crate::admin) struct SignIn {
     /// Who.
     pub operator: OperatorIdentity,
+    /// The digest of the token that was shown, where it is one of the configuration.
+    pub token: Option<[u8; 32]>,
     /// Each form has to bring it, so that no other page can send one.
     pub form_secret: String,
     /// Until when, on the steady clock.
     pub until: Duration,
     /// Done once the operator has signed out, or another sign-in took its place.
     pub ended: CancellationToken,
+}
+
+impl ShownToken {
+    /// One of the configuration, by its digest: it counts for as long as it stands there.
+    pub(in crate::admin) fn configured(digest: [u8; 32]) -> Self {
+        Self {
+            digest: Some(digest),
+            lasts: SIGN_IN_DURATION,
+        }
+    }
+
+    /// One of an issuer, which counts for as long as it `lasts`, whatever the configuration says.
+    pub(in crate::admin) fn issued(lasts: Duration) -> Self {
+        Self {
+            digest: None,
+            lasts: lasts.min(SIGN_IN_DURATION),
+        }
+    }
 }
 
 impl CookieName {
@@ -80,13 +112,19 @@ impl SignIns {
         }
     }
 
+    /// Says that the door itself speaks TLS.
+    pub(in crate::admin) fn are_behind_tls(&self) {
+        self.is_door_tls.store(true, Ordering::Relaxed);
+    }
+
     /// The cookie's name, by the `Host` of a request.
     pub(in crate::admin) fn cookie_name(&self, headers: &HeaderMap) -> CookieName {
         let host = headers.get(header::HOST);
         let host = host.and_then(|host| host.to_str().ok());
         let host = host.unwrap_or_default().to_ascii_lowercase();
         // What lies between says with `admin.public_url` that it speaks TLS.
-        let is_by_tls = self.tls_host.get() == Some(&host);
+        let is_door_tls = self.is_door_tls.load(Ordering::Relaxed);
+        let is_by_tls = is_door_tls || self.tls_host.get() == Some(&host);
         let port = host.rsplit_once(':').map(|(_, port)| port);
         let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
         let port = port.map(|port| format!("_{port}")).unwrap_or_default();
@@ -97,14 +135,15 @@ impl SignIns {
         }
     }
 
-    /// Signs `operator` in, for as long as a token `lasts`, and a few hours at most; the value of the cookie, or none when the system has no random bytes.
+    /// Signs `operator` in, for as long as the `token` counts that was shown; the value of the cookie, or none
+    /// when the system has no random bytes.
     pub(in crate::admin) fn begin(
         &self,
         operator: OperatorIdentity,
-        lasts: Duration,
+        token: ShownToken,
     ) -> Option<String> {
         let (cookie, form_secret) = (secret()?, secret()?);
-        let until = self.clock.steady() + lasts.min(SIGN_IN_DURATION);
+        let until = self.clock.steady() + token.lasts;
         let mut known = self.known.lock();
         known.retain(|_, kept| self.is_in_force(&kept.one));
         let theirs = known
@@ -120,6 +159,7 @@ impl SignIns {
             _ends: ended.clone().drop_guard(),
             one: SignIn {
                 operator,
+                token: token.digest,
                 form_secret,
                 until,
                 ended,
@@ -139,6 +179,12 @@ impl SignIns {
             .cloned()
     }
 
+    /// Ends those whose tokens the configuration had and does not take any more.
+    pub(in crate::admin) fn end_without(&self, is_taken: impl Fn(&[u8; 32]) -> bool) {
+        let mut known = self.known.lock();
+        known.retain(|_, kept| kept.one.stands(&is_taken));
+    }
+
     fn is_in_force(&self, one: &SignIn) -> bool {
         self.clock.steady() < one.until
     }
@@ -153,6 +199,12 @@ impl SignIns {
 }
 
 impl SignIn {
+    /// Whether what the operator has shown still proves who it is: a token of the configuration while it
+    /// `is_taken`, one of an issuer until its time is over.
+    pub(in crate::admin) fn stands(&self, is_taken: impl Fn(&[u8; 32]) -> bool) -> bool {
+        self.token.as_ref().is_none_or(is_taken)
+    }
+
     /// Whether `given` is what the forms of this sign-in bring.
     pub(in crate::admin) fn owns(&self, given: &str) -> bool {
         self.form_secret.as_bytes().ct_eq(given.as_bytes()).into()
@@ -185,6 +237,11 @@ mod tests {
     use super::*;
     use crate::model::clock::hands::TestClock;
 
+    const TOKEN: ShownToken = ShownToken {
+        digest: Some([7; 32]),
+        lasts: SIGN_IN_DURATION,
+    };
+
     fn clocked() -> (&'static TestClock, SignIns) {
         let clock = TestClock::new();
         let known = SignIns {
@@ -205,6 +262,22 @@ mod tests {
             roles: vec!["approver".to_owned()],
             stands_in: Vec::new(),
         }
+    }
+
+    /// Issue 20: where the door itself speaks TLS, its cookie is sent over TLS only.
+    #[test]
+    fn a_door_with_tls_has_secure_cookies() {
+        let known = SignIns::default();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "localhost:7778".parse().unwrap());
+        let plain = known.cookie_name(&headers).set_to("x", "");
+        assert!(!plain.contains("Secure"), "{plain}");
+        known.are_behind_tls();
+        let secure = known.cookie_name(&headers).set_to("x", "");
+        assert!(
+            secure.starts_with(TLS_COOKIE_PREFIX) && secure.ends_with("; Secure"),
+            "{secure}"
+        );
     }
 
     /// threat-model §3E: two toolgates of one machine have cookies of two names, whichever of a machine's names
@@ -231,7 +304,7 @@ mod tests {
             set("gate.example:8443"),
             format!("__Host-toolgate_operator_8443{more}; Secure")
         );
-        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
+        let cookie = known.begin(ann(), TOKEN).unwrap();
         let headers = |host: &str, name: &str| {
             let pairs = format!("toolgate_operator_1=0; {name}={cookie}");
             HeaderMap::from_iter([
@@ -253,18 +326,39 @@ mod tests {
     #[test]
     fn a_cookie_ends_with_its_token() {
         let (clock, known) = clocked();
-        let cookie = known.begin(ann(), Duration::from_mins(5)).unwrap();
+        let token = ShownToken::issued(Duration::from_mins(5));
+        let cookie = known.begin(ann(), token).unwrap();
         clock.pass(Duration::from_secs(299));
         assert!(known.of(&sent(&cookie)).is_some());
         clock.pass(Duration::from_secs(1));
         assert!(known.of(&sent(&cookie)).is_none());
     }
 
+    /// A token of the configuration that is taken away ends what it opened; one of an issuer never stood there.
+    #[test]
+    fn a_cookie_ends_when_its_token_is_taken_away() {
+        let known = SignIns::default();
+        let issued = ShownToken::issued(Duration::from_hours(1));
+        let cookies = [
+            ShownToken::configured([1; 32]),
+            ShownToken::configured([2; 32]),
+            issued,
+        ]
+        .map(|token| known.begin(ann(), token).unwrap());
+        let first = known.of(&sent(&cookies[0])).unwrap();
+        let is_second = |digest: &[u8; 32]| *digest == [2; 32];
+        assert!(!first.stands(is_second));
+        known.end_without(is_second);
+        assert!(first.ended.is_cancelled(), "what stands open for it ends");
+        let there = cookies.map(|cookie| known.of(&sent(&cookie)).is_some());
+        assert_eq!(there, [false, true, true]);
+    }
+
     /// threat-model §3E: a cookie stands for who signed in with it, until they sign out.
     #[test]
     fn a_cookie_stands_for_a_token_for_a_while() {
         let (clock, known) = clocked();
-        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
+        let cookie = known.begin(ann(), TOKEN).unwrap();
         let one = known.of(&sent(&cookie)).unwrap();
         assert_eq!(one.operator, ann());
         assert!(one.owns(&one.form_secret) && !one.owns(&cookie) && !one.owns(""));
@@ -273,7 +367,7 @@ mod tests {
         known.end(&sent(&cookie));
         assert!(one.ended.is_cancelled(), "what stands open for it ends");
         assert!(known.of(&sent(&cookie)).is_none(), "signed out");
-        let cookie = known.begin(ann(), SIGN_IN_DURATION).unwrap();
+        let cookie = known.begin(ann(), TOKEN).unwrap();
         clock.pass(SIGN_IN_DURATION);
         assert!(known.of(&sent(&cookie)).is_none(), "its time is over");
     }
@@ -281,11 +375,11 @@ mod tests {
     #[test]
     fn the_oldest_sign_in_of_one_gives_way() {
         let (clock, known) = clocked();
-        let mut cookies = vec![known.begin(ann(), SIGN_IN_DURATION).unwrap()];
+        let mut cookies = vec![known.begin(ann(), TOKEN).unwrap()];
         let oldest = known.of(&sent(&cookies[0])).unwrap();
         for _ in 0..MAX_SIGN_INS_OF_ONE {
             clock.pass(Duration::from_secs(1));
-            cookies.push(known.begin(ann(), SIGN_IN_DURATION).unwrap());
+            cookies.push(known.begin(ann(), TOKEN).unwrap());
         }
         assert!(known.of(&sent(&cookies[0])).is_none());
         assert!(oldest.ended.is_cancelled());

@@ -4,33 +4,33 @@
 use super::DoctorFindings;
 use crate::admin::overview::StatusReport;
 use crate::admin::status::{Quarantined, ServerStatus};
-use crate::app::bind;
+use crate::app::doors::bind;
 use crate::cli::ledger::text::{plain, short};
 use crate::cli::running::{DimView, Running, UnseenDoor};
 use crate::cli::status::bytes;
 use crate::config::Config;
 use crate::model::counted::counted;
 use crate::model::disabled::{Disabled, FrozenScope, MAX_DISABLED_TOOLS, TakenAway};
+use crate::model::listen::ListenAddress;
 use crate::policy::Policy;
 use crate::store::disabling;
 use crate::store::disk_space::DiskSpace;
 use crate::store::incidents;
 use crate::store::journal::DataHolder;
-use std::net::SocketAddr;
 use std::path::Path;
 
 /// Tools that are named; the others are only counted.
 const MAX_TOOLS_NAMED: usize = 20;
 
 /// The two doors: those of the toolgate that runs, or free.
-pub(super) async fn ports(config: &Config, running: &Running, found: &mut DoctorFindings) {
+pub(super) fn ports(config: &Config, running: &Running, found: &mut DoctorFindings) {
     match running {
         Running::Seen(address, report) => {
             found.fine(&format!(
                 "a toolgate runs as process {}; it answers operators at {address}",
                 report.process.pid
             ));
-            return agents_door(config, report.process.listen.as_deref(), found).await;
+            return agents_door(config, report.process.listen.as_deref(), found);
         }
         Running::Dim(DimView {
             address,
@@ -64,16 +64,22 @@ pub(super) async fn ports(config: &Config, running: &Running, found: &mut Doctor
             (DataHolder::Free | DataHolder::Hidden, _) => {}
         },
     }
-    free(config, true, found).await;
+    free(config, true, found);
 }
 
 /// The door for agents of a toolgate that runs, at `listen`.
-async fn agents_door(config: &Config, listen: Option<&str>, found: &mut DoctorFindings) {
+fn agents_door(config: &Config, listen: Option<&str>, found: &mut DoctorFindings) {
     let configured = config.listen;
     // Port 0 is a port of the system's choice.
     let is_configured = |listen: &str| {
-        listen.parse::<SocketAddr>().is_ok_and(|address| {
-            address.ip() == configured.ip() && [0, address.port()].contains(&configured.port())
+        listen.parse::<ListenAddress>().is_ok_and(|address| {
+            match (address.tcp(), configured.tcp()) {
+                (Some(address), Some(configured)) => {
+                    address.ip() == configured.ip()
+                        && [0, address.port()].contains(&configured.port())
+                }
+                _ => address == configured,
+            }
         })
     };
     if let Some(listen) = listen.filter(|listen| is_configured(listen)) {
@@ -84,18 +90,18 @@ async fn agents_door(config: &Config, listen: Option<&str>, found: &mut DoctorFi
             "it answers agents at {}, and the configuration says {configured}: that applies from the next start on",
             plain(listen)
         ));
-        free(config, false, found).await;
+        free(config, false, found);
     }
 }
 
 /// Whether the doors can be opened; `both`: also that of operators.
-async fn free(config: &Config, both: bool, found: &mut DoctorFindings) {
+fn free(config: &Config, both: bool, found: &mut DoctorFindings) {
     let doors = [
-        (config.listen, "agents"),
-        (config.admin.listen, "operators"),
+        (config.listen, &config.entrance, "agents"),
+        (config.admin.listen, &config.admin.entrance, "operators"),
     ];
-    for (address, whose) in doors.into_iter().take(1 + usize::from(both)) {
-        match bind(address, whose).await {
+    for (address, entrance, whose) in doors.into_iter().take(1 + usize::from(both)) {
+        match bind(address, entrance, whose) {
             Ok(_) => found.fine(&format!("{address} is free for {whose}")),
             Err(error) => found.wrong(&format!("{error:#}")),
         }

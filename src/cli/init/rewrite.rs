@@ -4,6 +4,7 @@
 use super::jsonc::{JsoncDocument, JsoncMember, indentation, pretty_in};
 use super::source::{AgentConfig, FoundServer};
 use crate::config::Loaded;
+use crate::model::listen::ListenAddress;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -44,7 +45,15 @@ impl AgentRoute {
 /// The agents' address of a configuration.
 pub(super) fn address(loaded: &Loaded) -> String {
     loaded.config.as_ref().map_or_else(String::new, |config| {
-        format!("http://{}/mcp", config.listen)
+        let scheme = if config.entrance.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        match config.listen {
+            ListenAddress::Tcp(address) => format!("{scheme}://{address}/mcp"),
+            ListenAddress::Unix(_) => config.listen.to_string(),
+        }
     })
 }
 

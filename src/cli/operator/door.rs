@@ -1,21 +1,22 @@
 //! With a running toolgate: its operators' door.
 
+use super::connection::connect;
 use super::hints::for_people;
 use crate::admin::health::INSTANCE_HEADER;
+use crate::config::DoorAddress;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::secret::Secret;
+use crate::telemetry::tasks;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use serde_json::json;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 /// Bytes of an answer.
@@ -53,7 +54,7 @@ impl DoorRequest {
 /// What the door at `address` answers within `bound` to one who shows `token`: the body, or in words
 /// why it refuses; `nobody` says what it means when nothing answers there.
 pub(super) async fn ask(
-    address: SocketAddr,
+    address: DoorAddress,
     token: Option<&str>,
     request: DoorRequest,
     bound: Duration,
@@ -79,7 +80,7 @@ pub(super) async fn ask(
 
 /// Why the door at `address` refuses, where that is what its answer says.
 pub(super) fn refusal(
-    address: SocketAddr,
+    address: DoorAddress,
     status: StatusCode,
     text: &Text,
 ) -> anyhow::Result<DoorRefusal> {
@@ -112,7 +113,7 @@ pub(super) fn words_of(bound: Duration) -> String {
 /// What stands at `path` for one without a token, whatever its status, and which opening of a data directory the
 /// answer is of, where it says so; an error where nothing answers with JSON within `bound`.
 pub(super) async fn look(
-    address: SocketAddr,
+    address: DoorAddress,
     path: &str,
     bound: Duration,
 ) -> anyhow::Result<(Text, Option<String>)> {
@@ -126,8 +127,8 @@ pub(super) async fn look(
 }
 
 /// Whether anybody listens at `address`.
-pub(in crate::cli) async fn is_open(address: SocketAddr) -> bool {
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(near(address)));
+pub(in crate::cli) async fn is_open(address: DoorAddress) -> bool {
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, connect(address));
     matches!(connected.await, Ok(Ok(_)))
 }
 
@@ -166,7 +167,7 @@ impl fmt::Display for DoorRefusal {
 /// Reads the events of the stream at `path`, and says `()` for each, until it ends, or nobody listens
 /// any more.
 pub(super) async fn listen(
-    address: SocketAddr,
+    address: DoorAddress,
     token: Option<Secret>,
     path: &'static str,
     heard: mpsc::Sender<()>,
@@ -185,7 +186,7 @@ pub(super) async fn listen(
 }
 
 async fn exchange(
-    address: SocketAddr,
+    address: DoorAddress,
     token: Option<&str>,
     request: DoorRequest,
 ) -> anyhow::Result<(StatusCode, Text)> {
@@ -207,30 +208,25 @@ pub(super) async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
 
 /// What the door at `address` answers, of which nothing is read yet.
 pub(super) async fn send(
-    address: SocketAddr,
+    address: DoorAddress,
     token: Option<&str>,
     DoorRequest { method, path, body }: DoorRequest,
 ) -> anyhow::Result<Response<Incoming>> {
-    let (near, port) = (near(address), address.port());
+    let port = address.at.tcp().map(|address| address.port());
+    let host = port.map_or("localhost".to_owned(), |port| format!("localhost:{port}"));
     let mut request = Request::builder()
         .method(method)
-        .uri(format!("http://{near}{path}"))
-        .header(header::HOST, format!("localhost:{port}"))
+        .uri(path)
+        .header(header::HOST, host)
         .header(header::CONTENT_TYPE, "application/json");
     if let Some(token) = token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
-    let connections = Client::builder(TokioExecutor::new()).build_http();
-    let answer = connections.request(request.body(Full::new(body.bytes()))?);
-    Ok(answer.await?)
-}
-
-/// Where a door is reached from here that is open at `address`.
-fn near(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    SocketAddr::new(ip, address.port())
+    let request = request.body(Full::new(body.bytes()))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(connect(address).await?)).await?;
+    // It ends with the answer; what goes wrong is seen by the request that waits.
+    tasks::spawn("connection to the operators' door", async move {
+        drop(connection.await);
+    });
+    Ok(sender.send_request(request).await?)
 }

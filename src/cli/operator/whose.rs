@@ -4,9 +4,9 @@
 
 use super::door;
 use crate::cli::configured;
+use crate::config::DoorAddress;
 use crate::mcp::json::Text;
 use crate::store::journal::DataHolder;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(in crate::cli) struct DoorWord {
 
 impl DoorWord {
     /// That of the toolgate at `address`; none where nothing answers within `bound` that speaks as one.
-    pub(in crate::cli) async fn of(address: SocketAddr, bound: Duration) -> Option<Self> {
+    pub(in crate::cli) async fn of(address: DoorAddress, bound: Duration) -> Option<Self> {
         let (told, instance) = door::look(address, "/readyz", bound).await.ok()?;
         let ready = told.get("ready")?.parse().ok()?;
         Some(Self {
@@ -77,7 +77,7 @@ fn owner(instance: Option<&str>, holder: &DataHolder, naming: DoorNaming) -> Doo
 /// [`configured::PlaceUnknown`]: the toolgate of another data directory answers there.
 pub(super) async fn judge(
     data: &Path,
-    address: SocketAddr,
+    address: DoorAddress,
     naming: DoorNaming,
     bound: Duration,
 ) -> anyhow::Result<()> {

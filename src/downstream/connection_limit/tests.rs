@@ -7,7 +7,7 @@ use crate::telemetry::tasks;
 use std::io;
 use std::net::Ipv4Addr;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 const NEAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
@@ -129,7 +129,7 @@ async fn served(hands: &'static TestClock) -> (Arc<Guest>, HeadGuard, TcpStream)
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let connected = TcpStream::connect(listener.local_addr().unwrap());
     let (peer, accepted) = tokio::join!(connected, listener.accept());
-    let guarded = HeadGuard::new(accepted.unwrap().0, guest.clone());
+    let guarded = HeadGuard::new(accepted.unwrap().0.into(), guest.clone());
     (guest, guarded, peer.unwrap())
 }
 

@@ -74,6 +74,7 @@ fn described(caller: &Caller) -> Value {
         environment,
         parents,
         reads: _,
+        certificate: _,
         pace: _,
         issued: _,
     } = caller;

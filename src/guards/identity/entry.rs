@@ -1,12 +1,8 @@
-//! What one entry of `callers` says, judged by itself, and the token that proves it.
+//! What one entry of `callers` says, judged by itself.
 
-use super::{CallerSettings, behind, hash};
+use super::{CallerSettings, behind};
 use crate::model::diagnostic::Problems;
-use crate::model::secret::Secret;
-use std::collections::{HashMap, HashSet};
-
-/// Bytes below which a token can be guessed.
-const MIN_TOKEN_BYTES: usize = 16;
+use std::collections::HashMap;
 
 impl CallerSettings {
     /// `front_ends`: by name, and whether they name users. Gives back whether its own does.
@@ -20,10 +16,10 @@ impl CallerSettings {
                 problems.error("is blank or has blanks around it", hint);
             });
         }
-        if self.token.is_none() && self.front_end.is_none() {
+        if self.token.is_none() && self.front_end.is_none() && self.certificate.is_none() {
             problems.error(
                 "nothing proves this caller",
-                "give it a `token`, or the `front_end` that speaks for it",
+                "give it a `token`, a `certificate`, or the `front_end` that speaks for it",
             );
         }
         if self
@@ -64,31 +60,4 @@ impl CallerSettings {
         }
         has_header
     }
-}
-
-/// SHA-256 of a token that no other entry has.
-pub(super) fn digest(
-    token: &Secret,
-    seen: &mut HashSet<[u8; 32]>,
-    problems: &mut Problems,
-) -> [u8; 32] {
-    let bytes = token.expose().len();
-    let digest = hash(token.expose());
-    problems.under("token", |problems| {
-        if bytes == 0 {
-            problems.error("the token is empty", "make one: `openssl rand -hex 32`");
-        } else if bytes < MIN_TOKEN_BYTES {
-            problems.warning(
-                format!("the token is shorter than {MIN_TOKEN_BYTES} bytes"),
-                "make one: `openssl rand -hex 32`",
-            );
-        }
-        if !seen.insert(digest) {
-            problems.error(
-                "another entry has the same token",
-                "a token proves one caller: make a new one",
-            );
-        }
-    });
-    digest
 }

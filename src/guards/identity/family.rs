@@ -150,6 +150,7 @@ fn caller(settings: &CallerSettings, parents: Vec<Arc<Caller>>) -> Caller {
         owner: settings.owner,
         profile: settings.profile.clone(),
         environment: settings.environment.clone(),
+        certificate: None,
         names_users: settings.users == Some(UsersBehind::Meta),
         needs_user: settings
             .needs_user

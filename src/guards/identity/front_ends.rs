@@ -1,6 +1,7 @@
 //! What a front end is known by: its token, and the headers in which it names agents and users.
 
-use super::{FrontEndSettings, TokenHolder, digest};
+use super::tokens::{self, TokenEnds, digest};
+use super::{FrontEndSettings, TokenHolder};
 use crate::mcp::headers::{IDEMPOTENCY_KEY_HEADER, is_reserved};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
@@ -9,23 +10,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 impl FrontEndSettings {
-    /// Its token, and the agents that it speaks for, which are taken out of `spoken`.
+    /// Its tokens, and the agents that it speaks for, which are taken out of `spoken`.
     pub(super) fn compile(
         self,
         spoken: &mut HashMap<String, HashMap<AgentId, Arc<Caller>>>,
         seen: &mut HashSet<[u8; 32]>,
+        ends: &mut TokenEnds,
         problems: &mut Problems,
-    ) -> Option<([u8; 32], TokenHolder)> {
+    ) -> Vec<([u8; 32], TokenHolder)> {
         let Self {
             name,
             token,
+            previous,
             header,
             user_header,
         } = self;
         let Some(agents) = spoken.remove(&name) else {
             let hint = "give one agent `front_end` with this name, and each name to one front end";
             problems.error("speaks for no agent", hint);
-            return None;
+            return Vec::new();
         };
         let header = problems.under("header", |problems| {
             header_name(&header, "x-agent-id", problems)
@@ -46,7 +49,9 @@ impl FrontEndSettings {
             user_header,
             agents,
         };
-        Some((digest, holder))
+        let before = tokens::previous(previous, seen, ends, problems);
+        let all = std::iter::once(digest).chain(before);
+        all.map(|digest| (digest, holder.clone())).collect()
     }
 }
 

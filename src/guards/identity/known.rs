@@ -1,6 +1,8 @@
 //! Who calls at all: the callers that the configuration names, and those whom issuers have named.
 
 use super::Rule;
+use super::issued::IssuedCallers;
+use super::jwt::{self, LackingKey};
 use crate::model::caller::Caller;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +11,17 @@ impl Rule {
     /// All callers that the configuration names.
     pub fn callers(&self) -> &[Arc<Caller>] {
         &self.callers
+    }
+
+    /// The issuers, and whom their tokens have named.
+    pub(crate) fn issued(&self) -> Option<&IssuedCallers> {
+        self.issued.as_deref()
+    }
+
+    /// The key to fetch before a message with this bearer token can be judged, if that helps.
+    pub(crate) fn lacking(&self, bearer: Option<&str>) -> Option<LackingKey> {
+        let issued = self.issued.as_ref()?;
+        issued.lacking(bearer.filter(|bearer| jwt::is_token(bearer))?)
     }
 
     /// All callers there are just now: those of the configuration, and those whom a token has named

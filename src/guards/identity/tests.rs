@@ -13,6 +13,8 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
         user_limits: None,
         agent: agent.to_owned(),
         token: token.map(|token| Secret::new(token.to_owned())),
+        previous: Vec::new(),
+        certificate: None,
         front_end: front_end.map(ToOwned::to_owned),
         tenant: Some("t_001".to_owned()),
         roles: vec!["billing_admin".to_owned()],
@@ -33,6 +35,7 @@ fn rule() -> Rule {
     let front_ends = vec![FrontEndSettings {
         name: "gateway".to_owned(),
         token: Secret::new(GATEWAY_TOKEN.to_owned()),
+        previous: Vec::new(),
         header,
         user_header: None,
     }];

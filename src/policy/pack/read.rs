@@ -230,7 +230,8 @@ fn add_tools(
 /// Judged as a caller of a configuration, with a token that nothing ever shows.
 fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Option<Arc<Caller>> {
     let mut problems = Problems::default();
-    if settings.token.is_some() || settings.front_end.is_some() {
+    let is_certified = settings.certificate.is_some();
+    if settings.token.is_some() || settings.front_end.is_some() || is_certified {
         let hint = "take `token` and `front_end` away: nobody calls";
         problems.under("callers", |problems| {
             problems.under("0", |problems| problems.error("proves who calls", hint));

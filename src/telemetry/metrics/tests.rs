@@ -65,6 +65,7 @@ fn busy() -> Metrics {
     metrics.refused_token("expired");
     metrics.issuer_keys_fetched("https://login.example", true);
     metrics.issuer_keys_age("https://login.example", Some(Duration::from_secs(90)));
+    metrics.certificate("agents", 86_400);
     metrics.set_open_undos("failed", 1);
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
@@ -91,7 +92,7 @@ fn names(text: &str) -> Vec<&str> {
     names
 }
 
-const PROMISED_NAMES: [&str; 63] = [
+const PROMISED_NAMES: [&str; 64] = [
     "toolgate_after_hooks_total",
     "toolgate_approval_oldest_wait_seconds",
     "toolgate_approval_seconds",
@@ -146,6 +147,7 @@ const PROMISED_NAMES: [&str; 63] = [
     "toolgate_stage_seconds",
     "toolgate_started_seconds",
     "toolgate_steps_used",
+    "toolgate_tls_certificate_expires_seconds",
     "toolgate_token_cost",
     "toolgate_tool_calls_total",
     "toolgate_unavailable_allowlists_total",
@@ -161,12 +163,12 @@ const PROMISED_NAMES: [&str; 63] = [
 fn names_are_the_promised_ones() {
     let text = busy().render(MetricsFormat::OpenMetrics);
     assert_eq!(names(&text), PROMISED_NAMES);
-    assert!(text.ends_with("# EOF\n"));
 }
 
 #[test]
 fn every_metric_says_what_it_is() {
     let text = busy().render(MetricsFormat::OpenMetrics);
+    assert!(text.ends_with("# EOF\n"));
     let mut said: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with("# ") && *line != "# EOF")
@@ -192,6 +194,7 @@ fn values_and_labels_arrive() {
         r#"toolgate_refused_tokens_total{reason="expired"} 1"#,
         r#"toolgate_issuer_key_fetches_total{issuer="https://login.example",outcome="fetched"} 1"#,
         r#"toolgate_issuer_keys_age_seconds{issuer="https://login.example"} 90"#,
+        r#"toolgate_tls_certificate_expires_seconds{door="agents"} 86400"#,
         r#"toolgate_dropped_messages_total{reason="unsolicited_answer"} 1"#,
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",

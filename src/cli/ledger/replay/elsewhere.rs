@@ -72,7 +72,9 @@ fn is_same_address(target: &Url, own: &Url, hosts: &HostDirectory) -> bool {
 
 /// Whether agents come in there.
 fn is_at_door(url: &Url, config: &Config, hosts: &HostDirectory) -> bool {
-    let listen = config.listen;
+    let Some(listen) = config.listen.tcp() else {
+        return false;
+    };
     let is_host = || {
         let target = hosts.host(url);
         target.is_some_and(|target| target.is(&hosts.at(listen.ip())))

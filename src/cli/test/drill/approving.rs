@@ -39,6 +39,7 @@ pub(super) fn stand_ins(operators: &[Operator]) -> Vec<Operator> {
     let stand_in = |nth| Operator {
         name: name_of(&account, nth),
         token: Secret::new(unguessable()),
+        previous: Vec::new(),
         roles: roles.clone(),
     };
     (1..=MAX_NEEDED).map(stand_in).collect()

@@ -60,6 +60,7 @@ fn shorten(entry: &mut Entry, size: usize) {
     });
     let options = [
         &mut entry.agent_id,
+        &mut entry.certificate,
         tenant_id,
         session,
         schema_hash,

@@ -35,6 +35,7 @@ impl EntryFields<'_> {
         self.text(key!("trace_id"), &entry.trace_id);
         self.text(key!("user_id"), &entry.user_id);
         self.text_if(key!("agent_id"), entry.agent_id.as_deref());
+        self.text_if(key!("certificate"), entry.certificate.as_deref());
         self.text_if(key!("tenant_id"), entry.tenant_id.as_deref());
         self.list(key!("roles"), &entry.roles);
         self.text_if(key!("session"), entry.session.as_deref());

@@ -1,0 +1,98 @@
+//! The operators' door, as it runs: who they are, and by which tokens they are known.
+
+use super::Entrance;
+use crate::admin::issued::IssuedOperators;
+use crate::admin::operators::taken::{OperatorTokens, TakenToken};
+use crate::model::absence::Absence;
+use crate::model::approvers::{Approver, Approvers, ISSUED_OPERATORS};
+use crate::model::listen::ListenAddress;
+use crate::model::secret::Secret;
+use crate::model::verbs::OperatorVerbs;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The operators' door.
+#[derive(Debug)]
+pub struct Admin {
+    /// Its address.
+    pub listen: ListenAddress,
+    /// How it is entered.
+    pub(crate) entrance: Entrance,
+    /// What links to its pages begin with, without a slash at the end, where people reach it otherwise.
+    pub public_url: Option<String>,
+    /// Who may use it.
+    pub tokens: Vec<Operator>,
+    /// Their tokens, as they stand while toolgate runs.
+    pub(crate) live: OperatorTokens,
+    /// For what.
+    pub verbs: OperatorVerbs,
+    /// Who of them is away.
+    pub absences: Vec<Absence>,
+    /// Those whom issuers name.
+    pub(crate) issued: Arc<IssuedOperators>,
+}
+
+impl Admin {
+    /// Those in whose place the operator `name` decides.
+    pub(crate) fn stands_in(&self, name: &str) -> Vec<Absence> {
+        let theirs = self.absences.iter().filter(|away| away.delegate == name);
+        theirs.cloned().collect()
+    }
+
+    /// Which tokens are taken, and whose they are.
+    pub(crate) fn taken_tokens(&self) -> impl Iterator<Item = TakenToken<'_>> {
+        self.tokens.iter().flat_map(|operator| {
+            let now = std::iter::once((&operator.token, None));
+            let before = operator.previous.iter().map(|one| (&one.token, one.end));
+            now.chain(before).map(|(token, end)| TakenToken {
+                name: &operator.name,
+                token,
+                end,
+            })
+        })
+    }
+
+    /// Who may decide about calls that are held: every operator with a token, and those whom issuers
+    /// name.
+    pub(crate) fn approvers(&self) -> Approvers {
+        let one = |known: &Operator| Approver {
+            name: known.name.clone(),
+            roles: known.roles.clone(),
+        };
+        let issued = (!self.issued.is_empty()).then(|| Approver {
+            name: ISSUED_OPERATORS.to_owned(),
+            roles: self.issued.roles().cloned().collect(),
+        });
+        Approvers(self.tokens.iter().map(one).chain(issued).collect())
+    }
+}
+
+/// One operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// The name, for the ledger.
+    pub name: String,
+    /// The bearer token that proves it.
+    pub token: Secret,
+    /// Tokens that proved it before.
+    pub previous: Vec<EndingToken>,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+}
+
+impl Operator {
+    /// All tokens that prove it.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = &Secret> {
+        let before = self.previous.iter().map(|one| &one.token);
+        std::iter::once(&self.token).chain(before)
+    }
+}
+
+/// A token that is about to go.
+#[derive(Debug)]
+pub struct EndingToken {
+    /// The token.
+    pub token: Secret,
+    /// Until when it is taken, on the steady clock; none: for as long as it is configured.
+    pub end: Option<Duration>,
+}

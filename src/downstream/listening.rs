@@ -1,0 +1,239 @@
+//! Where a door listens: TCP, or a Unix socket whose file says by its mode, and whose list says by
+//! account, which programs of this machine may come in.
+
+use super::connected::{Connected, account_address};
+use super::tls::TlsDoor;
+use crate::model::clock::Clock;
+use crate::model::listen::{ListenAddress, SocketPath};
+use crate::telemetry::paced_log::PacedLog;
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream as BlockingUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+
+/// Connections that wait to be accepted at once; one more waits a second to ask anew.
+const LISTEN_BACKLOG: u32 = 1024;
+/// Answered to an account that may not come in; its connection ends.
+const NOT_ADMITTED_ANSWER: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 62\r\nConnection: close\r\n\r\n\
+                                     {\"error\":\"your account is not among `unix.peers` of toolgate\"}";
+
+static NOT_ADMITTED: PacedLog = PacedLog::new();
+
+/// Which programs of this machine may come in by a socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SocketAccess {
+    /// The mode of its file.
+    pub(crate) mode: u32,
+    /// The accounts that may, where these or `gids` are named; else all that can open the file.
+    pub(crate) uids: Vec<u32>,
+    /// The groups that may: of a program, the one it runs as.
+    pub(crate) gids: Vec<u32>,
+}
+
+impl SocketAccess {
+    fn admits(&self, uid: u32, gid: u32) -> bool {
+        let is_named = !self.uids.is_empty() || !self.gids.is_empty();
+        !is_named || self.uids.contains(&uid) || self.gids.contains(&gid)
+    }
+}
+
+/// An open door.
+pub(crate) struct DoorListener {
+    socket: BoundSocket,
+    tls: Option<Arc<TlsDoor>>,
+}
+
+enum BoundSocket {
+    Tcp(TcpListener),
+    Unix(BoundUnixSocket),
+}
+
+/// A Unix socket, whose file goes with it.
+struct BoundUnixSocket {
+    listener: UnixListener,
+    access: SocketAccess,
+    address: SocketPath,
+    /// Device and number of its file.
+    file: (u64, u64),
+}
+
+/// A connection that was accepted.
+pub(super) struct Newcomer {
+    pub(super) stream: Connected,
+    /// What stands for its peer where peers are counted.
+    pub(super) peer: IpAddr,
+    pub(super) from: PeerOrigin,
+}
+
+/// Whence a connection comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PeerOrigin {
+    /// From an address.
+    Address(SocketAddr),
+    /// From an account of this machine.
+    Account(u32),
+}
+
+// === impl DoorListener ===
+
+impl DoorListener {
+    /// Listens at `address`; `access` is for sockets.
+    ///
+    /// # Errors
+    /// It cannot be listened at, or another process does.
+    pub(crate) fn bind(address: ListenAddress, access: &SocketAccess) -> io::Result<Self> {
+        let socket = match address {
+            ListenAddress::Tcp(address) => BoundSocket::Tcp(tcp(address)?),
+            ListenAddress::Unix(socket) => {
+                BoundSocket::Unix(BoundUnixSocket::bind(socket, access.clone())?)
+            }
+        };
+        Ok(Self { socket, tls: None })
+    }
+
+    /// The same, with TLS.
+    pub(crate) fn with_tls(self, tls: Option<Arc<TlsDoor>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Where it listens, with the port that port 0 became.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub(crate) fn address(&self) -> io::Result<ListenAddress> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => listener.local_addr().map(ListenAddress::Tcp),
+            BoundSocket::Unix(socket) => Ok(ListenAddress::Unix(socket.address)),
+        }
+    }
+
+    /// How a connection becomes one with TLS, where this door speaks it.
+    pub(crate) fn tls(&self) -> Option<&Arc<TlsDoor>> {
+        self.tls.as_ref()
+    }
+
+    /// The TCP socket, where it is one.
+    pub(super) fn tcp(&self) -> Option<&TcpListener> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => Some(listener),
+            BoundSocket::Unix(_) => None,
+        }
+    }
+
+    /// The next connection; none where its peer may not come in.
+    pub(super) async fn accept(&self) -> io::Result<Option<Newcomer>> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                let _ = stream.set_nodelay(true);
+                Ok(Some(Newcomer {
+                    stream: Connected::Tcp(stream),
+                    peer: peer.ip().to_canonical(),
+                    from: PeerOrigin::Address(peer),
+                }))
+            }
+            BoundSocket::Unix(socket) => {
+                let (stream, _) = socket.listener.accept().await?;
+                Ok(socket.admitted(stream))
+            }
+        }
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
+}
+
+// === impl BoundUnixSocket ===
+
+impl BoundUnixSocket {
+    fn bind(address: SocketPath, access: SocketAccess) -> io::Result<Self> {
+        let path = address.path();
+        remove_stale(path)?;
+        let listener = UnixListener::bind(path)?;
+        // Until here its mode is what the process's own files have, which is less.
+        fs::set_permissions(path, Permissions::from_mode(access.mode))?;
+        let found = fs::symlink_metadata(path)?;
+        Ok(Self {
+            listener,
+            access,
+            address,
+            file: (found.dev(), found.ino()),
+        })
+    }
+
+    /// The connection, if the account at its other end may come in.
+    fn admitted(&self, stream: UnixStream) -> Option<Newcomer> {
+        // One that is gone already tells nothing.
+        let peer = stream.peer_cred().ok()?;
+        let (uid, gid) = (peer.uid(), peer.gid());
+        if !self.access.admits(uid, gid) {
+            if let Some(times) = NOT_ADMITTED.count(Clock.steady()) {
+                let socket = self.address.path().display();
+                tracing::warn!(
+                    uid,
+                    gid,
+                    times,
+                    "an account that is not among `unix.peers` came to {socket}, and was answered 403"
+                );
+            }
+            // The socket is new, so that there is room for it.
+            if let Ok(mut stream) = stream.into_std() {
+                let _ = stream.write_all(NOT_ADMITTED_ANSWER);
+            }
+            return None;
+        }
+        Some(Newcomer {
+            stream: Connected::Unix(stream),
+            peer: account_address(uid),
+            from: PeerOrigin::Account(uid),
+        })
+    }
+}
+
+impl Drop for BoundUnixSocket {
+    fn drop(&mut self) {
+        let path: PathBuf = self.address.path().to_owned();
+        let own = fs::symlink_metadata(&path);
+        if own.is_ok_and(|found| (found.dev(), found.ino()) == self.file) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the socket that a process has left behind which listens no more.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !found.file_type().is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "what is there is no socket",
+        ));
+    }
+    match BlockingUnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process listens there",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;
