@@ -191,6 +191,12 @@ mod policy_versions;
 mod reload;
 // How a policy comes in force, and how one goes back.
 mod releases;
+// Doors with TLS, and callers who are known by certificates.
+mod tls;
+// Tokens that change while they are used.
+mod token_rotation;
+// Doors that are Unix sockets.
+mod unix_door;
 // How toolgate starts, refuses to start, and ends.
 mod start;
 

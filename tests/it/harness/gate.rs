@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdout};
 
 /// A running `toolgate serve`; dropping it kills it.
 pub struct Gate {
-    /// Where agents are served.
+    /// Where agents are served; port 0 where that is a socket.
     pub agents: SocketAddr,
     /// Where operators are served.
     pub operators: SocketAddr,
@@ -72,8 +72,11 @@ impl Setup {
         };
         tokio::time::timeout(DEADLINE, read).await.unwrap();
         let address = |line: &str| {
+            if line.contains(" unix:") {
+                return SocketAddr::from(([127, 0, 0, 1], 0));
+            }
             let found = line
-                .split_once("http://")
+                .split_once("://")
                 .map(|(_, rest)| rest.trim().trim_end_matches("/mcp").to_owned());
             let log = std::fs::read_to_string(self.directory().join("log")).unwrap();
             found

@@ -4,6 +4,7 @@
 //! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
 //!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit; `sse_server`: the
 //!   same on the transport of 2024-11-05;
+//! * `doors`: certificates, and agents over TLS and Unix sockets;
 //! * `issuer`: an identity provider, which signs tokens; `hook_server`: a program of the operator's; `mail_server`: one that takes mail; `folding`: a second reader of every message;
 //! * `table`: cases as text; `left_out`: scenarios that need what is not there.
 //!
@@ -12,6 +13,7 @@
 
 pub mod agent;
 pub mod answer;
+pub mod doors;
 pub mod folding;
 pub mod gate;
 pub mod hook_server;

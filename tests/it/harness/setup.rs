@@ -76,7 +76,8 @@ pub struct Setup {
     callers: String,
     pub(super) operators: String,
     more: String,
-    listen: SocketAddr,
+    listen: String,
+    admin_listen: String,
     environment: Vec<(String, String)>,
     later: Duration,
     program: PathBuf,
@@ -107,7 +108,8 @@ impl Setup {
             callers: String::new(),
             operators: String::new(),
             more: String::new(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen: "127.0.0.1:0".to_owned(),
+            admin_listen: "127.0.0.1:0".to_owned(),
             environment: Vec::new(),
             later: Duration::ZERO,
             program: PathBuf::from(TOOLGATE),
@@ -222,8 +224,19 @@ impl Setup {
     }
 
     /// The agents' address.
-    pub fn listen(mut self, address: SocketAddr) -> Self {
-        self.listen = address;
+    pub fn listen(self, address: SocketAddr) -> Self {
+        self.listens(&address.to_string())
+    }
+
+    /// The agents' door, as `listen` has it.
+    pub fn listens(mut self, at: &str) -> Self {
+        at.clone_into(&mut self.listen);
+        self
+    }
+
+    /// The operators' door, as `admin.listen` has it.
+    pub fn admin_listens(mut self, at: &str) -> Self {
+        at.clone_into(&mut self.admin_listen);
         self
     }
 
@@ -269,8 +282,8 @@ impl Setup {
     /// Writes the files; the configuration's path.
     pub fn write(&self) -> PathBuf {
         let mut text = format!(
-            "listen: {}\nadmin: {{ listen: 127.0.0.1:0, {} }}\ndata: data\nmode: {}\n{}",
-            self.listen, self.operators, self.mode, self.more
+            "listen: {}\nadmin: {{ listen: {}, {} }}\ndata: data\nmode: {}\n{}",
+            self.listen, self.admin_listen, self.operators, self.mode, self.more
         );
         for (key, block) in [("servers", &self.servers), ("callers", &self.callers)] {
             if !block.is_empty() {
