@@ -13,6 +13,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+mod certified;
+
 const ISSUER: &str = "https://login.example.com";
 
 fn written(change: impl FnOnce(&mut Value)) -> CallerIssuerSettings {
