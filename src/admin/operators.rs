@@ -3,20 +3,21 @@
 
 pub(crate) use super::identity::OperatorIdentity;
 
+#[cfg(test)]
+mod of_tests;
 pub(crate) mod taken;
 mod tokens;
 
 use super::desk::sign_in::{SignIn, SignIns};
 use super::issued::IssuedOperators;
 use super::{OperatorsDoor, refusal};
-use crate::model::secret::Secret;
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::sync::Arc;
-use taken::{OperatorTokens, TakenToken};
+use taken::OperatorTokens;
 
 /// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
@@ -29,22 +30,6 @@ pub(crate) struct Operators {
 }
 
 impl Operators {
-    /// Operators, each with the token that proves it, and what their roles allow.
-    pub(crate) fn new<'a>(
-        tokens: impl IntoIterator<Item = (OperatorIdentity, &'a Secret)>,
-        verbs: OperatorVerbs,
-    ) -> Self {
-        let (known, secrets): (Vec<OperatorIdentity>, Vec<&Secret>) = tokens.into_iter().unzip();
-        let tokens = OperatorTokens::default();
-        let taken = known.iter().zip(secrets);
-        tokens.put(taken.map(|(known, token)| TakenToken {
-            name: &known.name,
-            token,
-            end: None,
-        }));
-        Self::with_tokens(known, tokens, verbs)
-    }
-
     /// Operators who are known by `tokens`, as these stand when they come.
     pub(crate) fn with_tokens(
         known: Vec<OperatorIdentity>,

@@ -5,8 +5,8 @@
 //! until then it has the time of one head in all. An answer that its agent does not read ends its
 //! connection, too: after a minute, or after a moment when too much waits to be read.
 
-use super::connected::Connected;
 use super::connection_limit::Guest;
+use super::door_stream::DoorStream;
 use crate::telemetry::tasks;
 use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
@@ -43,7 +43,7 @@ const HEADER_LINE_BYTES_MAX: usize = 64;
 
 /// A connection whose heads are watched.
 pub(super) struct HeadGuard {
-    connection: Connected,
+    connection: DoorStream,
     guest: Arc<Guest>,
     place: HeadParseState,
     in_head: bool,
@@ -186,7 +186,7 @@ fn length_of(line: &[u8]) -> Option<u64> {
 }
 
 impl HeadGuard {
-    pub(super) fn new(connection: Connected, guest: Arc<Guest>) -> Self {
+    pub(super) fn new(connection: DoorStream, guest: Arc<Guest>) -> Self {
         let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
         Self {
             connection,

@@ -1,7 +1,7 @@
 //! Where a door listens: TCP, or a Unix socket whose file says by its mode, and whose list says by
 //! account, which programs of this machine may come in.
 
-use super::connected::{Connected, account_address};
+use super::connected::{DoorStream, account_address};
 use super::tls::TlsDoor;
 use crate::model::clock::Clock;
 use crate::model::listen::{ListenAddress, SocketPath};
@@ -63,7 +63,7 @@ struct BoundUnixSocket {
 
 /// A connection that was accepted.
 pub(super) struct Newcomer {
-    pub(super) stream: Connected,
+    pub(super) stream: DoorStream,
     /// What stands for its peer where peers are counted.
     pub(super) peer: IpAddr,
     pub(super) from: PeerOrigin,
@@ -131,7 +131,7 @@ impl DoorListener {
                 let (stream, peer) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
                 Ok(Some(Newcomer {
-                    stream: Connected::Tcp(stream),
+                    stream: DoorStream::Tcp(stream),
                     peer: peer.ip().to_canonical(),
                     from: PeerOrigin::Address(peer),
                 }))
@@ -195,7 +195,7 @@ impl BoundUnixSocket {
             return None;
         }
         Some(Newcomer {
-            stream: Connected::Unix(stream),
+            stream: DoorStream::Unix(stream),
             peer: account_address(uid),
             from: PeerOrigin::Account(uid),
         })

@@ -1,8 +1,8 @@
 //! Where a door is: an address of the network, or a socket among the files of this machine.
 
+use core::net::SocketAddr;
 use std::ffi::OsStr;
 use std::fmt;
-use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

@@ -1,3 +1,5 @@
+//! Sockets among the files of the machine: whose they are, and who may come in.
+
 use super::*;
 use tokio::io::AsyncReadExt as _;
 

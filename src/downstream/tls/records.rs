@@ -14,19 +14,19 @@ const RECORD_HEADER_BYTES: u8 = 5;
 /// A connection, and where in its peer's records it has been read to.
 pub(in crate::downstream) struct Records {
     stream: TcpStream,
-    place: RecordPlace,
+    place: RecordReading,
 }
 
 /// Where in a record the next byte is.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct RecordPlace {
+struct RecordReading {
     /// Bytes of its header that were read.
     header: u8,
     /// Bytes of what it carries that were not.
     left: usize,
 }
 
-impl RecordPlace {
+impl RecordReading {
     /// Follows what was read.
     fn follow(&mut self, mut bytes: &[u8]) {
         while let Some((first, rest)) = bytes.split_first() {
@@ -53,7 +53,7 @@ impl Records {
     pub(super) fn of(stream: TcpStream) -> Self {
         Self {
             stream,
-            place: RecordPlace::default(),
+            place: RecordReading::default(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Records {
 
     /// Whether a record has been read in part.
     pub(in crate::downstream) fn is_within_record(&self) -> bool {
-        self.place != RecordPlace::default()
+        self.place != RecordReading::default()
     }
 }
 
@@ -113,7 +113,7 @@ impl AsyncWrite for Records {
 
 #[cfg(test)]
 mod tests {
-    use super::RecordPlace;
+    use super::RecordReading;
 
     /// A record of 258 bytes, an empty one, one of a byte: cut anywhere, the place is the same.
     #[test]
@@ -123,12 +123,12 @@ mod tests {
         records.extend([23, 3, 3, 0, 0, 23, 3, 3, 0, 1, 9]);
         let ends = [0, 263, 268, 274];
         for cut in 0..=records.len() {
-            let mut place = RecordPlace::default();
+            let mut place = RecordReading::default();
             place.follow(&records[..cut]);
-            let is_between = place == RecordPlace::default();
+            let is_between = place == RecordReading::default();
             assert_eq!(is_between, ends.contains(&cut), "cut at {cut}");
             place.follow(&records[cut..]);
-            assert_eq!(place, RecordPlace::default(), "cut at {cut}");
+            assert_eq!(place, RecordReading::default(), "cut at {cut}");
         }
     }
 }

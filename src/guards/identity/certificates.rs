@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use url::Url;
 
-/// Bytes of a URI (SPIFFE ID §2.3).
+/// Bytes of a URI, as the standard of SPIFFE identities bounds them.
 const URI_BYTES_MAX: usize = 2048;
 const SPIFFE_SCHEME: &str = "spiffe";
 

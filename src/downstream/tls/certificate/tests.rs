@@ -1,3 +1,5 @@
+//! What is read of certificates: their names and their time.
+
 use super::*;
 use rcgen::{CertificateParams, KeyPair, SanType, date_time_ymd};
 

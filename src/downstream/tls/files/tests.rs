@@ -1,3 +1,5 @@
+//! Certificates and keys that change while the door is open.
+
 use super::super::{PairReload, TlsDoor};
 use super::*;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};

@@ -1,3 +1,5 @@
+//! Whom certificates name, and beside which tokens.
+
 use super::*;
 use crate::guards::Section as _;
 use crate::guards::identity::Settings;

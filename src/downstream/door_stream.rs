@@ -17,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 const ACCOUNT_PREFIX: u128 = 0x0100 << 112;
 
 /// A connection of one peer.
-pub(super) enum Connected {
+pub(super) enum DoorStream {
     /// As it is.
     Tcp(TcpStream),
     /// With TLS, whose handshake is over.
@@ -26,7 +26,7 @@ pub(super) enum Connected {
     Unix(UnixStream),
 }
 
-impl Connected {
+impl DoorStream {
     /// The TCP connection below, where there is one.
     pub(super) fn tcp(&self) -> Option<&TcpStream> {
         match self {
@@ -78,7 +78,7 @@ pub(super) fn account_address(uid: u32) -> IpAddr {
     ))
 }
 
-impl AsFd for Connected {
+impl AsFd for DoorStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -88,13 +88,13 @@ impl AsFd for Connected {
     }
 }
 
-impl From<TcpStream> for Connected {
+impl From<TcpStream> for DoorStream {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
     }
 }
 
-impl AsyncRead for Connected {
+impl AsyncRead for DoorStream {
     #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
@@ -109,7 +109,7 @@ impl AsyncRead for Connected {
     }
 }
 
-impl AsyncWrite for Connected {
+impl AsyncWrite for DoorStream {
     #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
