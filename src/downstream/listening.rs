@@ -1,7 +1,7 @@
 //! Where a door listens: TCP, or a Unix socket whose file says by its mode, and whose list says by
 //! account, which programs of this machine may come in.
 
-use super::connected::{DoorStream, account_address};
+use super::door_stream::{DoorStream, account_address};
 use super::tls::TlsDoor;
 use crate::model::clock::Clock;
 use crate::model::listen::{ListenAddress, SocketPath};
