@@ -20,8 +20,8 @@ use tokio::sync::watch;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same where there are no issuers.
 const IDLE_LOOK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long a request waits for the keys of its token's issuer.
-const SUPPLY_TIMEOUT: Duration = Duration::from_secs(6);
+/// How long a request waits for the keys of its token's issuer: less than the door waits for the head of the next.
+const SUPPLY_TIMEOUT: Duration = Duration::from_secs(3);
 /// A fetch that began before a key was published does not have it.
 const MAX_FETCHES_WAITED: usize = 2;
 
@@ -47,18 +47,19 @@ impl IssuerKeys {
     pub(crate) async fn supply(self: Arc<Self>, lacking: LackingKey) {
         let LackingKey { ring, id } = lacking;
         let waiting = async {
+            let mut is_looked_for = false;
             for _ in 0..MAX_FETCHES_WAITED {
                 if !ring.wants(id.as_deref(), Clock.steady()) {
                     break;
                 }
-                let mut flight = self.flight(&ring, true);
+                let (mut flight, is_own) = self.flight(&ring, true);
                 // An error says that it has ended.
                 while flight.changed().await.is_ok() {}
+                is_looked_for |= is_own;
             }
-            if let Some(id) = &id
-                && !ring.wants(Some(id), Clock.steady())
-            {
-                ring.looked_for(id);
+            // A fetch that began before this token came says nothing of its key.
+            if let Some(id) = id.filter(|_| is_looked_for) {
+                ring.looked_for(&id);
             }
         };
         let _ = tokio::time::timeout(SUPPLY_TIMEOUT, waiting).await;
@@ -88,15 +89,20 @@ impl IssuerKeys {
         }
     }
 
-    /// The fetch of these keys that is under way, or one that begins.
-    fn flight(self: &Arc<Self>, ring: &Arc<KeyRing>, for_token: bool) -> watch::Receiver<()> {
+    /// The fetch of these keys that is under way, or one that begins; whether it begins.
+    fn flight(
+        self: &Arc<Self>,
+        ring: &Arc<KeyRing>,
+        for_token: bool,
+    ) -> (watch::Receiver<()>, bool) {
         let key = (ring.issuer.clone(), format!("{:?}", ring.source));
         let mut flights = self.flights.lock();
         if let Some(flight) = flights.get(&key) {
-            return flight.clone();
+            return (flight.clone(), false);
         }
         let (ends, flight) = watch::channel(());
         flights.insert(key.clone(), flight.clone());
+        ring.begins();
         if for_token {
             ring.looks(Clock.steady());
         }
@@ -106,7 +112,7 @@ impl IssuerKeys {
             this.flights.lock().remove(&key);
             drop(ends);
         });
-        flight
+        (flight, true)
     }
 
     async fn fetch(&self, ring: &KeyRing) {

@@ -95,7 +95,7 @@ impl IssuedCallers {
         }
         let name = |place: &Option<_>| place.as_ref().map(|place| claims.name(place)).transpose();
         let roles = issuer.roles.as_ref().map(|place| claims.names(place));
-        let issued = IssuedIdentity {
+        let identity = IssuedIdentity {
             issuer: issuer.terms.name.clone(),
             subject: claims.subject(),
         };
@@ -103,7 +103,7 @@ impl IssuedCallers {
             tenant: name(&issuer.tenant)?.as_deref().map(TenantId::new),
             user: name(&issuer.on_behalf_of)?.as_deref().map(UserId::new),
             roles: roles.transpose()?.unwrap_or_default(),
-            issued: Some(Arc::new(issued)),
+            issued: Some(Arc::new(identity)),
             ..self.named(issuer, &agent)
         })
     }

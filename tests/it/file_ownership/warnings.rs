@@ -53,7 +53,7 @@ async fn a_wide_listener_is_said() {
                 "`unencrypted: true`"
             };
             assert_eq!(
-                said.contains("TLS front end") && said.contains(key),
+                said.contains("tls: { cert: …, key: … }") && said.contains(key),
                 !fine,
                 "{said}"
             );

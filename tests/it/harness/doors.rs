@@ -118,6 +118,8 @@ pub enum Way {
 pub struct DoorConnection {
     sender: SendRequest<Full<Bytes>>,
     carrying: JoinHandle<()>,
+    /// What `Host` has.
+    host: String,
 }
 
 impl Drop for DoorConnection {
@@ -167,9 +169,12 @@ impl Way {
                     let stream = TcpStream::connect(address).await?;
                     let connector = TlsConnector::from(config.clone());
                     let stream = connector.connect(address.ip().into(), stream).await?;
-                    DoorConnection::over(stream).await
+                    DoorConnection::over(stream, address.to_string()).await
                 }
-                Self::Unix(path) => DoorConnection::over(UnixStream::connect(path).await?).await,
+                Self::Unix(path) => {
+                    let stream = UnixStream::connect(path).await?;
+                    DoorConnection::over(stream, "localhost".to_owned()).await
+                }
             }
         };
         let connected = tokio::time::timeout(DEADLINE, connected).await;
@@ -185,6 +190,7 @@ impl Way {
 impl DoorConnection {
     async fn over(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        host: String,
     ) -> io::Result<Self> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
@@ -192,7 +198,11 @@ impl DoorConnection {
         let carrying = tokio::spawn(async move {
             drop(connection.await);
         });
-        Ok(Self { sender, carrying })
+        Ok(Self {
+            sender,
+            carrying,
+            host,
+        })
     }
 
     /// A modern call of `tool`.
@@ -210,7 +220,7 @@ impl DoorConnection {
         let mut request = Request::post("/mcp");
         for (name, value) in agent.mirrored(&message) {
             let value = if name == "Host" {
-                "localhost".to_owned()
+                self.host.clone()
             } else {
                 value
             };

@@ -61,6 +61,8 @@ struct FetchedKeys {
     /// The keys that were looked for since, and are not there.
     absent: Vec<String>,
     failures: u32,
+    /// Whether they are being fetched.
+    is_under_way: bool,
 }
 
 /// What is known at a moment.
@@ -117,25 +119,34 @@ impl KeyRing {
         }
     }
 
-    /// Whether it helps to fetch the keys at `now` for a token that names the key `id`.
+    /// Whether it helps to fetch the keys at `now` for a token that names the key `id`, or to wait for
+    /// the fetch that is under way.
     pub(crate) fn wants(&self, id: Option<&str>, now: Duration) -> bool {
         let known = self.known.load();
         let known = known.lock();
         let Some(keys) = &known.keys else {
             // The first fetch, and those after one that failed, are made in their own time.
-            return known.failures == 0 || now >= known.next;
+            return known.is_under_way || known.failures == 0 || now >= known.next;
         };
         if now.saturating_sub(known.fetched) > self.max_stale {
-            return now >= known.next;
+            return known.is_under_way || now >= known.next;
         }
         let is_lacking = id.is_some_and(|id| !keys.has(id));
+        if known.is_under_way {
+            return is_lacking;
+        }
         let may_look = |looked: Duration| now >= looked + UNKNOWN_KEY_INTERVAL;
         is_lacking
             && known.looked.is_none_or(may_look)
             && (known.failures == 0 || now >= known.next)
     }
 
-    /// A fetch begins for a key that nobody knows. The first of all is for no key.
+    /// A fetch begins, which ends with [`KeyRing::arrived`] or [`KeyRing::failed`].
+    pub(crate) fn begins(&self) {
+        self.known.load().lock().is_under_way = true;
+    }
+
+    /// It is for a key that nobody knows. The first of all is for no key.
     pub(crate) fn looks(&self, now: Duration) {
         let known = self.known.load();
         let mut known = known.lock();
@@ -170,6 +181,7 @@ impl KeyRing {
         let known = self.known.load();
         let mut known = known.lock();
         known.fetched = now;
+        known.is_under_way = false;
         known.failures = 0;
         known.absent.clear();
         known.next = now + jittered(self.refresh_interval());
@@ -184,6 +196,7 @@ impl KeyRing {
         let known = self.known.load();
         let mut known = known.lock();
         let delay = FIRST_RETRY_DELAY * 2_u32.pow(known.failures.min(MAX_RETRY_DOUBLINGS));
+        known.is_under_way = false;
         known.failures = known.failures.saturating_add(1);
         known.next = now + jittered(delay.min(LAST_RETRY_DELAY));
     }

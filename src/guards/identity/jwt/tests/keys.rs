@@ -129,7 +129,10 @@ fn unknown_keys_are_looked_for_once_in_a_while() {
     assert!(lacking([&issuer], &known.token(&claims()), AT).is_none());
     let wanted = lacking([&issuer], &token, AT).unwrap();
     assert_eq!(wanted.id.as_deref(), Some("2"));
+    ring.begins();
     ring.looks(STEADY);
+    // Those that come while it is looked for wait for that, too.
+    assert!(ring.wants(Some("2"), STEADY) && !ring.wants(Some("1"), STEADY));
     ring.arrived(read(&key_set(&[&known])), STEADY);
     ring.looked_for("2");
     assert_eq!(judged(&issuer, &token), Err(TokenRejected::UnknownKey));
