@@ -21,7 +21,11 @@ async fn stage(server: &ToolServer, authority: &Authority) -> Gate {
         ))
         .environment("OPERATOR_TOKEN", ANN_TOKEN);
     authority.door(2100).put(setup.directory(), "door");
-    let gate = setup.begin().await;
+    let mut gate = setup.begin().await;
+    // Verbs find the door by the configuration.
+    let found = gate.operators.to_string();
+    gate.setup = gate.setup.clone().admin_listens(&found);
+    gate.setup.write();
     until("it is ready, as `status` sees", || async {
         let (code, ..) = run(&gate.setup, &["status"]).await;
         (code == 0).then_some(())
