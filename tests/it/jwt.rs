@@ -31,6 +31,7 @@ fn setup(server: &ScriptedServer, auth: &str) -> Setup {
         .server_with("oracle", &format!("url: \"{}\"", server.url()))
         .policy("contracts:\n  oracle__mark: { purpose: a test, actions: [read], secrets: [], permission: { roles: [teller] } }\n")
         .callers(&format!("  - {{ agent: own-bot, token: {OWN_TOKEN}, roles: [teller] }}\n"))
+        .unwatched()
         .more(auth)
 }
 
