@@ -289,7 +289,9 @@ fn read(
         basis.pins = None;
     }
     inputs.add(&basis);
-    config.iter().for_each(|config| inputs.add_tls(config));
+    if let Some(config) = &config {
+        inputs.add_tls(config);
+    }
     let is_sound = diagnostics
         .iter()
         .all(|found| found.severity != Severity::Error);

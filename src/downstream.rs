@@ -14,6 +14,7 @@ mod challenge;
 mod checks;
 pub(crate) mod connection_limit;
 mod door_stream;
+mod farewell;
 mod handshake;
 mod head_guard;
 pub(crate) mod http;

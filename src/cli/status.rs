@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let address = args.door.address_if_any(&place);
     runtime()?.block_on(async {
         if args.watch {
-            watch(args, &place, address).await
+            Box::pin(watch(args, &place, address)).await
         } else if args.ready {
             let naming = args.door.naming(&args.place);
             probed(&running::find(&place.data, address, &args.door, naming).await?)

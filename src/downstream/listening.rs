@@ -2,18 +2,21 @@
 //! account, which programs of this machine may come in.
 
 use super::door_stream::{DoorStream, account_address};
+use super::farewell::farewell;
 use super::tls::TlsDoor;
 use crate::model::clock::Clock;
 use crate::model::listen::{ListenAddress, SocketPath};
 use crate::telemetry::paced_log::PacedLog;
+use crate::telemetry::tasks;
 use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 
 /// Connections that wait to be accepted at once; one more waits a second to ask anew.
 const LISTEN_BACKLOG: u32 = 1024;
@@ -21,7 +24,11 @@ const LISTEN_BACKLOG: u32 = 1024;
 const NOT_ADMITTED_ANSWER: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 62\r\nConnection: close\r\n\r\n\
                                      {\"error\":\"your account is not among `unix.peers` of toolgate\"}";
 
+/// Accounts that are answered so at once; the connections of more just end.
+const MAX_FAREWELLS: usize = 16;
+
 static NOT_ADMITTED: PacedLog = PacedLog::new();
+static FAREWELLS: Semaphore = Semaphore::const_new(MAX_FAREWELLS);
 
 /// Which programs of this machine may come in by a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,9 +195,11 @@ impl BoundUnixSocket {
                     "an account that is not among `unix.peers` came to {socket}, and was answered 403"
                 );
             }
-            // The socket is new, so that there is room for it.
-            if let Ok(mut stream) = stream.into_std() {
-                let _ = stream.write_all(NOT_ADMITTED_ANSWER);
+            if let Ok(place) = FAREWELLS.try_acquire() {
+                tasks::spawn("refused account", async move {
+                    farewell(stream, NOT_ADMITTED_ANSWER).await;
+                    drop(place);
+                });
             }
             return None;
         }

@@ -55,8 +55,7 @@ impl ListenAddress {
 
     /// Whether only this machine reaches it.
     pub fn is_local(self) -> bool {
-        self.tcp()
-            .is_none_or(|address| address.ip().to_canonical().is_loopback())
+        self.tcp().is_none_or(|address| address.ip().is_loopback())
     }
 
     /// The same, where the path of a socket starts at `directory` unless it is whole.

@@ -169,7 +169,7 @@ async fn an_account_that_is_not_named_is_refused() {
     let (is_done, text) = asked_as(0, &program, &socket).await;
     assert!(is_done, "{text}");
     until("the log says who came", || async {
-        let told = format!("uid={NOBODY}");
+        let told = NOBODY.to_string();
         let log = gate.log();
         (log.contains("an account that is not among") && log.contains(&told)).then_some(())
     })

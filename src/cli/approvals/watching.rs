@@ -167,7 +167,9 @@ impl Watching<'_> {
             let list = if key.is_some() { LIST } else { REFRESHED_LIST };
             match (key, &terminal) {
                 (Some(b'q' | 3 | 4), _) => return Ok(self.left()),
-                (Some(key), Some(terminal)) => self.press(key, terminal, &mut keys).await?,
+                (Some(key), Some(terminal)) => {
+                    Box::pin(self.press(key, terminal, &mut keys)).await?;
+                }
                 (_, _) => self.prompt = self.calm(),
             }
             if let Err(why) = self.look(list).await? {

@@ -182,13 +182,12 @@ async fn answer(State(shared): State<Arc<EchoShared>>, uri: Uri, body: Bytes) ->
         }
         _ => None,
     };
-    let message = match said {
-        Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        None => {
-            let error =
-                json!({ "code": METHOD_NOT_FOUND, "message": "there is no such method or tool" });
-            json!({ "jsonrpc": "2.0", "id": id, "error": error })
-        }
+    let message = if let Some(result) = said {
+        json!({ "jsonrpc": "2.0", "id": id, "result": result })
+    } else {
+        let error =
+            json!({ "code": METHOD_NOT_FOUND, "message": "there is no such method or tool" });
+        json!({ "jsonrpc": "2.0", "id": id, "error": error })
     };
     let kind = [(header::CONTENT_TYPE, "application/json")];
     (kind, message.to_string()).into_response()

@@ -365,7 +365,7 @@ fn text_of(all: &[SchemaPart<'_>]) -> Option<String> {
         _ => PLAIN_TEXT,
     };
     let (least, most) = (largest(all, "minLength"), smallest(all, "maxLength"));
-    let fits = |count: u64| !most.is_some_and(|most| !below(count, most));
+    let fits = |count: u64| most.is_none_or(|most| below(count, most));
     let mut text: String = (0_u64..)
         .zip(told.chars())
         .take_while(|(count, _)| fits(*count))

@@ -78,7 +78,7 @@ impl TrialSubject {
     /// For how long a call that is made again is taken for the same, where it has no key.
     pub(super) fn reissue_window(&self) -> Option<Duration> {
         let rule = self.rules.idempotency.as_ref();
-        rule.map(|rule| rule.retry_window())
+        rule.map(crate::guards::idempotency::Rule::retry_window)
     }
 
     /// A row of it.

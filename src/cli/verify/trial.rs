@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// How long a call may take in all: more than any hold lets it wait, and everything is on this machine.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a call is sent that is to be sent again.
 const MAX_SENDS: u32 = 4;
 /// The code of a call that waits for a person and has to be sent again.

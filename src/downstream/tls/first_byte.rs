@@ -1,14 +1,9 @@
 //! What comes first on a connection to a door that speaks TLS: plain HTTP is told so in HTTP, once
 //! and shortly, because what the library would send it, it cannot read.
 
-use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use crate::downstream::farewell::farewell;
 use tokio::net::TcpStream;
 
-/// How long a peer may take to read the answer, and bytes of its request that are read meanwhile: a
-/// connection that ends with bytes unread takes the answer with it.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
-const REQUEST_BYTES_MAX: usize = 64 << 10;
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 51\r\nConnection: close\r\n\r\n\
                                    this door speaks TLS; use https:// in its address.\n";
 
@@ -42,23 +37,8 @@ fn of(first: u8) -> FirstByte {
 }
 
 /// Answers 400, and ends the connection.
-pub(super) async fn refuse(mut stream: TcpStream) {
-    let farewell = async {
-        stream.write_all(PLAIN_HTTP_ANSWER).await?;
-        stream.shutdown().await?;
-        let (mut piece, mut bytes) = ([0; 1024], 0);
-        while bytes < REQUEST_BYTES_MAX {
-            stream.readable().await?;
-            match stream.try_read(&mut piece) {
-                Ok(0) => break,
-                Ok(read) => bytes += read,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-        }
-        std::io::Result::Ok(())
-    };
-    drop(tokio::time::timeout(FAREWELL_TIMEOUT, farewell).await);
+pub(super) async fn refuse(stream: TcpStream) {
+    farewell(stream, PLAIN_HTTP_ANSWER).await;
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub(in crate::cli::verify) async fn hidden_tools(
         match hidden(caller, tool, &arguments).made(trial).await? {
             RowVerdict::Holds(_) => held += 1,
             RowVerdict::NotShown(why) => {
-                odd = odd.or(Some(RowVerdict::NotShown(format!("{tool}: {why}"))))
+                odd = odd.or(Some(RowVerdict::NotShown(format!("{tool}: {why}"))));
             }
             RowVerdict::Broken(seen) => {
                 odd = Some(RowVerdict::Broken(format!("{tool}: {seen}")));

@@ -175,7 +175,7 @@ async fn a_collector_that_hangs_is_given_up() {
     let (layer, records) = records::layer();
     let before = OTLP_TALLIES.lost_records();
     with_default(registry().with(layer), || {
-        tracing::warn!("nobody takes this")
+        tracing::warn!("nobody takes this");
     });
     let stop = CancellationToken::new();
     stop.cancel();
