@@ -4,7 +4,7 @@
 use super::answer_place::AnswerPlace;
 use super::carried_answer::CarriedAnswer;
 use super::connection_limit::{ConnectionLimit, Guest, RequestTurn};
-use super::door_stream::DoorStream;
+use super::guest_stream::GuestStream;
 use super::head_guard::HeadGuard;
 use super::listening::DoorListener;
 use super::tls::TlsDoor;
@@ -84,7 +84,7 @@ pub(crate) async fn serve<S, F, B>(
 
 /// Serves one connection, behind its handshake where the door speaks TLS.
 async fn entered<S, F, B>(
-    stream: DoorStream,
+    stream: GuestStream,
     tls: Option<Arc<TlsDoor>>,
     guest: Arc<Guest>,
     service: S,
@@ -95,7 +95,7 @@ async fn entered<S, F, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let stream = match (stream, tls) {
-        (DoorStream::Tcp(stream), Some(tls)) => {
+        (GuestStream::Tcp(stream), Some(tls)) => {
             // A handshake is rare beside what comes after it, and long.
             let entered = Box::pin(tls.enter(stream));
             tokio::select! {
@@ -111,7 +111,7 @@ async fn entered<S, F, B>(
 }
 
 /// Serves one connection until its end.
-async fn connection<S, F, B>(stream: DoorStream, guest: Arc<Guest>, service: S)
+async fn connection<S, F, B>(stream: GuestStream, guest: Arc<Guest>, service: S)
 where
     S: Fn(Request<Incoming>, Arc<Guest>) -> F,
     F: Future<Output = Response<B>> + Send + 'static,

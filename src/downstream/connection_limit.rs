@@ -8,7 +8,7 @@
 //! way that has been idle for longest, of the caller that has most.
 
 use super::acknowledged::SocketLook;
-use super::door_stream::DoorStream;
+use super::guest_stream::GuestStream;
 use super::listening::Newcomer;
 use super::neighbour::Neighbours;
 use super::peers::Peers;
@@ -339,7 +339,7 @@ struct ServedConnection {
 
 impl Guest {
     /// It is served on `stream`.
-    pub(super) fn serves(&self, stream: &DoorStream) {
+    pub(super) fn serves(&self, stream: &GuestStream) {
         let look = stream.tcp().map_or_else(SocketLook::none, SocketLook::of);
         let served = ServedConnection {
             connection: Arc::new(AgentConnection::new(Box::new(look))),

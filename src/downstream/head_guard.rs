@@ -6,7 +6,7 @@
 //! connection, too: after a minute, or after a moment when too much waits to be read.
 
 use super::connection_limit::Guest;
-use super::door_stream::DoorStream;
+use super::guest_stream::GuestStream;
 use crate::telemetry::tasks;
 use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
@@ -43,7 +43,7 @@ const HEADER_LINE_BYTES_MAX: usize = 64;
 
 /// A connection whose heads are watched.
 pub(super) struct HeadGuard {
-    connection: DoorStream,
+    connection: GuestStream,
     guest: Arc<Guest>,
     place: HeadParseState,
     in_head: bool,
@@ -186,7 +186,7 @@ fn length_of(line: &[u8]) -> Option<u64> {
 }
 
 impl HeadGuard {
-    pub(super) fn new(connection: DoorStream, guest: Arc<Guest>) -> Self {
+    pub(super) fn new(connection: GuestStream, guest: Arc<Guest>) -> Self {
         let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
         Self {
             connection,

@@ -1,8 +1,8 @@
 //! Where a door listens: TCP, or a Unix socket whose file says by its mode, and whose list says by
 //! account, which programs of this machine may come in.
 
-use super::door_stream::{DoorStream, account_address};
 use super::farewell::farewell;
+use super::guest_stream::{GuestStream, account_address};
 use super::tls::TlsDoor;
 use crate::model::clock::Clock;
 use crate::model::listen::{ListenAddress, SocketPath};
@@ -70,7 +70,7 @@ struct BoundUnixSocket {
 
 /// A connection that was accepted.
 pub(super) struct Newcomer {
-    pub(super) stream: DoorStream,
+    pub(super) stream: GuestStream,
     /// What stands for its peer where peers are counted.
     pub(super) peer: IpAddr,
     pub(super) from: PeerOrigin,
@@ -138,7 +138,7 @@ impl DoorListener {
                 let (stream, peer) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
                 Ok(Some(Newcomer {
-                    stream: DoorStream::Tcp(stream),
+                    stream: GuestStream::Tcp(stream),
                     peer: peer.ip().to_canonical(),
                     from: PeerOrigin::Address(peer),
                 }))
@@ -204,7 +204,7 @@ impl BoundUnixSocket {
             return None;
         }
         Some(Newcomer {
-            stream: DoorStream::Unix(stream),
+            stream: GuestStream::Unix(stream),
             peer: account_address(uid),
             from: PeerOrigin::Account(uid),
         })

@@ -6,7 +6,7 @@ pub(crate) mod files;
 mod first_byte;
 pub(super) mod records;
 
-use super::door_stream::DoorStream;
+use super::guest_stream::GuestStream;
 use crate::model::clock::Clock;
 use crate::telemetry::paced_log::PacedLog;
 use arc_swap::ArcSwap;
@@ -133,7 +133,7 @@ impl TlsDoor {
 
     /// The connection with TLS; none where it ends here: agents that do not get through hear why as
     /// far as the protocol says it.
-    pub(super) async fn enter(&self, stream: TcpStream) -> Option<DoorStream> {
+    pub(super) async fn enter(&self, stream: TcpStream) -> Option<GuestStream> {
         let entered = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.shake(stream)).await;
         entered.unwrap_or_else(|_| {
             self.failed("it took too long");
@@ -141,7 +141,7 @@ impl TlsDoor {
         })
     }
 
-    async fn shake(&self, stream: TcpStream) -> Option<DoorStream> {
+    async fn shake(&self, stream: TcpStream) -> Option<GuestStream> {
         match first_byte::look(&stream).await {
             FirstByte::Tls => {}
             FirstByte::Http => {
@@ -159,7 +159,7 @@ impl TlsDoor {
         }
         let acceptor = TlsAcceptor::from(self.in_force.load().config.clone());
         match acceptor.accept(Records::of(stream)).await {
-            Ok(stream) => Some(DoorStream::Tls(Box::new(stream))),
+            Ok(stream) => Some(GuestStream::Tls(Box::new(stream))),
             Err(error) => {
                 self.failed(&error.to_string());
                 None

@@ -27,6 +27,7 @@ const ROWS: [&str; 9] = [
     "Store and disk",
     "Policy",
     "Process",
+    "Who calls",
 ];
 
 /// Metrics by their names in a scrape, each with its labels; `le` is one of a histogram.

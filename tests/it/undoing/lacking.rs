@@ -66,12 +66,12 @@ async fn what_cannot_be_made_is_not_offered() {
         let id = decision(&answer)["action_id"].as_str().unwrap().to_owned();
         stage.gate.entries(1).await;
         let (told, shown) = (stage.told_of(&id).await, stage.taken_back(&id).await);
-        let state = if lacks.is_some() {
+        let expected = if lacks.is_some() {
             "impossible"
         } else {
             "offered"
         };
-        assert_eq!(shown["state"], state, "{lacks:?}: {shown}");
+        assert_eq!(shown["state"], expected, "{lacks:?}: {shown}");
         match lacks {
             None => {
                 assert!(told.starts_with("by a call of bank__bin, until "), "{told}");

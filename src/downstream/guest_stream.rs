@@ -17,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 const ACCOUNT_PREFIX: u128 = 0x0100 << 112;
 
 /// A connection of one peer.
-pub(super) enum DoorStream {
+pub(super) enum GuestStream {
     /// As it is.
     Tcp(TcpStream),
     /// With TLS, whose handshake is over.
@@ -26,7 +26,7 @@ pub(super) enum DoorStream {
     Unix(UnixStream),
 }
 
-impl DoorStream {
+impl GuestStream {
     /// The TCP connection below, where there is one.
     pub(super) fn tcp(&self) -> Option<&TcpStream> {
         match self {
@@ -78,7 +78,7 @@ pub(super) fn account_address(uid: u32) -> IpAddr {
     ))
 }
 
-impl AsFd for DoorStream {
+impl AsFd for GuestStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -88,13 +88,13 @@ impl AsFd for DoorStream {
     }
 }
 
-impl From<TcpStream> for DoorStream {
+impl From<TcpStream> for GuestStream {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
     }
 }
 
-impl AsyncRead for DoorStream {
+impl AsyncRead for GuestStream {
     #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
@@ -109,7 +109,7 @@ impl AsyncRead for DoorStream {
     }
 }
 
-impl AsyncWrite for DoorStream {
+impl AsyncWrite for GuestStream {
     #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
