@@ -17,7 +17,7 @@ const BOOK: &str = "https://toolgate.example/book/runbooks.html#";
 const OF_SCRAPES: [&str; 2] = ["instance", "job"];
 /// Panels that Grafana has without a plugin.
 const CORE_PANELS: [&str; 3] = ["row", "stat", "timeseries"];
-const ROWS: [&str; 9] = [
+const ROWS: [&str; 10] = [
     "What agents see",
     "Side effects",
     "Approvals",
