@@ -67,7 +67,6 @@ impl<'a> LayerChecker<'a> {
         for caller in identity.callers() {
             let given = [
                 (LayerKind::Profile, &caller.profile),
-                (LayerKind::Group, &caller.group),
                 (LayerKind::Environment, &caller.environment),
             ];
             for (kind, name) in given {
@@ -76,6 +75,9 @@ impl<'a> LayerChecker<'a> {
             models.extend(caller.model.clone());
             models.extend(caller.provider().map(str::to_owned));
         }
+        // Agents of issuers have some, too.
+        let groups = identity.groups().map(str::to_owned).collect();
+        names.insert(LayerKind::Group.word(), groups);
         let (groups, denied, allowed) = Default::default();
         Self {
             around,

@@ -2,7 +2,7 @@
 
 mod operators;
 
-use crate::harness::answer::exchange;
+use crate::harness::answer::{Answer, exchange};
 use crate::harness::doors::{Authority, Issued, Way, place};
 use crate::harness::gate::{Gate, run};
 use crate::harness::setup::Setup;
@@ -72,7 +72,7 @@ async fn certificates_rotate_under_load_without_a_failed_call() {
                 let open = kept.call(Some(CEL_TOKEN), "oracle__read", arguments).await;
                 for answer in [anew, open] {
                     calls.fetch_add(1, Ordering::Relaxed);
-                    if !answer.as_ref().is_ok_and(|answer| answer.is_done()) {
+                    if !answer.as_ref().is_ok_and(Answer::is_done) {
                         failed.push(format!("{answer:?}"));
                     }
                 }

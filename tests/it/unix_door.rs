@@ -1,5 +1,6 @@
 //! Doors that are Unix sockets: who may come in, and what is left behind.
 
+use crate::harness::answer::Answer;
 use crate::harness::doors::Way;
 use crate::harness::gate::{Gate, run};
 use crate::harness::left_out::left_out;
@@ -76,10 +77,7 @@ async fn agents_and_operators_come_in_by_sockets() {
     for number in 0..3 {
         let arguments = json!({ "n": number });
         let answer = open.call(Some(CEL_TOKEN), "oracle__read", arguments).await;
-        assert!(
-            answer.as_ref().is_ok_and(|answer| answer.is_done()),
-            "{answer:?}"
-        );
+        assert!(answer.as_ref().is_ok_and(Answer::is_done), "{answer:?}");
     }
     let answer = agents.call(None, "oracle__read").await.unwrap();
     assert_eq!(

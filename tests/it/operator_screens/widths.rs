@@ -38,7 +38,7 @@ fn quiet(text: &str) -> String {
         // Of a machine where tests run as root.
         (r"(?m)^note     approvals are advisory .*\n", ""),
         (r"[0-9]+\.[0-9]+( ms| s)?\b", "N$1"),
-        (r"(?m)^([a-z_]+_ms +)[0-9]+$", "${1}N"),
+        (r"(?m)^([a-z_]+_ms) +(MS|N|[0-9]+)$", "$1  N"),
         // In what `ledger show` prints as it is kept.
         (
             r"(?m)^([a-z_]*(_ms|_us|_bytes|_at|latency)) +[0-9]+$",

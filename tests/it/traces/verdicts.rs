@@ -83,20 +83,14 @@ async fn a_span_says_what_was_decided() {
     ] {
         let span = until("the span of the call", || async { span(&collector, call) }).await;
         for (name, value) in told {
-            assert_eq!(
-                span.get(name).map(String::as_str),
-                Some(value),
-                "{name} of {span:?}"
-            );
+            let said = span.get(name).map(String::as_str);
+            assert_eq!(said, Some(value), "{name} of {span:?}");
         }
         // Of these, one was sent, and one had a code.
-        assert_eq!(span.contains_key("toolgate.fence"), call == id, "{span:?}");
-        assert_eq!(
-            span.contains_key("toolgate.code"),
-            call == conflict,
-            "{span:?}"
-        );
-        assert_eq!(span.contains_key("toolgate.joined"), call != id, "{span:?}");
+        let has = |name: &str| span.contains_key(name);
+        assert_eq!(has("toolgate.fence"), call == id, "{span:?}");
+        assert_eq!(has("toolgate.code"), call == conflict, "{span:?}");
+        assert_eq!(has("toolgate.joined"), call != id, "{span:?}");
     }
     let spans = collector.arrived();
     assert!(!spans.windows(key.len()).any(|part| part == key.as_bytes()));

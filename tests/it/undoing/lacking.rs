@@ -65,30 +65,35 @@ async fn what_cannot_be_made_is_not_offered() {
         let answer = stage.calls("draft", arguments, "k").await;
         let id = decision(&answer)["action_id"].as_str().unwrap().to_owned();
         stage.gate.entries(1).await;
-        let (told, shown) = (stage.told_of(&id).await, stage.taken_back(&id).await);
-        let expected = if lacks.is_some() {
-            "impossible"
-        } else {
-            "offered"
-        };
-        assert_eq!(shown["state"], expected, "{lacks:?}: {shown}");
-        match lacks {
-            None => {
-                assert!(told.starts_with("by a call of bank__bin, until "), "{told}");
-                assert_eq!(shown["lacks"], Value::Null, "{shown}");
-            }
-            Some(lacks) => {
-                assert!(
-                    told.starts_with("not possible: ") && told.contains(lacks),
-                    "{told}"
-                );
-                assert!(shown["lacks"].as_str().unwrap().contains(lacks), "{shown}");
-            }
-        }
+        says_whether(&stage, &id, lacks).await;
         let (code, said) = stage.runs("rita", &["undo", &id, "--dry-run"]).await;
         assert_eq!(code == 0, lacks.is_none(), "{said}");
         assert!(lacks.is_none_or(|lacks| said.contains(lacks)), "{said}");
         assert_eq!(stage.sent("bin"), Vec::<Value>::new());
+    }
+}
+
+/// The ledger offers to take the call back, or says what it lacks for that.
+async fn says_whether(stage: &UndoStage, id: &str, lacks: Option<&str>) {
+    let (told, shown) = (stage.told_of(id).await, stage.taken_back(id).await);
+    let expected = if lacks.is_some() {
+        "impossible"
+    } else {
+        "offered"
+    };
+    assert_eq!(shown["state"], expected, "{lacks:?}: {shown}");
+    match lacks {
+        None => {
+            assert!(told.starts_with("by a call of bank__bin, until "), "{told}");
+            assert_eq!(shown["lacks"], Value::Null, "{shown}");
+        }
+        Some(lacks) => {
+            assert!(
+                told.starts_with("not possible: ") && told.contains(lacks),
+                "{told}"
+            );
+            assert!(shown["lacks"].as_str().unwrap().contains(lacks), "{shown}");
+        }
     }
 }
 
