@@ -129,6 +129,12 @@ impl Prometheus {
             },
         )
         .await;
+        // It listens before it has read what it keeps.
+        until("Prometheus is ready", || async {
+            let answer = answer::get(address, "/-/ready").await?;
+            (answer.status == 200).then_some(())
+        })
+        .await;
         Self {
             address,
             log,

@@ -363,7 +363,7 @@ async fn a_call_waits_for_its_decision() {
     })
     .await;
     let entry = stage
-        .entry(|entry| entry["outcome"] == "answered" && entry["replayed"] != true)
+        .entry(|entry| entry["outcome"] == "answered" && entry["attempts"] == 1)
         .await;
     assert!(entry["hold_ms"].as_f64().unwrap() > 0.0, "{entry}");
     assert!(
