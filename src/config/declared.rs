@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct DeclaredNames {
     pub(super) servers: Vec<ServerName>,
     pub(super) agents: Vec<AgentId>,
-    /// Nobody is configured who may call, so that everybody may.
+    /// No caller is configured, so that every agent may call.
     pub(super) open: bool,
 }
 

@@ -17,7 +17,7 @@ use std::path::Path;
 const DEFAULT_SOCKET_MODE: u32 = 0o600;
 /// The bits of a mode that say who may come in.
 const MODE_BITS: u32 = 0o777;
-/// The bit that lets everybody read.
+/// The bit that lets every account read.
 const EVERYBODY_READS_BIT: u32 = 0o004;
 
 /// How a door is entered, as it is written.
@@ -30,7 +30,7 @@ pub(super) struct WrittenEntrance {
     pub(super) is_for_agents: bool,
 }
 
-/// Where agents are served, and how that door is entered. `is_open`: nobody is configured, so everybody
+/// Where agents are served, and how that door is entered. `is_open`: no caller is configured, so every agent
 /// is let in.
 pub(super) fn of_agents(
     settings: &mut ConfigSettings,

@@ -54,7 +54,7 @@ pub(crate) struct ConfigSettings {
     /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits,
     /// `_`, `-`; no `__`.
     pub servers: BTreeMap<String, ToolServerSettings>,
-    /// The agents. None, and no `auth`: everybody on this machine is the agent `anonymous`.
+    /// The agents. None, and no `auth`: every program on this machine is the agent `anonymous`.
     pub callers: Vec<CallerSettings>,
     /// What holds for all callers of a `group` together, by its name.
     pub groups: BTreeMap<String, GroupSettings>,

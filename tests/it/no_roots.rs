@@ -1,5 +1,5 @@
 //! A machine without root certificates, as an empty container is: toolgate serves what needs none of them, and
-//! believes nobody who would.
+//! believes no server that shows one.
 
 use crate::harness::left_out::left_out;
 use crate::harness::setup::Setup;

@@ -1,4 +1,4 @@
-//! The algorithms that may sign a token. What proves nothing (`none`), and what everybody who checks a
+//! The algorithms that may sign a token. What proves nothing (`none`), and what every server that checks a
 //! token could also forge (`HS256` and its kin), has no name here and no code that would take it.
 
 use aws_lc_rs::signature::{
