@@ -27,6 +27,7 @@ policies.{{ . | replace "/" ".." }}
 {{- /* toolgate.yaml: what the chart knows, and over it what the values say. */ -}}
 {{- define "toolgate.config" -}}
 {{- $isGateway := eq .Values.mode "gateway" -}}
+{{- $told := deepCopy .Values.config -}}
 {{- $own := dict "data" "/var/lib/toolgate/data" "listen" "127.0.0.1:7777" "admin" (dict "listen" "127.0.0.1:7778") -}}
 {{- if $isGateway -}}
 {{- if not .Values.config.callers -}}
@@ -40,18 +41,21 @@ policies.{{ . | replace "/" ".." }}
 {{- $_ := set $own "listen" "0.0.0.0:7777" -}}
 {{- $_ := set $own "unencrypted" true -}}
 {{- $_ := set $own "allowed_hosts" (concat $hosts (default list .Values.config.allowed_hosts) | uniq) -}}
+{{- $told = omit $told "allowed_hosts" -}}
 {{- end -}}
 {{- if .Values.metrics.enabled -}}
 {{- if not (default dict .Values.config.admin).tokens -}}
 {{- fail "metrics.enabled serves the operators' door to the pod's network: config.admin.tokens has to name the operators" -}}
 {{- end -}}
 {{- /* Prometheus calls a pod by its address. */ -}}
-{{- $_ := set $own "admin" (dict "listen" "0.0.0.0:7778" "unencrypted" true "public_url" "http://${POD_IP}:7778") -}}
+{{- $hosts := concat (list "${POD_IP}:7778") (default list .Values.config.admin.allowed_hosts) | uniq -}}
+{{- $_ := set $own "admin" (dict "listen" "0.0.0.0:7778" "unencrypted" true "allowed_hosts" $hosts) -}}
+{{- $_ := set $told "admin" (omit .Values.config.admin "allowed_hosts") -}}
 {{- end -}}
 {{- if .Values.policies -}}
 {{- $_ := set $own "policies" (list "policies") -}}
 {{- end -}}
-{{- toYaml (mergeOverwrite $own (omit .Values.config "allowed_hosts")) -}}
+{{- toYaml (mergeOverwrite $own $told) -}}
 {{- end -}}
 
 {{- /* The container. A gateway is the pod's only one; as a sidecar it starts before the agent, and ends after it. */ -}}

@@ -15,7 +15,7 @@ try {
   process.exit(2);
 }
 
-// The same standard streams, so that an agent that wraps a server with `npx toolgate stdio` speaks with the program itself.
+// The same standard streams, so that an agent that wraps a server with `npx --no toolgate stdio` speaks with the program itself.
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
 const ends = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
 for (const signal of ends) process.on(signal, () => child.kill(signal));
