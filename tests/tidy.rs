@@ -18,6 +18,10 @@ mod documents;
 mod files;
 #[path = "tidy/floors.rs"]
 mod floors;
+#[path = "tidy/keys.rs"]
+mod keys;
+#[path = "tidy/label_values.rs"]
+mod label_values;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/names.rs"]

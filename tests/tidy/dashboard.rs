@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-const BOARD: &str = "examples/grafana/toolgate.json";
-const RULES: &str = "examples/prometheus/alerts.yaml";
+pub(super) const BOARD: &str = "examples/grafana/toolgate.json";
+pub(super) const RULES: &str = "examples/prometheus/alerts.yaml";
 const RUNBOOKS: &str = "docs/runbooks.md";
 /// Where the book is served, as the rules have it.
 const BOOK: &str = "https://toolgate.example/book/runbooks.html#";

@@ -205,6 +205,39 @@ fn refusals_lists_the_codes() {
     );
 }
 
+/// What only a restart applies is what the chapters say it is.
+#[test]
+fn documents_name_the_keys_that_need_a_restart() {
+    let within = |text: &str, begin: &str, end: &str| {
+        let (_, after) = text.split_once(begin).expect(begin);
+        after.split_once(end).expect(end).0.to_owned()
+    };
+    let names = |text: &str, quote: &str| -> BTreeSet<String> {
+        let name = Regex::new(&format!("{quote}([a-z_]+){quote}")).unwrap();
+        name.captures_iter(text)
+            .map(|found| found[1].to_owned())
+            .collect()
+    };
+    let source = read("src/config.rs");
+    let keys = names(&within(&source, "const RESTART_KEYS", "];"), "\"");
+    assert!(keys.contains("listen"), "{keys:?}");
+    for (document, begin, end) in [
+        (
+            "docs/operations.md",
+            "need a restart, and a reload warns of them: ",
+            ". ",
+        ),
+        (
+            "docs/policy.md",
+            "written out where others may read the file is warned of. ",
+            " need a restart",
+        ),
+    ] {
+        let told = names(&within(&read(document), begin, end), "`");
+        assert_eq!(told, keys, "{document}");
+    }
+}
+
 #[test]
 fn documents_name_files_that_exist() {
     let path =

@@ -27,7 +27,8 @@ fn public_ci_asks_for_nothing() {
     }
     let mut broken = Vec::new();
     let taken = Regex::new(r"uses: (\S+)").unwrap();
-    let pinned = Regex::new(r"^actions/[a-z-]+@(?:v\d+\.\d+\.\d+|[0-9a-f]{40})$").unwrap();
+    // A tag can be moved; a commit is what it is.
+    let pinned = Regex::new(r"^actions/[a-z-]+@[0-9a-f]{40}$").unwrap();
     let mut actions = 0;
     for found in taken.captures_iter(&workflow) {
         actions += 1;
