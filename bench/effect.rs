@@ -37,15 +37,13 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         grant: None,
         limits: BudgetLimits::default(),
         origin: None,
-        price: Price {
-            tool: ToolName::new("billing__create_invoice"),
-            cost: 1,
-        },
+        price: price(),
         entry: entry(&action, "dispatching"),
         kinship: Kinship::default(),
         inquiry: None,
         undo: None,
         undoes: None,
+        may_undo: None,
     };
     store
         .run(StoreCommand::Begin(Box::new(intent)), None)
@@ -74,6 +72,13 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         .await
         .unwrap()
         .unwrap();
+}
+
+fn price() -> Price {
+    Price {
+        tool: ToolName::new("billing__create_invoice"),
+        cost: 1,
+    }
 }
 
 /// An entry as a gate makes one; read from JSON once, so that this is not measured.

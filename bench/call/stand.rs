@@ -187,7 +187,7 @@ impl Stand {
                 arrived: Duration::ZERO,
                 is_relayed: false,
                 task: TaskTerms::Unknown,
-                undoes_unasked: parking_lot::Mutex::default(),
+                own_undo: parking_lot::Mutex::default(),
                 asks_page: AtomicBool::default(),
                 claimed: OnceLock::new(),
                 page: OnceLock::new(),
@@ -209,6 +209,7 @@ fn servers() -> Arc<Servers> {
     let transport = ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
+        credentials: Arc::default(),
     };
     let time = Duration::from_secs(1);
     let (timeout, start_timeout, refresh, ping_after, not_executed) =

@@ -149,7 +149,9 @@ impl Asked {
         };
         let is_long = head.uri.path() == "/mcp/s1000";
         let (method, id) = (header("mcp-method"), id(body));
-        let asked = if method.is_empty() || id.is_empty() {
+        // Some clients name `initialize` in a header, too; which revision they ask for stands in the body alone.
+        let is_in_body = method.is_empty() || method == "initialize";
+        let asked = if is_in_body || id.is_empty() {
             Self::of(body)
         } else {
             Self {
@@ -266,6 +268,17 @@ mod tests {
         assert!(is_result && said["result"]["isError"] == false, "{said}");
         let (said, is_result) = answered(&json!({ "id": 8, "method": "prompts/list" }));
         assert!(!is_result && said["error"]["code"] == -32601, "{said}");
+    }
+
+    /// As the client of tower mcp-proxy writes it.
+    #[test]
+    fn a_legacy_agent_may_name_initialize_in_a_header() {
+        let request = hyper::Request::builder().header("mcp-method", "initialize");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let params = json!({ "protocolVersion": "2025-11-25" });
+        let body = json!({ "id": 1, "method": "initialize", "params": params }).to_string();
+        let asked = Asked::read(&head, body.as_bytes());
+        assert_eq!(asked.revision, "2025-11-25");
     }
 
     #[test]

@@ -128,7 +128,10 @@ impl Stand {
             .arg(&file)
             .args(["-g", "daemon off;"]);
         let master = self.spawn(&mut command)?;
-        wait(NGINX, || TcpStream::connect(&address).is_ok())?;
+        // It listens before the process is there that serves.
+        wait(NGINX, || {
+            with_children(master).len() > 1 && TcpStream::connect(&address).is_ok()
+        })?;
         let way = self.way(NGINX, address, with_children(master));
         self.ways.push(way);
         Ok(())
