@@ -300,7 +300,7 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
         .iter()
         .any(|host| name.as_bytes().eq_ignore_ascii_case(host.as_bytes()))
     {
-        let hint = "use 127.0.0.1 or localhost with the listener's port, or add the name to the admin listener's hosts";
+        let hint = "use 127.0.0.1 or localhost with the listener's port, or add the name to `admin.allowed_hosts`";
         return Some(refusal(
             StatusCode::FORBIDDEN,
             "this Host is not served here",

@@ -81,6 +81,7 @@ pub(crate) struct App {
     evidence: Option<Arc<dyn IncidentEvidence>>,
     operators: Operators,
     public_url: Option<String>,
+    operator_hosts: Vec<String>,
     recount: Arc<Notify>,
     exporter: Option<Arc<Exporter>>,
     children: Leftovers,
@@ -173,6 +174,7 @@ impl App {
             evidence: None,
             operators: operators_door::operators(&config.admin),
             public_url: config.admin.public_url.clone(),
+            operator_hosts: config.admin.named_hosts(),
             recount: Arc::default(),
             exporter,
             children: leftovers,
@@ -199,8 +201,8 @@ impl App {
 
     /// Serves agents and operators on the two listeners until `until` ends.
     pub(crate) async fn serve(&self, doors: OpenDoors, until: impl Future<Output = ()>) {
-        self.follow_doors(&doors);
         let tls = self.tls.get_or_init(|| doors.tls()).clone();
+        self.follow_doors(tls.clone());
         let OpenDoors { agents, operators } = doors;
         let (closing, listen) = (CancellationToken::new(), agents.address().ok());
         let door = self.door.clone();
@@ -250,28 +252,25 @@ impl App {
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
     }
 
-    /// Follows what of `doors` may change while they are open.
-    fn follow_doors(&self, doors: &OpenDoors) {
+    /// Follows what may change while the doors are open, which speak TLS where `tls` has them.
+    fn follow_doors(&self, tls: Vec<Arc<TlsDoor>>) {
         let followed = FollowedDoors {
-            tls: doors.tls(),
+            tls,
             operators: self.operators.clone(),
-            policy: self.door.policy.clone(),
+            readings: self.door.policy.readings(),
         };
         tasks::spawn("doors", followed.follow());
     }
 
     fn serve_operators(&self, listener: DoorListener, doors: ShownDoors) {
-        let public_url = self.public_url.clone();
-        let public = public_url.as_deref().and_then(|url| url.split_once("://"));
-        let named: Vec<String> = public.iter().map(|(_, host)| (*host).to_owned()).collect();
         let hosts = listener
             .address()
-            .map(|listen| admin::hosts(listen, &named))
+            .map(|listen| admin::hosts(listen, &self.operator_hosts))
             .unwrap_or_default();
         let limit = ConnectionLimit::of_operators();
         let reach = DoorReach {
             hosts: hosts.clone(),
-            public_url,
+            public_url: self.public_url.clone(),
             places: limit.places(),
         };
         let view = Arc::new(OperatorView {
@@ -285,13 +284,12 @@ impl App {
         if listener.tls().is_some() {
             self.operators.are_behind_tls();
         }
-        let known = self.operators.clone();
+        let known = self.operators.clone().with_keys(self.door.keys.clone());
         let router = admin::router(view, self.switches(), known.clone(), reach);
         let entry = Arc::new(OperatorsEntry {
             router,
             known,
             hosts,
-            keys: self.door.keys.clone(),
         });
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
             entry.clone().answer(request, guest)
@@ -421,7 +419,7 @@ pub(crate) fn servers_of<'s>(
     };
     let settings = servers
         .into_iter()
-        .map(reach::settings)
+        .map(|server| reach::settings(server, &around.connections))
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Arc::new(Servers::new(settings, &around).kept_by(keeper)))
 }

@@ -1,6 +1,7 @@
 //! Floor 6: the verbs, one file each.
 
 mod adopt;
+mod agent_pipe;
 mod approvals;
 mod calls;
 mod check;

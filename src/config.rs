@@ -23,16 +23,20 @@ use std::path::{Path, PathBuf};
 mod admin;
 mod auth;
 mod build;
+mod caller_classes;
+mod credentials;
 mod declared;
 mod doors;
 mod entrance;
 mod exposed;
+mod fixed;
 mod ledger;
 mod notify;
 mod operators;
 mod place;
 pub(crate) mod policy_parts;
 mod processes;
+mod reader;
 mod reconcile;
 mod secrets;
 mod server_times;
@@ -40,6 +44,7 @@ mod servers;
 mod settings;
 mod supposed;
 mod variables;
+mod written_credentials;
 mod written_entrance;
 mod written_notify;
 pub(crate) mod written_operators;
@@ -47,8 +52,10 @@ pub(crate) mod written_operators;
 pub use admin::{Admin, EndingToken, Operator};
 use build::CheckedConfig;
 pub(crate) use build::without_file;
+pub use credentials::{ClassHeaders, ServerCredentials};
 pub use ledger::{ContentConfig, HeadsConfig, Ledger, SealConfig};
 pub use place::DoorAddress;
+pub(crate) use reader::reader;
 pub(crate) use servers::{SERVER_NAME_CHARS_MAX, why_no_server_name};
 pub use servers::{ServerConfig, TransportConfig};
 pub(crate) use settings::ConfigSettings;
@@ -139,7 +146,7 @@ struct ReadTerms {
     governed: bool,
     /// With the files of `tls`. A toolgate that runs looks at them by itself: while they are wrong, the
     /// certificate before stays in force, and changed policies come in force all the same.
-    entered: bool,
+    with_tls_files: bool,
     unset: UnsetVariables,
 }
 
@@ -148,7 +155,7 @@ impl ReadTerms {
     const WHOLE: Self = Self {
         pinned: true,
         governed: true,
-        entered: true,
+        with_tls_files: true,
         unset: UnsetVariables::Refused,
     };
 }
@@ -248,7 +255,7 @@ pub(crate) fn load_ungoverned(path: &Path) -> Loaded {
     let terms = ReadTerms {
         pinned: false,
         governed: false,
-        entered: false,
+        with_tls_files: false,
         unset: UnsetVariables::Supposed,
     };
     read(path, &environment, terms).0
@@ -353,7 +360,7 @@ fn judge_document(
     diagnostics.extend(exposed::tokens(path, document));
     if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
         diagnostics.extend(exposed::kept(&config.ledger, document));
-        if terms.entered {
+        if terms.with_tls_files {
             diagnostics.extend(entrance::files(config, document));
         }
     }
@@ -446,43 +453,6 @@ pub fn place(path: &Path) -> Result<DataPlace, Vec<Diagnostic>> {
     let document = YamlDocument::read(path).map_err(|unreadable| vec![unreadable])?;
     let directory = path.parent().unwrap_or(Path::new(""));
     place::of(&document, directory, &environment)
-}
-
-/// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
-/// applies is a warning, and changed tokens of operators are taken at once.
-pub(crate) fn reader(
-    path: PathBuf,
-    running: &Config,
-) -> impl Fn() -> LoadResult + Send + Sync + 'static {
-    let (startup, live) = (running.startup.clone(), running.admin.live.clone());
-    let terms = ReadTerms {
-        entered: false,
-        ..ReadTerms::WHOLE
-    };
-    move || {
-        let Loaded {
-            config,
-            mut reading,
-            ..
-        } = read(&path, &environment, terms).0;
-        if let Some(config) = &config {
-            live.put(config.admin.taken_tokens());
-        }
-        let now = config.map(|config| config.startup).unwrap_or_default();
-        let changed = RESTART_KEYS
-            .iter()
-            .filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
-        reading.diagnostics.extend(changed.map(|key| Diagnostic {
-            severity: Severity::Warning,
-            file: path.display().to_string(),
-            line: 0,
-            column: 0,
-            length: 0,
-            message: format!("`{key}` has changed"),
-            hint: Some("restart to apply it".to_owned()),
-        }));
-        reading
-    }
 }
 
 /// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it,

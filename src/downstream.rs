@@ -26,6 +26,7 @@ mod own_tasks;
 mod patience;
 mod peers;
 mod pipe_line;
+mod poll_bytes;
 mod replay_budget;
 mod request_origin;
 pub(crate) mod room;

@@ -74,6 +74,9 @@ pub fn opening_records(records: u64) -> u64 {
 
 #[cfg(feature = "failpoints")]
 mod armed {
+    use std::fs::OpenOptions;
+    use std::io::Write as _;
+    use std::path::Path;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -152,11 +155,17 @@ mod armed {
         }
     }
 
-    /// Waits for `TOOLGATE_HOLD=point:pipe`, if it names this point.
+    /// Waits for `TOOLGATE_HOLD=point:pipe`, if it names this point and there is such a pipe; how many wait, or have
+    /// waited, is how long `pipe.arrived` is.
     pub fn held(point: &'static str) {
         let named = std::env::var("TOOLGATE_HOLD").ok();
         let named = named.as_deref().and_then(|text| text.split_once(':'));
-        if let Some((_, pipe)) = named.filter(|(armed, _)| *armed == point) {
+        let pipe = named.filter(|(armed, _)| *armed == point);
+        if let Some((_, pipe)) = pipe.filter(|(_, pipe)| Path::new(pipe).exists()) {
+            let mut arrived = OpenOptions::new();
+            let arrived = arrived.create(true).append(true);
+            let arrived = arrived.open(format!("{pipe}.arrived"));
+            let _ = arrived.and_then(|mut file| file.write_all(b"."));
             // Its opening waits for a writer, and its end is when that closes it.
             drop(std::fs::read(pipe));
         }

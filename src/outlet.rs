@@ -60,6 +60,17 @@ struct WayBack {
 #[derive(Clone)]
 pub struct AnswerTicket(Arc<WayBack>);
 
+/// Says whether anybody reads what a request brings, which is read out of its inlet all the same.
+pub struct UnreadMark(Arc<WayBack>);
+
+impl UnreadMark {
+    /// Nobody has read for so long; none: the agent does, or may come back.
+    pub fn set(&self, unread: Option<Duration>) {
+        self.0.state.lock().unread = unread;
+        self.0.left.notify_waiters();
+    }
+}
+
 impl AnswerTicket {
     /// Its receipt, where the answer was taken out and its receipt is asked for.
     pub fn receipt(&self) -> Option<Arc<Receipt>> {
@@ -72,6 +83,8 @@ struct WayState {
     outlets: usize,
     /// The agent does not wait any more.
     has_left: bool,
+    /// For how long nobody had read when that was said; none while the agent reads, or may come back.
+    unread: Option<Duration>,
     /// Nobody reads the answer.
     is_closed: bool,
     is_answered: bool,
@@ -90,6 +103,7 @@ pub fn way_back() -> (Outlet, Inlet) {
         state: Mutex::new(WayState {
             outlets: 1,
             has_left: false,
+            unread: None,
             is_closed: false,
             is_answered: false,
             next: None,
@@ -187,6 +201,20 @@ impl Outlet {
         }
     }
 
+    /// Ends when the agent has gone, or has not come back to read for as long as it is waited for; with
+    /// how long nobody had read by then.
+    pub async fn unread(&self) -> Duration {
+        let mut way = self.0.clone();
+        loop {
+            let unread = way.unread().await;
+            let next = way.state.lock().next.as_ref().map(|next| next.0.clone());
+            match next {
+                Some(next) => way = next,
+                None => return unread,
+            }
+        }
+    }
+
     /// The queue, made on first use.
     fn says(&self) -> Result<mpsc::Sender<Outgoing>, AgentLeft> {
         if let Some(next) = self.next() {
@@ -240,6 +268,25 @@ impl WayBack {
             left.await;
         }
     }
+
+    /// Ends when nobody waits here any more, or nobody reads; with how long nobody had.
+    async fn unread(&self) -> Duration {
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            left.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if let Some(unread) = state.unread {
+                    return unread;
+                }
+                if state.has_left {
+                    return Duration::ZERO;
+                }
+            }
+            left.await;
+        }
+    }
 }
 
 impl WayState {
@@ -268,6 +315,11 @@ impl Inlet {
             state.has_left = true;
         }
         self.way.left.notify_waiters();
+    }
+
+    /// For what knows whether an agent reads what is read here.
+    pub fn unread_mark(&self) -> UnreadMark {
+        UnreadMark(self.way.clone())
     }
 
     /// What comes next; none when nothing more does.

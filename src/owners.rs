@@ -18,6 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 pub(crate) mod private;
+pub(crate) mod regular;
 
 /// Links that are followed on one way, as many as the kernel follows.
 const MAX_LINKS: usize = 40;

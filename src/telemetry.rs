@@ -52,8 +52,8 @@ pub struct TelemetrySettings {
     pub traces: Option<OtlpEndpoint>,
     /// The collector for metrics, which a scrape shows in any case.
     pub metrics: Option<ScrapeExport>,
-    /// The collector for log lines, which standard error has in any case.
-    pub lines: Option<RecordExport>,
+    /// The collector for log records, which standard error has as lines in any case.
+    pub records: Option<RecordExport>,
 }
 
 impl TelemetrySettings {
@@ -80,7 +80,7 @@ impl TelemetrySettings {
             shape: LogFormat::of_stderr(),
             traces: to(OtlpSignal::Traces)?,
             metrics: to(OtlpSignal::Metrics)?.map(|endpoint| ScrapeExport { endpoint, interval }),
-            lines: to(OtlpSignal::Logs)?.map(|endpoint| RecordExport {
+            records: to(OtlpSignal::Logs)?.map(|endpoint| RecordExport {
                 endpoint,
                 level,
                 gather,
@@ -156,7 +156,7 @@ where
         telemetry.provider = Some(provider);
     }
     let mut whole = Arc::default();
-    if let Some(export) = &settings.lines {
+    if let Some(export) = &settings.records {
         let layer = telemetry.records(export, runtime)?;
         whole = Arc::clone(&layer.dispatch);
         let level = logs::exported_level(&export.level)?;

@@ -271,7 +271,7 @@ fn why_not(why: &DecisionError) -> (StatusCode, &'static str) {
             StatusCode::NOT_FOUND,
             "GET /api/approvals lists what can be decided",
         ),
-        DecisionError::NotYours { .. } => (
+        DecisionError::NotYours { .. } | DecisionError::AskedUndo => (
             StatusCode::FORBIDDEN,
             "ask one who may; `admin.tokens` says who has which role",
         ),

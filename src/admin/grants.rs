@@ -189,6 +189,13 @@ async fn explain(mut asked: OperatorRequest) -> Result<Response, Response> {
     let grants = door.grants_for(&known).await;
     let grants = grants.map_err(|error| ungranted(&error.into()))?;
     let (judge, now) = (&*door.switches.grants, door.switches.store.now());
+    let (deciding, theirs) = (judge.roles(&call.tool), known.seeing(now));
+    let is_granted = grants.iter().any(|grant| grant.scope.tool == call.tool);
+    let decides = theirs.iter().any(|role| deciding.contains(role));
+    // How a contract stands is for those who decide by it, or audit.
+    if !(decides || is_granted || door.operators.audits(&known)) {
+        return Err(ungranted(&GrantError::NotYours(deciding.join(", "))));
+    }
     let reply = explained(judge, &grants, said.grant.as_deref(), &call, now);
     Ok(json_answer(StatusCode::OK, &reply))
 }

@@ -50,6 +50,18 @@ pub(super) struct ClosingBody {
     force: bool,
 }
 
+/// The body of what notes a sample.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SampleBody {
+    /// The recorded call; the sample names it as its `repro`.
+    action_id: String,
+    /// `allow`, or the code of the refusal that is expected.
+    expect: String,
+    /// The pack that holds it.
+    file: String,
+}
+
 pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/incidents", get(list).post(begin))
@@ -85,8 +97,20 @@ async fn begin(asked: OperatorRequest) -> Result<Response, Response> {
 
 async fn sampled(Path(id): Path<String>, asked: OperatorRequest) -> Result<Response, Response> {
     let hint = "send {\"action_id\": \"…\", \"expect\": \"allow\" or a code, \"file\": the pack}";
-    let (sample, asked) = wanted::<IncidentSample>(asked, hint).await?;
+    let (body, asked) = wanted(asked, hint).await?;
+    let SampleBody {
+        action_id,
+        expect,
+        file,
+    } = body;
     let (switches, id) = (&asked.door.switches, number(&id)?);
+    // One that never was could be expected to be anything.
+    let sample = IncidentSample {
+        tool: evidence::tool_of(&asked.door, &action_id).await?,
+        action_id,
+        expect,
+        file,
+    };
     let noted = switches
         .incidents
         .sampled(&*switches.store, id, sample, &asked.known.name)
@@ -176,6 +200,10 @@ fn refused(unchanged: &IncidentError) -> Response {
         IncidentError::Gone(_) => (
             StatusCode::NOT_FOUND,
             "GET /api/incidents lists those there are; the ledger tells of older ones",
+        ),
+        IncidentError::NoSuchCall => (
+            StatusCode::NOT_FOUND,
+            "name a call by its whole action id: `toolgate ledger list` has them",
         ),
         IncidentError::AlreadyOpen(_) => (StatusCode::CONFLICT, "close that one first"),
         IncidentError::Closed(_) => (StatusCode::CONFLICT, "open another one"),

@@ -5,13 +5,13 @@
 use super::identity::OperatorIdentity;
 use crate::guards::identity::jwt::claims::{ClaimPlace, Claims};
 use crate::guards::identity::jwt::key_ring::KeyRing;
+use crate::guards::identity::jwt::key_set::IssuerKey;
 use crate::guards::identity::jwt::rejected::TokenRejected;
 use crate::guards::identity::jwt::verified::{VerifiedToken, VerifiedTokens};
-use crate::guards::identity::jwt::{self, Issuer, LackingKey, TokenMoment};
+use crate::guards::identity::jwt::{CheckedToken, Issuer, LackingKey, TokenMoment};
 use crate::model::approvers::is_issued_name;
 use crate::model::clock::Clock;
 use axum::http::{HeaderMap, HeaderName};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const ISSUED_NAME_CHARS_MAX: usize = 128;
 #[derive(Debug)]
 pub(crate) struct OperatorIssuer {
     /// How its tokens are checked.
-    pub(crate) terms: Issuer,
+    pub(crate) issuer: Issuer,
     /// Where they say who it is.
     pub(crate) name: ClaimPlace,
     /// Where they say which roles the operator has there.
@@ -48,6 +48,16 @@ pub(super) struct IssuedOperator {
     pub(super) known: OperatorIdentity,
     /// For how long the token counts still.
     pub(super) lasts: Duration,
+    /// By which key.
+    pub(super) proof: IssuedProof,
+}
+
+/// What a sign-in keeps of the token that was shown: whose key has signed it.
+#[derive(Debug, Clone)]
+pub(super) struct IssuedProof {
+    /// Which issuer's: these are the same until a restart.
+    issuer: usize,
+    key: Arc<IssuerKey>,
 }
 
 impl IssuedOperators {
@@ -72,8 +82,7 @@ impl IssuedOperators {
 
     /// The keys of the issuers.
     pub(crate) fn rings(&self) -> Vec<Arc<KeyRing>> {
-        let rings = self.issuers.iter().map(|issuer| &issuer.terms.ring);
-        rings.cloned().collect()
+        self.as_run().map(|issuer| issuer.ring.clone()).collect()
     }
 
     /// The token that a proxy has set, in the header of one of the issuers.
@@ -94,37 +103,30 @@ impl IssuedOperators {
 
     /// Whose `token` it is.
     pub(super) fn identify(&self, token: &str) -> Result<IssuedOperator, TokenRejected> {
-        let (hash, at): ([u8; 32], _) = (Sha256::digest(token.as_bytes()).into(), self.now());
-        if let Some(kept) = self.verified.get(&hash, at.wall)
-            && let Some(issuer) = self.issuers.get(kept.issuer)
-            && issuer.terms.still_checks(kept.generation, at)?
-        {
-            return Ok(IssuedOperator::of(kept, at));
-        }
-        let terms = self.issuers.iter().map(|issuer| &issuer.terms);
-        let (index, checked) = jwt::check(terms, token, at)?;
-        let issuer = self.issuers.get(index).ok_or(TokenRejected::Issuer)?;
-        let kept = VerifiedToken {
-            issuer: index,
-            generation: checked.generation,
-            until: checked.until,
-            who: issuer.operator(&checked.claims)?,
+        let at = TokenMoment::at(self.clock);
+        let make = |index: usize, checked: &CheckedToken| {
+            let own = self.issuers.get(index).ok_or(TokenRejected::Issuer)?;
+            own.operator(&checked.claims)
         };
-        self.verified.put(hash, kept.clone(), at.wall);
-        Ok(IssuedOperator::of(kept, at))
+        let verified = self.verified.or_check(self.as_run(), token, at, make);
+        verified.map(|verified| IssuedOperator::of(verified, at))
+    }
+
+    /// Whether the key that has signed a token is its issuer's still, so that a thief who has one is
+    /// kept out once the issuer has withdrawn it.
+    pub(super) fn still_counts(&self, proof: &IssuedProof) -> bool {
+        let (own, at) = (self.issuers.get(proof.issuer), TokenMoment::at(self.clock));
+        own.is_some_and(|own| own.issuer.still_signs(&proof.key, at))
     }
 
     /// The key to fetch before `token` can be judged, if that helps.
     pub(super) fn lacking(&self, token: &str) -> Option<LackingKey> {
-        let at = self.now();
-        jwt::lacking(self.issuers.iter().map(|issuer| &issuer.terms), token, at)
+        let at = TokenMoment::at(self.clock);
+        self.verified.lacking(self.as_run(), token, at)
     }
 
-    fn now(&self) -> TokenMoment {
-        TokenMoment {
-            wall: self.clock.wall().as_duration().as_secs_f64(),
-            steady: self.clock.steady(),
-        }
+    fn as_run(&self) -> impl Iterator<Item = &Issuer> + Clone {
+        self.issuers.iter().map(|own| &own.issuer)
     }
 }
 
@@ -144,7 +146,7 @@ impl OperatorIssuer {
             }
         }
         if roles.is_empty() {
-            return Err(TokenRejected::Scope);
+            return Err(TokenRejected::Role);
         }
         Ok(OperatorIdentity {
             name,
@@ -160,6 +162,10 @@ impl IssuedOperator {
         Self {
             known: kept.who,
             lasts: lasts.unwrap_or_default(),
+            proof: IssuedProof {
+                issuer: kept.issuer,
+                key: kept.key,
+            },
         }
     }
 }

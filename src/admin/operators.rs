@@ -1,23 +1,26 @@
-//! Who is an operator: a caller with a token of `admin.tokens`; and what one may do, by the roles
-//! of `admin.verbs`.
+//! Who is an operator: one with a token of `admin.tokens`, or whom a token of an issuer of `admin.jwt`
+//! names; and what one may do, by the roles of `admin.verbs`.
 
 pub(crate) use super::identity::OperatorIdentity;
 
 #[cfg(test)]
 mod of_tests;
+pub(super) mod proof;
 pub(crate) mod taken;
 mod tokens;
 
-use super::desk::sign_in::{SignIn, SignIns};
-use super::issued::IssuedOperators;
+use super::desk::sign_in::{ShownToken, SignIn, SignIns};
+use super::issued::{IssuedOperators, IssuedProof};
 use super::{OperatorsDoor, refusal};
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
+use crate::policy::issuer_keys::IssuerKeys;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::sync::Arc;
 use taken::OperatorTokens;
+pub(super) use tokens::RejectedToken;
 
 /// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
@@ -27,6 +30,8 @@ pub(crate) struct Operators {
     verbs: OperatorVerbs,
     sign_ins: Arc<SignIns>,
     issued: Arc<IssuedOperators>,
+    /// What fetches the keys of issuers, once operators are served.
+    keys: Option<Arc<IssuerKeys>>,
 }
 
 impl Operators {
@@ -42,6 +47,7 @@ impl Operators {
             verbs,
             sign_ins: Arc::default(),
             issued: Arc::default(),
+            keys: None,
         }
     }
 
@@ -50,18 +56,26 @@ impl Operators {
         Self { issued, ..self }
     }
 
+    /// The same, whose issuers' keys `keys` fetches.
+    pub(crate) fn with_keys(self, keys: Arc<IssuerKeys>) -> Self {
+        let keys = Some(keys);
+        Self { keys, ..self }
+    }
+
     /// Says that their door speaks TLS.
     pub(crate) fn are_behind_tls(&self) {
         self.sign_ins.are_behind_tls();
     }
 
-    /// Ends the sign-ins on the pages whose tokens were taken away.
+    /// Ends the sign-ins on the pages whose tokens, or the keys that signed them, were taken away.
     pub(crate) fn end_stale_sign_ins(&self) {
         self.sign_ins
             .end_without(|token| self.tokens.is_taken(token));
+        let still_counts = |proof: &IssuedProof| self.issued.still_counts(proof);
+        self.sign_ins.end_unsigned(still_counts);
     }
 
-    /// Whether nobody has a token.
+    /// Whether the configuration has neither operators nor issuers of them.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty() && self.issued.is_empty()
     }
@@ -94,15 +108,19 @@ impl Operators {
 
     /// The one who has signed in on the pages, and asks with `headers`.
     pub(super) fn signed_in(&self, headers: &HeaderMap) -> Option<SignIn> {
-        let one = self.sign_ins.of(headers);
-        one.filter(|one| one.stands(|token| self.tokens.is_taken(token)))
+        let one = self.sign_ins.of(headers)?;
+        let proof = one.proof.as_ref();
+        let is_signed = proof.is_none_or(|proof| self.issued.still_counts(proof));
+        let stands = is_signed && one.stands(|token| self.tokens.is_taken(token));
+        stands.then_some(one)
     }
 
-    /// The operator whose token it is, and the token's digest.
-    pub(super) fn of_token(&self, token: &str) -> Option<(OperatorIdentity, [u8; 32])> {
+    /// The operator whose token of the configuration it is, and what a sign-in keeps of it.
+    pub(super) fn of_token(&self, token: &str) -> Option<(OperatorIdentity, ShownToken)> {
         let proved = self.tokens.proved(token)?;
         let known = self.known.iter().find(|known| known.name == proved.name);
-        Some((known?.clone(), proved.token))
+        let shown = ShownToken::configured(proved.token, proved.lasts);
+        Some((known?.clone(), shown))
     }
 
     /// Whether it is theirs to read what others are not shown.

@@ -27,6 +27,7 @@ mod described;
 mod grants;
 mod incident_evidence;
 mod incidents;
+mod live;
 mod overview;
 mod pages;
 mod tools;
@@ -126,7 +127,10 @@ fn switches(data: &std::path::Path) -> Switches {
         asker: Arc::new(calls::FixedAsker),
         undo: Arc::new(grants::FixedRules),
         void: Arc::new(|_| None),
-        policies: tokio::sync::watch::channel(0).1,
+        // Its sender stays: streams end with it.
+        policies: Box::leak(Box::new(tokio::sync::watch::channel(0)))
+            .1
+            .clone(),
     }
 }
 

@@ -6,19 +6,21 @@ use crate::downstream::listening::DoorListener;
 use crate::downstream::tls::TlsDoor;
 use crate::model::clock::Clock;
 use crate::model::listen::ListenAddress;
-use crate::policy::live::LivePolicy;
 use crate::telemetry::metrics::Metrics;
 use anyhow::Context as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How often it is looked at whether a certificate ends soon, and whether tokens have ended.
 const END_CHECK_INTERVAL: Duration = Duration::from_hours(1);
+/// How often it is looked at whether an issuer has withdrawn the key by which an operator has signed in.
+const SIGN_IN_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// One look in so many warns of a certificate.
 const LOOKS_PER_WARNING: u32 = 24;
 
-/// Both doors, at which nobody is served yet.
+/// Both doors, open, and not served yet.
 pub(crate) struct OpenDoors {
     /// Where agents come in.
     pub(crate) agents: DoorListener,
@@ -58,12 +60,8 @@ impl OpenDoors {
     /// The system does not say.
     pub(crate) fn announced(&self) -> anyhow::Result<String> {
         let url = |door: &DoorListener, path: &str| {
-            let address = door.address()?;
-            anyhow::Ok(match (address, door.tls()) {
-                (ListenAddress::Unix(_), _) => address.to_string(),
-                (ListenAddress::Tcp(_), Some(_)) => format!("https://{address}{path}"),
-                (ListenAddress::Tcp(_), None) => format!("http://{address}{path}"),
-            })
+            let is_tls = door.tls().is_some();
+            anyhow::Ok(door.address()?.url(is_tls, path))
         };
         let (agents, operators) = (url(&self.agents, "/mcp")?, url(&self.operators, "")?);
         Ok(format!("agents:    {agents}\noperators: {operators}\n"))
@@ -97,31 +95,28 @@ pub(crate) fn bind(
 pub(super) struct FollowedDoors {
     pub(super) tls: Vec<Arc<TlsDoor>>,
     pub(super) operators: Operators,
-    pub(super) policy: Arc<LivePolicy>,
+    /// How often the files of the configuration were read again.
+    pub(super) readings: watch::Receiver<u64>,
 }
 
 impl FollowedDoors {
-    /// Reads the files of `tls` anew whenever the files of the configuration are read, and looks now
-    /// and then at what ends by itself.
-    pub(super) async fn follow(self) {
-        let mut readings = self.policy.readings();
+    /// Reads the files of `tls` anew, once and whenever the files of the configuration are read, and
+    /// looks now and then at what ends by itself.
+    pub(super) async fn follow(mut self) {
+        // The ledger may have taken minutes to open since the doors were.
+        self.reload().await;
         let (mut ticks, mut looks) = (interval(END_CHECK_INTERVAL), 0_u32);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(SIGN_IN_CHECK_INTERVAL);
+        for ticks in [&mut ticks, &mut checks] {
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         loop {
             tokio::select! {
-                read = readings.changed() => {
+                read = self.readings.changed() => {
                     if read.is_err() {
                         return;
                     }
-                    let doors = self.tls.clone();
-                    let reloaded = tokio::task::spawn_blocking(move || {
-                        for door in doors {
-                            door.reload();
-                        }
-                    });
-                    if reloaded.await.is_err() {
-                        tracing::error!("reading the files of `tls` panicked; the certificates before stay in force");
-                    }
+                    self.reload().await;
                 }
                 _ = ticks.tick() => {
                     if looks % LOOKS_PER_WARNING == LOOKS_PER_WARNING - 1 {
@@ -129,8 +124,23 @@ impl FollowedDoors {
                     }
                     looks = looks.wrapping_add(1);
                 }
+                _ = checks.tick() => {}
             }
             self.operators.end_stale_sign_ins();
+        }
+    }
+
+    async fn reload(&self) {
+        let doors = self.tls.clone();
+        let reloaded = tokio::task::spawn_blocking(move || {
+            for door in doors {
+                door.reload();
+            }
+        });
+        if reloaded.await.is_err() {
+            tracing::error!(
+                "reading the files of `tls` panicked; the certificates before stay in force"
+            );
         }
     }
 }
@@ -140,5 +150,49 @@ pub(super) fn show_certificates(tls: &[Arc<TlsDoor>], metrics: &Metrics) {
     let now = Clock.wall();
     for door in tls {
         metrics.certificate(door.whose(), door.validity().left(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::downstream::tls::files::TlsFiles;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use std::fs;
+    use std::path::Path;
+
+    fn put(directory: &Path, year: i32) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(directory.join("cert.pem"), certificate.pem()).unwrap();
+        fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+    }
+
+    /// A certificate that is renewed while a toolgate starts is shown, though no file is read after that.
+    #[tokio::test]
+    async fn what_changes_before_doors_are_followed_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        put(directory.path(), 2100);
+        let files = TlsFiles {
+            cert: directory.path().join("cert.pem"),
+            key: directory.path().join("key.pem"),
+            authorities: None,
+            needs_certificate: false,
+        };
+        let door = TlsDoor::open("agents", files).unwrap();
+        let before = door.validity().until;
+        put(directory.path(), 2101);
+        let (files_end, readings) = watch::channel(0);
+        drop(files_end);
+        let followed = FollowedDoors {
+            tls: vec![door.clone()],
+            operators: Operators::default(),
+            readings,
+        };
+        followed.follow().await;
+        assert!(door.validity().until > before);
     }
 }

@@ -207,7 +207,10 @@ impl OperatorView {
             ServerState::Starting => ("starting", None, 0, None),
             ServerState::Up(up) => {
                 let era = up.verdict.words().into();
-                ("up", Some(era), up.catalog.tools.len(), None)
+                let tokens = server.settings.tokens();
+                let fault = tokens.and_then(|tokens| tokens.last_error);
+                let fault = fault.map(|why| format!("no token for it: {why}"));
+                ("up", Some(era), up.catalog.tools.len(), fault)
             }
             ServerState::Down(why) => ("down", None, 0, Some(why.clone())),
         };

@@ -4,7 +4,6 @@ use crate::admin;
 use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::config;
 use crate::downstream::connection_limit::Guest;
-use crate::policy::issuer_keys::IssuerKeys;
 use std::sync::Arc;
 
 /// Who may ask there.
@@ -32,8 +31,6 @@ pub(super) struct OperatorsEntry {
     pub(super) known: Operators,
     /// Names under which the door is called.
     pub(super) hosts: Vec<String>,
-    /// What fetches the keys of issuers.
-    pub(super) keys: Arc<IssuerKeys>,
 }
 
 impl OperatorsEntry {
@@ -44,7 +41,7 @@ impl OperatorsEntry {
         guest: Arc<Guest>,
     ) -> axum::response::Response {
         if let Some(lacking) = self.known.lacking_key(request.headers()) {
-            Box::pin(self.keys.clone().supply(lacking)).await;
+            self.known.supply(lacking).await;
         }
         let holder = admin::holder(&self.known, &self.hosts, &request);
         if let Some(Err(crowded)) = holder.map(|holder| guest.prove(&holder)) {

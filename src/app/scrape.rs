@@ -7,6 +7,7 @@ use crate::downstream::Door;
 use crate::downstream::tls::TlsDoor;
 use crate::store::journal::{self, Journal};
 use crate::telemetry::metrics::{MetricsFormat, Synced};
+use crate::upstream::credentials::TokenTally;
 use std::sync::Arc;
 
 impl App {
@@ -34,6 +35,15 @@ pub(super) fn scrape(
     door.metrics.dropped_early(health.dropped_early);
     door.metrics.policy_since(door.policy.status().since);
     show_certificates(tls, &door.metrics);
+    for server in door.servers.all() {
+        if let Some(TokenTally {
+            fetched, failed, ..
+        }) = server.settings.tokens()
+        {
+            let name = server.settings.name.as_str();
+            door.metrics.server_tokens(name, fetched, failed);
+        }
+    }
     door.metrics.render(format)
 }
 

@@ -184,7 +184,7 @@ pub fn door(place: &DataPlace) -> anyhow::Result<DoorAddress> {
     let said = place.door.as_ref().copied().map_err(|wrong| {
         say_all(wrong);
         let words = format!(
-            "where the operators' door of the toolgate on {} is, no configuration says; name it with --admin IP:PORT",
+            "where the operators' door of the toolgate on {} is, no configuration says; name it with --admin ADDRESS",
             place.data.display()
         );
         PlaceUnknown(words)
@@ -225,10 +225,19 @@ pub fn door_if_any(place: &DataPlace) -> Option<DoorAddress> {
 /// Why the toolgate at `address` was asked nothing about the directory `data`.
 pub fn door_of_another(data: &Path, address: DoorAddress) -> anyhow::Error {
     let words = format!(
-        "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was asked of it. Name the operators' door of the one that is meant with --admin IP:PORT, or its configuration with --config; `toolgate stdio` has no door, and has to end first",
+        "what answers at {address} is the toolgate of another data directory than {}, or of an earlier version; nothing was asked of it. Name the operators' door of the one that is meant with --admin ADDRESS, or its configuration with --config; `toolgate stdio` has no door, and has to end first",
         data.display()
     );
     PlaceUnknown(words).into()
+}
+
+/// Why the door at `address`, which speaks no TLS, is not asked by one who names a certificate.
+pub fn no_tls_at(address: DoorAddress) -> PlaceUnknown {
+    let tls = match address.at.tcp() {
+        Some(tcp) => format!(": write --admin https://{tcp}, or leave it out"),
+        None => format!(", which {address} does not: leave it out"),
+    };
+    PlaceUnknown(format!("--ca is for a door that speaks TLS{tls}"))
 }
 
 /// Where the operators' door is that answers for the record that is `named`, or for that of the first configuration
@@ -242,14 +251,14 @@ pub fn door_of(named: &DataArgs) -> anyhow::Result<(DoorAddress, PathBuf)> {
         return Ok((door(&place)?, place.data));
     }
     let Some(path) = named.config.clone().or_else(config::find) else {
-        let words = "no configuration was found; name one with --config, or the operators' door with --admin IP:PORT";
+        let words = "no configuration was found; name one with --config, or the operators' door with --admin ADDRESS";
         return Err(PlaceUnknown(words.to_owned()).into());
     };
     let found = config::place(&path).and_then(|place| Ok((place.door?, place.data)));
     let (door, data) = found.map_err(|wrong| {
         say_all(&wrong);
         let words = format!(
-            "{} does not say where the operators' door is, as shown above; name it with --admin IP:PORT",
+            "{} does not say where the operators' door is, as shown above; name it with --admin ADDRESS",
             path.display()
         );
         PlaceUnknown(words)

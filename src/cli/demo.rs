@@ -2,6 +2,7 @@
 //! again. Each is compared with what it promises; the exit code says whether all of them came out so.
 
 mod agent;
+mod browser;
 mod deciding;
 mod exchange;
 mod gate_process;
@@ -30,7 +31,7 @@ use story::DemoStory;
 /// What to play.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Decide on the approvals page: its address is printed, and the demo waits
+    /// Decide on the approvals page: it is opened where there is a browser, its address is printed, and the demo waits
     #[arg(long)]
     page: bool,
     /// Decide at the terminal

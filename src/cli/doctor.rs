@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                  toolgate as another user"
             ));
         }
-        let address = args.door.address_if_any(&place);
+        let address = args.door.address_if_any(&place)?;
         let naming = args.door.naming(&args.place);
         let running = running::find(&config.data, address, &args.door, naming).await?;
         around::ports(&config, &running, &mut found);

@@ -3,11 +3,11 @@
 
 use crate::model::ids::unguessable;
 use crate::owners::private::{PRIVATE_DIRECTORY_MODE, replace_file};
+use crate::owners::regular;
 use anyhow::Context as _;
-use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that
@@ -44,20 +44,7 @@ fn put(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()> {
 /// What a file holds, if that is at most `max` bytes. Regular files alone are read: nobody may ever write
 /// to a pipe, and a device may never end.
 pub(super) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    // A pipe that nobody writes to is opened all the same, and then refused.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut opening = OpenOptions::new();
-    let file = opening.read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(read).is_ok_and(|read| read <= max) {
-        Ok(bytes)
-    } else {
-        Err(io::Error::other(format!("it is larger than {max} bytes")))
-    }
+    Ok(regular::read(path, max)?)
 }
 
 /// The rights that a file gives, if it is there.

@@ -225,7 +225,11 @@ fn occupied(args: &Args, found: &FoundServers) -> Vec<String> {
         .chain(names)
         .map(|name| args.writing.shown_directory().join(name));
     for path in files {
-        if path.symlink_metadata().is_ok() && !args.writing.force {
+        if let Some(why) = record::obstacle(&path) {
+            if !problems.contains(&why) {
+                problems.push(why);
+            }
+        } else if path.symlink_metadata().is_ok() && !args.writing.force {
             problems.push(format!(
                 "{} is there already; --force replaces it",
                 path.display()
@@ -262,7 +266,7 @@ fn rewritten(
         program: &program,
         directory: &directory,
         data: &data,
-        address: &address,
+        address: address.as_deref(),
     };
     let via = args.via.unwrap_or_else(|| AgentRoute::of(agents));
     let text = rewrite::rewritten(agents, &found.servers, via, &place);

@@ -28,6 +28,7 @@ mod noted;
 mod output;
 pub(super) mod recorded;
 pub(super) mod recorded_as;
+pub(super) mod remaining;
 mod replay;
 mod resolved;
 pub(super) mod scoped;

@@ -118,7 +118,7 @@ impl DoorArgs {
             Some(address) => (address, named.data.clone()),
             None => configured::door_of(named).map(|(door, data)| (door, Some(data)))?,
         };
-        let address = self.trusted(address);
+        let address = self.trusted(address)?;
         if let Some(data) = data {
             self.judge(&data, address)?;
         }
@@ -156,23 +156,34 @@ impl DoorArgs {
     }
 
     /// Where the door is that is named, or the one of `place`.
+    ///
+    /// # Errors
+    /// [`configured::PlaceUnknown`]: no configuration says it, or it speaks no TLS and a certificate is named.
     fn address_of(&self, place: &DataPlace) -> anyhow::Result<DoorAddress> {
         let address = self.admin.map_or_else(|| configured::door(place), Ok);
-        address.map(|address| self.trusted(address))
+        address.and_then(|address| Ok(self.trusted(address)?))
     }
 
     /// As [`Self::address_of`]; none where no configuration says it, for who has something to show all the same.
     /// Why it does not goes to standard error.
-    pub(super) fn address_if_any(&self, place: &DataPlace) -> Option<DoorAddress> {
+    ///
+    /// # Errors
+    /// [`configured::PlaceUnknown`]: it speaks no TLS, and a certificate is named.
+    pub(super) fn address_if_any(&self, place: &DataPlace) -> anyhow::Result<Option<DoorAddress>> {
         let address = self.admin.or_else(|| configured::door_if_any(place));
-        address.map(|address| self.trusted(address))
+        let trusted = address.map(|address| self.trusted(address));
+        Ok(trusted.transpose()?)
     }
 
     /// The door at `address`, known by the certificate that is named, if one is.
-    fn trusted(&self, address: DoorAddress) -> DoorAddress {
+    ///
+    /// # Errors
+    /// One is, and the door speaks no TLS: an operator who names it does not mean the token to go there unencrypted.
+    fn trusted(&self, address: DoorAddress) -> Result<DoorAddress, configured::PlaceUnknown> {
         match &self.ca {
-            Some(file) if address.speaks_tls => address.with_tls(file.clone()),
-            Some(_) | None => address,
+            None => Ok(address),
+            Some(file) if address.speaks_tls => Ok(address.with_tls(file.clone())),
+            Some(_) => Err(configured::no_tls_at(address)),
         }
     }
 
@@ -294,4 +305,32 @@ pub(super) fn refused(why: &str) -> u8 {
 pub(super) fn misused(why: &str) -> u8 {
     configured::say(&format!("toolgate: {}", plain(why)));
     MISUSE_EXIT_CODE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A token goes nowhere unencrypted where its operator has named a certificate.
+    #[test]
+    fn a_certificate_is_for_a_door_with_tls() {
+        let args = |ca: Option<&str>| DoorArgs {
+            admin: None,
+            ca: ca.map(PathBuf::from),
+            token_file: None,
+            answer_timeout: None,
+            patience: OnceLock::new(),
+            token: OnceLock::new(),
+        };
+        let at = |address: &str| address.parse::<DoorAddress>().unwrap();
+        let plain = at("10.0.0.5:7778");
+        assert_eq!(args(None).trusted(plain).unwrap(), plain);
+        let why = args(Some("ca.pem")).trusted(plain).unwrap_err().to_string();
+        assert!(why.contains("--admin https://10.0.0.5:7778"), "{why}");
+        let why = args(Some("ca.pem")).trusted(at("unix:/run/admin.sock"));
+        let why = why.unwrap_err().to_string();
+        assert!(!why.contains("https"), "{why}");
+        let encrypted = args(Some("ca.pem")).trusted(at("https://10.0.0.5:7778"));
+        assert!(encrypted.unwrap().certificate.is_some());
+    }
 }

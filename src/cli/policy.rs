@@ -8,6 +8,7 @@ use super::operator;
 mod changes;
 mod diff;
 mod list;
+mod matched;
 mod merged;
 pub(super) mod named;
 mod plan;

@@ -61,7 +61,6 @@ pub(super) struct UnseenView {
 }
 
 /// An operators' door that tells nothing of a directory.
-#[derive(Clone, Copy)]
 pub(super) enum UnseenDoor {
     /// No configuration says where it is.
     Nowhere,
@@ -69,6 +68,8 @@ pub(super) enum UnseenDoor {
     Closed(DoorAddress),
     /// The toolgate of another data directory answers there.
     Another(DoorAddress),
+    /// What is open at its address cannot be trusted; why.
+    Untrusted(DoorAddress, String),
 }
 
 impl UnseenView {
@@ -80,7 +81,7 @@ impl UnseenView {
             DataHolder::Free | DataHolder::Hidden => None,
         };
         let holder = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
-        match (&self.holder, self.door) {
+        match (&self.holder, &self.door) {
             (DataHolder::Process(_), UnseenDoor::Nowhere) => format!(
                 "{holder} has the data directory, and no configuration says where its operators' door is: name that with \
                  --admin, unless it is `toolgate stdio`, which has none"
@@ -93,6 +94,9 @@ impl UnseenView {
                 "{holder} has the data directory, and what answers at {address} is the toolgate of another one: it is \
                  `toolgate stdio`, or {NAMED}"
             ),
+            (DataHolder::Process(_), UnseenDoor::Untrusted(address, why)) => format!(
+                "{holder} has the data directory, and what answers at {address} cannot be trusted: {why}"
+            ),
             (DataHolder::Free, UnseenDoor::Nowhere) => {
                 "does not run: no process has the data directory".to_owned()
             }
@@ -102,6 +106,12 @@ impl UnseenView {
             (DataHolder::Free, UnseenDoor::Another(address)) => format!(
                 "does not run: what answers at {address} is the toolgate of another data directory (--admin {address} shows it), \
                  and no process has this one"
+            ),
+            (DataHolder::Free, UnseenDoor::Untrusted(address, why)) => format!(
+                "does not run: no process has the data directory; what answers at {address} cannot be trusted: {why}"
+            ),
+            (DataHolder::Hidden, UnseenDoor::Untrusted(address, why)) => format!(
+                "is not seen: the data directory's lock is another user's, and what answers at {address} cannot be trusted: {why}"
             ),
             (DataHolder::Hidden, UnseenDoor::Nowhere) => {
                 "is not seen: the data directory's lock is another user's, and no configuration says where its operators' door \
@@ -133,8 +143,10 @@ pub(super) async fn find(
     };
     // The token is read first: what is wrong with it is said in any case.
     let door = args.at_unasked(address)?;
-    let Some(word) = DoorWord::of(address, args.look_bound()).await else {
-        return unseen(UnseenDoor::Closed(address));
+    let word = match DoorWord::of(address, args.look_bound()).await {
+        Ok(Some(word)) => word,
+        Ok(None) => return unseen(UnseenDoor::Closed(address)),
+        Err(why) => return unseen(UnseenDoor::Untrusted(address, format!("{why:#}"))),
     };
     // The lock is read last: who answers has had it since before.
     let holder = DataHolder::of(data);

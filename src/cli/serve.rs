@@ -5,7 +5,7 @@ use super::released::{self, Released};
 use super::runtime::runtime;
 use crate::app::doors::OpenDoors;
 use crate::app::{App, ledger};
-use crate::config::{self, Config, ServerConfig, TransportConfig};
+use crate::config::{self, Config, ServerConfig, ServerCredentials, TransportConfig};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
@@ -72,6 +72,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Released)> {
         let transport = TransportConfig::Http {
             url: url.clone(),
             headers: std::collections::BTreeMap::new(),
+            credentials: ServerCredentials::default(),
         };
         let (config, released) =
             without_file(ServerConfig::new(ServerName::new("upstream"), transport))?;

@@ -2,10 +2,11 @@
 //! while none does.
 
 use super::approvals::keys::{KeyTerminal, typed};
-use super::configured::DataArgs;
+use super::configured::{self, DataArgs};
+use super::ledger::text::plain;
 use super::operator::{DoorArgs, print};
 use super::printed::{is_closed_pipe, print_while_read};
-use super::running::{self, Running};
+use super::running::{self, Running, UnseenDoor};
 use super::runtime::{runtime, told_to_end};
 use super::terminal::Terminal;
 use crate::config::{DataPlace, DoorAddress};
@@ -53,7 +54,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let place = args.place.place()?;
     // A directory at rest is shown all the same.
-    let address = args.door.address_if_any(&place);
+    let address = args.door.address_if_any(&place)?;
     runtime()?.block_on(async {
         if args.watch {
             Box::pin(watch(args, &place, address)).await
@@ -73,7 +74,13 @@ fn probed(found: &Running) -> anyhow::Result<u8> {
     let is_ready = match found {
         Running::Seen(_, report) => report.readiness.ready,
         Running::Dim(dim) => dim.ready,
-        Running::Unseen(_) => false,
+        Running::Unseen(unseen) => {
+            // Who wrote the probe can mend it, and reads nothing else of it.
+            if let UnseenDoor::Untrusted(..) = unseen.door {
+                configured::say(&format!("toolgate: {}", plain(&unseen.words())));
+            }
+            false
+        }
     };
     print(if is_ready { "ready\n" } else { "not_ready\n" })?;
     Ok(u8::from(!is_ready))

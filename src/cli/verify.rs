@@ -38,12 +38,15 @@ use echo::{EchoServer, EchoTools};
 use futures_util::FutureExt as _;
 use place::TrialDirectory;
 use plan::{TrialPlan, TrialSubject, TrialTerms};
-use rows::{Guarantee, GuaranteeReport, GuaranteeRow};
+use rows::{Guarantee, GuaranteeReport, GuaranteeRow, RowVerdict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trial::Trial;
 
 const OBSERVED: &str = "in observe mode nothing is refused, so that nothing is promised: verify takes `mode: enforce` in the configuration";
+/// Why nothing is shown of agents that the configuration does not list.
+const ISSUED_CALLERS: &str =
+    "agents whom issuers name are not tried: verify has no token of theirs";
 
 /// What to verify.
 #[derive(Debug, clap::Args)]
@@ -75,6 +78,8 @@ struct VerifiedFiles {
     echoed: EchoTools,
     callers: Vec<Arc<Caller>>,
     left_out: Vec<String>,
+    /// Whether there are agents whom issuers name, and all agents are asked for.
+    has_issued_callers: bool,
 }
 
 /// Verifies. 0: nothing is broken; 1: something is, or can't be shown that has to be; 2: what was typed cannot be used.
@@ -92,9 +97,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut files = VerifiedFiles {
         echoed: plan::echoed(&tools),
         tools,
-        policy: place::tried(&policy),
+        policy: place::trial_policy(&policy),
         callers: Vec::new(),
         left_out: Vec::new(),
+        has_issued_callers: policy.identity.issued().is_some() && args.caller.is_empty(),
         servers,
         config,
         path,
@@ -180,6 +186,11 @@ impl VerifiedFiles {
             away: &away,
         };
         let mut plan = terms.plan();
+        if self.has_issued_callers {
+            let why = RowVerdict::NotShown(ISSUED_CALLERS.to_owned());
+            plan.rows
+                .push(plan::row(Guarantee::AtMostOnce, None, None, why));
+        }
         plan.left_out.extend(self.left_out.iter().cloned());
         plan.left_out.extend(unread);
         Ok(plan)
@@ -226,11 +237,11 @@ async fn until_told(files: VerifiedFiles, plan: &TrialPlan) -> anyhow::Result<Ve
     tokio::select! {
         biased;
         () = &mut told => bail!("interrupted: not everything has been verified"),
-        tried = Box::pin(tried(files, plan)) => tried,
+        rows = Box::pin(verify(files, plan)) => rows,
     }
 }
 
-async fn tried(files: VerifiedFiles, plan: &TrialPlan) -> anyhow::Result<Vec<GuaranteeRow>> {
+async fn verify(files: VerifiedFiles, plan: &TrialPlan) -> anyhow::Result<Vec<GuaranteeRow>> {
     let directory = TrialDirectory::make()?;
     let echo = EchoServer::start(files.echoed).await?;
     let policy = files.policy;
@@ -262,11 +273,11 @@ async fn of_subject(
     policy: &Policy,
     subject: &TrialSubject,
 ) -> anyhow::Result<Vec<GuaranteeRow>> {
-    let once = Box::pin(at_most_once::tried(trial, subject)).await?;
+    let once = Box::pin(at_most_once::verify(trial, subject)).await?;
     let mut rows = vec![subject.row(Guarantee::AtMostOnce, once)];
-    rows.extend(Box::pin(approvals::tried(trial, subject)).await?);
-    rows.extend(Box::pin(budgets::tried(trial, policy, subject)).await?);
-    let fenced = Box::pin(fences::tried(trial, subject)).await?;
+    rows.extend(Box::pin(approvals::verify(trial, subject)).await?);
+    rows.extend(Box::pin(budgets::verify(trial, policy, subject)).await?);
+    let fenced = Box::pin(fences::verify(trial, subject)).await?;
     rows.push(subject.row(Guarantee::Fencing, fenced));
     let invalid = Box::pin(closed::invalid_arguments(trial, subject)).await?;
     rows.push(subject.row(Guarantee::InvalidArguments, invalid));

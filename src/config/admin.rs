@@ -3,13 +3,13 @@
 use super::Entrance;
 use crate::admin::issued::IssuedOperators;
 use crate::admin::operators::taken::{OperatorTokens, TakenToken};
+use crate::guards::identity::tokens::TokenEnd;
 use crate::model::absence::Absence;
-use crate::model::approvers::{Approver, Approvers, ISSUED_OPERATORS};
+use crate::model::approvers::{Approver, ApproverName, Approvers};
 use crate::model::listen::ListenAddress;
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The operators' door.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Admin {
     pub(crate) entrance: Entrance,
     /// What links to its pages begin with, without a slash at the end, where people reach it otherwise.
     pub public_url: Option<String>,
+    /// Values of `Host` that are taken besides those of `listen` and `public_url`.
+    pub allowed_hosts: Vec<String>,
     /// Who may use it.
     pub tokens: Vec<Operator>,
     /// Their tokens, as they stand while toolgate runs.
@@ -33,6 +35,16 @@ pub struct Admin {
 }
 
 impl Admin {
+    /// The names, with their ports where they have one, under which the door may be called besides those
+    /// of `listen`.
+    pub(crate) fn named_hosts(&self) -> Vec<String> {
+        let public = self.public_url.as_deref();
+        let public = public.and_then(|url| url.split_once("://"));
+        let public = public.map(|(_, host)| host.to_owned());
+        let more = self.allowed_hosts.iter().cloned();
+        public.into_iter().chain(more).collect()
+    }
+
     /// Those in whose place the operator `name` decides.
     pub(crate) fn stands_in(&self, name: &str) -> Vec<Absence> {
         let theirs = self.absences.iter().filter(|away| away.delegate == name);
@@ -56,11 +68,11 @@ impl Admin {
     /// name.
     pub(crate) fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver {
-            name: known.name.clone(),
+            name: ApproverName::One(known.name.clone()),
             roles: known.roles.clone(),
         };
         let issued = (!self.issued.is_empty()).then(|| Approver {
-            name: ISSUED_OPERATORS.to_owned(),
+            name: ApproverName::Issued,
             roles: self.issued.roles().cloned().collect(),
         });
         Approvers(self.tokens.iter().map(one).chain(issued).collect())
@@ -93,6 +105,6 @@ impl Operator {
 pub struct EndingToken {
     /// The token.
     pub token: Secret,
-    /// Until when it is taken, on the steady clock; none: for as long as it is configured.
-    pub end: Option<Duration>,
+    /// Until when it is taken; none: for as long as it is configured.
+    pub(crate) end: Option<TokenEnd>,
 }

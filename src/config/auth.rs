@@ -1,11 +1,12 @@
 //! The key `auth`: where agents reach toolgate, and what of the issuers' keys lies in files.
 
+use super::exposed;
 use super::operators::of_public_url;
 use crate::guards::identity::issued::settings::AuthSettings;
 use crate::guards::identity::jwt::key_set::{KEY_SET_BYTES_MAX, KeySet};
 use crate::model::diagnostic::Problems;
+use crate::owners::regular;
 use bytes::Bytes;
-use std::io::Read as _;
 use std::path::Path;
 
 /// The settings with whole paths, judged as far as files are concerned.
@@ -40,21 +41,26 @@ pub(super) fn settle_file(file: &mut Option<String>, directory: &Path, problems:
     let Some(written) = file else { return };
     let path = directory.join(&*written);
     *written = path.display().to_string();
-    if let Err(why) = judge_file(&path) {
-        problems.under("jwks_file", |problems| {
-            let hint = "name a file with the issuer's JWK set, such as it has at its `jwks_uri`";
-            problems.error(format!("{} {why}", path.display()), hint);
-        });
-    }
+    problems.under("jwks_file", |problems| {
+        exposed::keys(&path, problems);
+        match judge_file(&path) {
+            Ok(KeySet { weak: 0, .. }) => {}
+            Ok(_) => problems.warning(
+                "RSA keys of fewer than 2048 bits are left out",
+                "have the issuer sign with longer keys, or by ES256",
+            ),
+            Err(why) => {
+                let hint =
+                    "name a file with the issuer's JWK set, such as it has at its `jwks_uri`";
+                problems.error(format!("{} {why}", path.display()), hint);
+            }
+        }
+    });
 }
 
-fn judge_file(path: &Path) -> Result<(), String> {
-    let unread = |error: std::io::Error| format!("cannot be read: {error}");
-    let file = std::fs::File::open(path).map_err(unread)?;
-    let mut text = Vec::new();
+fn judge_file(path: &Path) -> Result<KeySet, String> {
     let most = u64::try_from(KEY_SET_BYTES_MAX).unwrap_or(u64::MAX);
-    let mut file = file.take(most.saturating_add(1));
-    file.read_to_end(&mut text).map_err(unread)?;
+    let text = regular::read(path, most).map_err(|fault| format!("cannot be read: {fault}"))?;
     let set = KeySet::read(Bytes::from(text));
-    set.map(drop).map_err(|why| format!("is no key set: {why}"))
+    set.map_err(|why| format!("is no key set: {why}"))
 }

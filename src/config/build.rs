@@ -3,11 +3,11 @@
 
 use super::declared::DeclaredNames;
 use super::ledger::LedgerRoots;
-use super::settings::{self, AdminSettings, ConfigSettings};
+use super::settings::{self, AdminSettings, ConfigSettings, ToolServerSettings};
 use super::supposed;
 use super::{
-    Admin, Config, Entrance, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, doors, entrance,
-    ledger, notify, operators, reconcile, secrets, servers,
+    Admin, Config, Entrance, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, caller_classes,
+    doors, entrance, fixed, ledger, notify, operators, reconcile, secrets, servers,
 };
 use crate::admin::operators::taken::OperatorTokens;
 use crate::guards::Section;
@@ -44,6 +44,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
             entrance: Entrance::default(),
             live: OperatorTokens::default(),
             public_url: None,
+            allowed_hosts: Vec::new(),
             tokens: Vec::new(),
             verbs: OperatorVerbs::default(),
             absences: Vec::new(),
@@ -137,7 +138,7 @@ pub(super) fn judge(
     let (tree, missing) = supposed::replace(document.tree(), variable, terms.unset);
     let startup = RESTART_KEYS
         .iter()
-        .map(|key| (*key, Sha256::digest(entrance::fixed(&tree, key)).into()))
+        .map(|key| (*key, Sha256::digest(fixed::fixed(&tree, key)).into()))
         .collect();
     let mut problems = Problems::default();
     let mended = shape::mend::<ConfigSettings>(tree.clone(), document.tree(), &mut problems);
@@ -202,7 +203,10 @@ fn told(
     };
     found.retain(|found| !may_be_there(found));
     let all = missing.into_iter().chain(found);
-    all.map(|problem| document.locate(problem)).collect()
+    let placed = all.map(|problem| document.locate(problem));
+    placed
+        .filter(|found| !document.is_left_empty(found))
+        .collect()
 }
 
 /// Who calls, as it is written.
@@ -219,7 +223,18 @@ fn callers(
         callers: std::mem::take(&mut settings.callers),
         front_ends: std::mem::take(&mut settings.front_ends),
         groups: std::mem::take(&mut settings.groups),
+        keeps_tokens: settings.servers.values().any(exchanges),
     }
+}
+
+/// Whether the server is shown tokens that are made of its callers'.
+fn exchanges(server: &ToolServerSettings) -> bool {
+    let oauth = server.oauth.as_ref();
+    oauth.is_some_and(|oauth| oauth.exchange.is_some())
+}
+
+fn session_header(name: Option<String>, problems: &mut Problems) -> Option<String> {
+    name.map(|name| doors::named_header("session_header", &name, "x-session-id", problems))
 }
 
 fn build(
@@ -229,12 +244,14 @@ fn build(
     problems: &mut Problems,
 ) -> CheckedConfig {
     let mode = settings.mode;
-    let (listen, entrance) = entrance::of_agents(&mut settings, named.open, directory, problems);
+    let (listen, entrance) = entrance::of_agents(&mut settings, named.is_open, directory, problems);
     let callers = callers(&mut settings, directory, problems);
     let admin = operators(settings.admin, &callers, &named, directory, problems);
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| {
-        servers::compile(settings.servers, directory, problems)
+        let servers = servers::compile(settings.servers, directory, problems);
+        caller_classes::judge(&servers, &identity, &named, problems);
+        servers
     });
     let secrets = problems.under("secrets", |problems| {
         secrets::compile(settings.secrets, &named.servers, directory, problems)
@@ -252,16 +269,14 @@ fn build(
     let pins = problems.under("pins", |problems| {
         doors::pins(settings.pins?, directory, problems)
     });
+    let methods = settings.methods;
+    let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let basis = CompileInput {
         servers: named.servers,
         approvers: admin.as_ref().map(Admin::approvers),
         hooks,
-        methods: problems.under("methods", |problems| {
-            doors::methods(settings.methods, problems)
-        }),
-        session_header: settings
-            .session_header
-            .map(|name| doors::named_header("session_header", &name, "x-session-id", problems)),
+        methods,
+        session_header: session_header(settings.session_header, problems),
         meta_max_bytes: doors::meta_max_bytes(settings.meta_max_bytes, problems),
         pins: pins.clone(),
         secrets,
@@ -307,9 +322,14 @@ fn operators(
     directory: &Path,
     problems: &mut Problems,
 ) -> Option<Admin> {
+    let issuers = callers.auth.jwt.iter();
+    let issued: Vec<_> = issuers
+        .map(|issuer| (&*issuer.issuer, &*issuer.audience))
+        .collect();
     let agents = operators::ConfiguredAgents {
         tokens: &callers.tokens(),
         names: &named.agents,
+        issued: &issued,
     };
     problems.under("admin", |problems| {
         operators::admin(admin, agents, directory, problems)

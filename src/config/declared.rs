@@ -10,7 +10,7 @@ pub(super) struct DeclaredNames {
     pub(super) servers: Vec<ServerName>,
     pub(super) agents: Vec<AgentId>,
     /// No caller is configured, so that every agent may call.
-    pub(super) open: bool,
+    pub(super) is_open: bool,
 }
 
 impl DeclaredNames {
@@ -30,7 +30,7 @@ impl DeclaredNames {
                 named.agents.push(agent);
             }
         }
-        named.open &= meant.open;
+        named.is_open &= meant.is_open;
         named
     }
 
@@ -51,14 +51,14 @@ impl DeclaredNames {
             tree.pointer(pointer)
                 .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
         };
-        let open = !["/callers", "/front_ends", "/auth/jwt"]
+        let is_open = !["/callers", "/front_ends", "/auth/jwt"]
             .into_iter()
             .any(wanted);
-        let anonymous = open.then(|| AgentId::new(ANONYMOUS_AGENT));
+        let anonymous = is_open.then(|| AgentId::new(ANONYMOUS_AGENT));
         Self {
             servers: servers.map(|name| ServerName::new(name)).collect(),
             agents: agents.chain(anonymous).collect(),
-            open,
+            is_open,
         }
     }
 }

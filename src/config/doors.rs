@@ -38,18 +38,18 @@ pub(super) fn address(
     None
 }
 
-/// An error for an address that other machines reach, unless that is said to be meant.
+/// An error for an address that other machines reach, unless that is said to be meant; `prefix` is what the
+/// keys of its door begin with.
 pub(super) fn judge_reach(
     listen: ListenAddress,
-    unencrypted: bool,
-    key: &str,
+    is_exempt: bool,
+    prefix: &str,
     problems: &mut Problems,
 ) {
-    if !unencrypted && !listen.is_local() {
-        let tls = key.replace("unencrypted", "tls");
+    if !is_exempt && !listen.is_local() {
         let hint = format!(
-            "write `{tls}: {{ cert: …, key: … }}`, or listen on 127.0.0.1; in a container, or on a network that nobody else is \
-             on, write `{key}: true`"
+            "write `{prefix}tls: {{ cert: …, key: … }}`, or listen on 127.0.0.1; in a container, or on a network that nobody else is \
+             on, write `{prefix}unencrypted: true`"
         );
         problems.error(
             "other machines can reach this address, and toolgate speaks no TLS there",
@@ -58,14 +58,19 @@ pub(super) fn judge_reach(
     }
 }
 
-/// The agents' door. `open`: nobody is configured, so everybody is let in.
-pub(super) fn judge_agents(listen: ListenAddress, open: bool, mode: Mode, problems: &mut Problems) {
-    if open && !listen.is_local() {
+/// The agents' door. `is_open`: no caller is configured, so every agent is let in.
+pub(super) fn judge_agents(
+    listen: ListenAddress,
+    is_open: bool,
+    mode: Mode,
+    problems: &mut Problems,
+) {
+    if is_open && !listen.is_local() {
         problems.error(
             "other machines can reach this address, and no callers are configured",
             "configure `callers`, or listen on 127.0.0.1",
         );
-    } else if open && mode == Mode::Enforce {
+    } else if is_open && mode == Mode::Enforce {
         problems.warning(
             "no callers are configured: every program on this machine is the agent `anonymous`",
             "configure `callers` with a token each",
@@ -73,7 +78,7 @@ pub(super) fn judge_agents(listen: ListenAddress, open: bool, mode: Mode, proble
     }
 }
 
-/// Who else may ask at the doors.
+/// Who else may ask at the agents' door.
 pub(super) fn judge_allowed(hosts: &[String], origins: &[String], problems: &mut Problems) {
     problems.under("allowed_hosts", |problems| judge_hosts(hosts, problems));
     problems.under("allowed_origins", |problems| {
@@ -81,7 +86,8 @@ pub(super) fn judge_allowed(hosts: &[String], origins: &[String], problems: &mut
     });
 }
 
-fn judge_hosts(hosts: &[String], problems: &mut Problems) {
+/// Names by which a door may be called, each with its port or without.
+pub(super) fn judge_hosts(hosts: &[String], problems: &mut Problems) {
     for (index, host) in hosts.iter().enumerate() {
         if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
             problems.under(index.to_string(), |problems| {

@@ -9,7 +9,6 @@ use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems};
 use crate::model::listen::ListenAddress;
 use crate::policy::locate::YamlDocument;
-use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -18,13 +17,15 @@ const DEFAULT_SOCKET_MODE: u32 = 0o600;
 /// The bits of a mode that say who may come in.
 const MODE_BITS: u32 = 0o777;
 /// The bit that lets every account read.
-const EVERYBODY_READS_BIT: u32 = 0o004;
+const OTHERS_READ_BIT: u32 = 0o004;
 
 /// How a door is entered, as it is written.
 pub(super) struct WrittenEntrance {
     /// Where it is, if that can be read.
     pub(super) listen: Option<ListenAddress>,
+    /// TLS, where it is to speak it: at an address of TCP only.
     pub(super) tls: Option<TlsSettings>,
+    /// Who may use it, where that is said: of a socket only.
     pub(super) unix: Option<SocketSettings>,
     /// Whether certificates can say who comes in.
     pub(super) is_for_agents: bool,
@@ -42,7 +43,7 @@ pub(super) fn of_agents(
     let is_exempt = settings.unencrypted || tls.is_some();
     let listen = problems.under("listen", |problems| {
         let listen = doors::address(&settings.listen, directory, problems)?;
-        doors::judge_reach(listen, is_exempt, "unencrypted", problems);
+        doors::judge_reach(listen, is_exempt, "", problems);
         doors::judge_agents(listen, is_open, settings.mode, problems);
         Some(listen)
     });
@@ -157,10 +158,15 @@ impl TlsSettings {
 
 impl SocketSettings {
     fn compile(self, problems: &mut Problems) -> SocketAccess {
-        let Self {
-            mode,
-            peers: PeerSettings { uids, gids },
-        } = self;
+        let Self { mode, peers } = self;
+        let named = |peers: &PeerSettings| !peers.uids.is_empty() || !peers.gids.is_empty();
+        if peers.as_ref().is_some_and(|peers| !named(peers)) {
+            problems.under("peers", |problems| {
+                let hint = "name `uids` or `gids`, or take `peers` away: then all come in whom `mode` lets";
+                problems.error("names nobody", hint);
+            });
+        }
+        let PeerSettings { uids, gids } = peers.unwrap_or_default();
         let mode = mode.map_or(Some(DEFAULT_SOCKET_MODE), |written| {
             let mode = u32::from_str_radix(&written, 8).ok();
             mode.filter(|mode| *mode <= MODE_BITS && *mode != 0)
@@ -201,18 +207,11 @@ pub(super) fn files(config: &Config, document: &YamlDocument) -> Vec<Diagnostic>
 }
 
 fn judge(tls: &TlsFiles, problems: &mut Problems) {
-    let named = [
-        ("cert", Some(&tls.cert)),
-        ("key", Some(&tls.key)),
-        ("client_ca", tls.authorities.as_ref()),
-    ];
-    for (member, path) in named {
-        if let Some(path) = path {
-            problems.under(member, |problems| exposed::secret(path, problems));
-        }
+    for (member, path) in tls.named() {
+        problems.under(member, |problems| exposed::secret(path, problems));
     }
     let mode = std::fs::metadata(&tls.key).map(|found| found.permissions().mode());
-    if mode.is_ok_and(|mode| mode & EVERYBODY_READS_BIT != 0) {
+    if mode.is_ok_and(|mode| mode & OTHERS_READ_BIT != 0) {
         problems.under("key", |problems| {
             let hint = format!("run `chmod o-r {}`", tls.key.display());
             problems.warning("every account of this machine may read this key", hint);
@@ -234,7 +233,7 @@ fn judge(tls: &TlsFiles, problems: &mut Problems) {
     }
 }
 
-/// Warns of callers who are known by a certificate that nobody is asked for.
+/// An error for each caller that is known by a certificate, where the door asks for none.
 fn judge_callers(entrance: &Entrance, known: &[usize], problems: &mut Problems) {
     let tls = entrance.tls.as_ref();
     if tls.is_some_and(|tls| tls.authorities.is_some()) {
@@ -245,37 +244,11 @@ fn judge_callers(entrance: &Entrance, known: &[usize], problems: &mut Problems) 
             problems.under(index.to_string(), |problems| {
                 problems.under("certificate", |problems| {
                     let hint = "name the authorities that vouch for agents in `tls.client_ca`";
-                    problems.error("nobody is asked for a certificate", hint);
+                    problems.error("this door asks agents for no certificate", hint);
                 });
             });
         });
     }
-}
-
-/// What is written under `key`, as far as only a restart applies it.
-pub(super) fn fixed(tree: &Value, key: &str) -> String {
-    match key {
-        "admin" => without_tokens(&tree[key]).to_string(),
-        _ => tree[key].to_string(),
-    }
-}
-
-/// What of the operators' door stays as it is until a restart: not the tokens of operators who stay.
-fn without_tokens(admin: &Value) -> Value {
-    let mut fixed = admin.clone();
-    if let Some(operators) = fixed.get_mut("tokens").and_then(Value::as_array_mut) {
-        for operator in operators.iter_mut().filter_map(|one| one.as_object_mut()) {
-            operator.remove("token");
-            operator.remove("previous");
-        }
-        let mut seen = Vec::new();
-        operators.retain(|operator| {
-            let is_new = !seen.contains(operator);
-            seen.push(operator.clone());
-            is_new
-        });
-    }
-    fixed
 }
 
 impl Default for Entrance {
@@ -288,24 +261,5 @@ impl Default for Entrance {
             },
             tls: None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_tokens;
-    use serde_json::json;
-
-    #[test]
-    fn a_token_that_changes_needs_no_restart_and_a_role_does() {
-        let before = json!({ "listen": "x", "tokens": [{ "name": "ann", "token": "a", "roles": ["approver"] }] });
-        let rotating = json!({ "listen": "x", "tokens": [
-            { "name": "ann", "token": "b", "roles": ["approver"], "previous": [{ "token": "a" }] },
-            { "name": "ann", "token": "c", "roles": ["approver"] },
-        ] });
-        assert_eq!(without_tokens(&before), without_tokens(&rotating));
-        let other = json!({ "listen": "x", "tokens": [{ "name": "ann", "token": "a", "roles": ["auditor"] }] });
-        assert_ne!(without_tokens(&before), without_tokens(&other));
-        assert_eq!(without_tokens(&json!(null)), json!(null));
     }
 }

@@ -1,7 +1,7 @@
 //! Tokens that stand in the configuration itself, where others than its owner may read it: an agent
 //! that reads an operator's token can allow what agents ask (threat-model §3E E4). So do secrets
-//! that servers are given. And what others may change: places for the record, files of secrets and
-//! keys, and programs that toolgate starts.
+//! that servers are given. And what others may change: places for the record, files of secrets, of keys
+//! and of those of issuers, and programs that toolgate starts.
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -118,6 +118,17 @@ pub(super) fn secret(file: &Path, problems: &mut Problems) {
     }
 }
 
+/// An error for each thing by which other accounts could put other keys into a file of an issuer's: they would
+/// sign tokens that make them any agent, or any operator.
+pub(super) fn keys(file: &Path, problems: &mut Problems) {
+    for exposed in owners::exposed(file) {
+        problems.error(
+            exposure_text(&exposed, file, "whose tokens are taken"),
+            exposed.hint(),
+        );
+    }
+}
+
 /// An error for each thing by which other accounts could put another socket in the place of one in
 /// `directory`: agents and operators would tell that one their tokens.
 pub(super) fn socket(directory: &Path, problems: &mut Problems) {
@@ -166,20 +177,35 @@ fn exposure_text(exposed: &ExposedPath, named: &Path, chosen: &str) -> String {
 fn given(tree: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
     let servers = tree["servers"].as_object().into_iter().flatten();
     let places = servers.flat_map(|(server, about)| {
-        SERVER_VALUE_SECTIONS.map(|section| (server, section, &about[section]))
+        let own = SERVER_VALUE_SECTIONS.map(|section| (vec![section.to_owned()], &about[section]));
+        let classes = about["headers_for"].as_array().into_iter().flatten();
+        let classes = classes.enumerate().map(|(index, class)| {
+            let steps = ["headers_for".to_owned(), index.to_string()];
+            let steps = steps.into_iter().chain(["headers".to_owned()]);
+            (steps.collect(), &class["headers"])
+        });
+        let all = own.into_iter().chain(classes);
+        let all = all.flat_map(|(section, values): (Vec<String>, _)| told(section, values));
+        let secret = about["oauth"]["client_secret"].as_str();
+        let secret = secret.filter(|secret| is_written_out(secret));
+        let secret = secret.map(|_| ["oauth", "client_secret"].map(ToOwned::to_owned).to_vec());
+        all.chain(secret).map(move |place| (server, place))
     });
-    places.flat_map(|(server, section, values)| {
-        let named = values.as_object().into_iter().flatten();
-        let told =
-            named.filter(|(name, value)| is_telling(name) && value.as_str().is_some_and(is_secret));
-        told.map(move |(name, _)| {
-            vec![
-                "servers".to_owned(),
-                server.clone(),
-                section.to_owned(),
-                name.clone(),
-            ]
-        })
+    places.map(|(server, place)| {
+        let server = vec!["servers".to_owned(), server.clone()];
+        [server, place].concat()
+    })
+}
+
+/// Where in a `section` stands a secret that is no variable.
+fn told(section: Vec<String>, values: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
+    let named = values.as_object().into_iter().flatten();
+    let told =
+        named.filter(|(name, value)| is_telling(name) && value.as_str().is_some_and(is_secret));
+    told.map(move |(name, _)| {
+        let mut place = section.clone();
+        place.push(name.clone());
+        place
     })
 }
 

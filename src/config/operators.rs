@@ -3,16 +3,17 @@
 mod absences;
 mod issuers;
 
-use super::doors::{address, judge_reach};
+use super::doors::{address, judge_hosts, judge_reach};
 use super::entrance::WrittenEntrance;
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
 use super::{Admin, EndingToken, Operator};
 use crate::admin::operators::taken::OperatorTokens;
-use crate::guards::identity::tokens::{self, PreviousTokenSettings};
+use crate::guards::identity::tokens::{self, MIN_TOKEN_BYTES, PreviousTokenSettings};
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::seen::is_seen;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
+use crate::model::listen::ListenAddress;
 use crate::model::secret::Secret;
 use crate::model::verbs::{MAX_VERB_ROLES, OperatorVerb, OperatorVerbs};
 use std::path::Path;
@@ -31,6 +32,8 @@ pub(super) struct ConfiguredAgents<'a> {
     pub(super) tokens: &'a [&'a Secret],
     /// Their names.
     pub(super) names: &'a [AgentId],
+    /// Issuer and audience of the tokens that name more of them, which must not open that door either.
+    pub(super) issued: &'a [(&'a str, &'a str)],
 }
 
 /// The operators' door.
@@ -46,6 +49,7 @@ pub(super) fn admin(
         unix,
         unencrypted,
         public_url,
+        allowed_hosts,
         tokens,
         operators,
         verbs,
@@ -54,10 +58,13 @@ pub(super) fn admin(
     let public_url = problems.under("public_url", |problems| {
         public_url.and_then(|written| of_public_url(&written, problems))
     });
+    problems.under("allowed_hosts", |problems| {
+        judge_hosts(&allowed_hosts, problems);
+    });
     let known = problems.under("tokens", |problems| of_tokens(tokens, agents, problems));
     let verbs = problems.under("verbs", |problems| of_verbs(verbs, problems));
     let issued = problems.under("jwt", |problems| {
-        issuers::compile(jwt, &known, directory, problems)
+        issuers::compile(jwt, &known, agents, directory, problems)
     });
     if issued.is_empty() {
         problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
@@ -65,18 +72,12 @@ pub(super) fn admin(
     let absences = problems.under("operators", |problems| {
         absences::compile(operators, &known, agents.names, problems)
     });
+    let reach = Reach {
+        is_exempt: unencrypted || tls.is_some(),
+        is_open: known.is_empty() && issued.is_empty(),
+    };
     let listen = problems.under("listen", |problems| {
-        let listen = address(&listen, directory, problems)?;
-        let is_exempt = unencrypted || tls.is_some();
-        judge_reach(listen, is_exempt, "admin.unencrypted", problems);
-        if known.is_empty() && issued.is_empty() && !listen.is_local() {
-            let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
-            problems.error(
-                "other machines can reach this address, and no tokens are configured",
-                hint,
-            );
-        }
-        Some(listen)
+        of_listen(&listen, reach, directory, problems)
     });
     let written = WrittenEntrance {
         listen,
@@ -90,6 +91,7 @@ pub(super) fn admin(
         entrance,
         live: OperatorTokens::default(),
         public_url,
+        allowed_hosts,
         tokens: known,
         verbs,
         absences,
@@ -97,6 +99,34 @@ pub(super) fn admin(
     };
     admin.live.put(admin.taken_tokens());
     Some(admin)
+}
+
+/// What decides whether other machines may reach the door.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// It speaks TLS, or it is said that it need not.
+    is_exempt: bool,
+    /// No operator is configured, so that each caller at this door is let in.
+    is_open: bool,
+}
+
+/// Where the door is.
+fn of_listen(
+    written: &str,
+    reach: Reach,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<ListenAddress> {
+    let listen = address(written, directory, problems)?;
+    judge_reach(listen, reach.is_exempt, "admin.", problems);
+    if reach.is_open && !listen.is_local() {
+        let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
+        problems.error(
+            "other machines can reach this address, and no tokens are configured",
+            hint,
+        );
+    }
+    Some(listen)
 }
 
 /// The operators, each judged beside the agents and those before it.
@@ -224,9 +254,10 @@ fn judge_name(
 
 /// A token is hard to guess, and says which of agents and operators comes.
 fn judge_token(token: &Secret, others: &[&Secret], problems: &mut Problems) {
-    if token.expose().len() < 16 {
+    // Who guesses one may allow every call: a warning, as for callers, is not enough.
+    if token.expose().len() < MIN_TOKEN_BYTES {
         problems.error(
-            "the token is shorter than 16 bytes",
+            format!("the token is shorter than {MIN_TOKEN_BYTES} bytes"),
             "make one: `openssl rand -hex 32`",
         );
     }

@@ -2,12 +2,18 @@
 //! written out where a secret belongs is left out, and so is what no setting has a name for: it may
 //! be a secret under a misspelt name.
 
+use crate::model::looks::is_secret;
 use crate::policy::sources::{PolicySources, SourceFile};
 use serde_json::{Map, Value};
 use std::path::Path;
 
 /// What stands where something is left out. No token and no key is that short.
 pub(crate) const KEPT_OUT: &str = "(kept out)";
+
+/// Letters of a step of a path that is taken for a word …
+const WORD_CHARS_MAX: usize = 20;
+/// … and digits in it, such as those of a version.
+const WORD_DIGITS_MAX: usize = 4;
 
 /// The keys that a reload applies, but for those whose values have secrets in them.
 const PLAIN_KEYS: &[&str] = &[
@@ -130,11 +136,28 @@ fn is_variable(text: &str) -> bool {
     })
 }
 
-/// An address can have a password before its host, and a key behind a question mark.
+/// An address can have a password before its host, a key behind a question mark, and in its path the token of a web
+/// hook; a default of a variable would be a value.
 fn is_plain_address(value: &Value) -> bool {
-    value
-        .as_str()
-        .is_some_and(|text| !text.contains(['@', '?', '#']))
+    let Some(text) = value.as_str() else {
+        return false;
+    };
+    let (_, rest) = text.split_once("://").unwrap_or(("", text));
+    let mut steps = rest.split('/');
+    let host = steps.next().unwrap_or_default();
+    !text.contains(['@', '?', '#'])
+        && !text.contains(":-")
+        && !host.split('.').any(is_secret)
+        && steps.all(is_plain_step)
+}
+
+/// Whether a step of a path is a word, a version or a variable: in doubt it is a token.
+fn is_plain_step(step: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || b"-_.".contains(&byte);
+    let (letters, digits): (Vec<u8>, Vec<u8>) = step.bytes().partition(|byte| is_word(*byte));
+    let is_short = letters.len() <= WORD_CHARS_MAX && digits.len() <= WORD_DIGITS_MAX;
+    let is_of_digits = digits.iter().all(u8::is_ascii_digit);
+    is_variable(step) || (is_short && is_of_digits && !is_secret(step))
 }
 
 #[cfg(test)]
@@ -197,7 +220,12 @@ mod tests {
             ],
             "hooks": [
                 { "name": "h", "url": "https://u:written-out@h/", "secret": ["written-out"] },
-                { "name": "i", "url": "https://h/path", "secret": "${KEY}" },
+                { "name": "i", "url": "https://h/path/v1", "secret": "${KEY}" },
+                { "name": "j", "url": "https://h/${HOOK_TOKEN}", "secret": "${KEY}" },
+                { "name": "k", "url": "https://h/${HOOK_TOKEN:-written-out}" },
+                { "name": "l", "url": "https://h/services/T0123/WRITTENOUTTOKEN" },
+                { "name": "m", "url": "https://h/hooks/12345678/now" },
+                { "name": "n", "url": "https://a1b2c3d4e5f6a1b2c3d4e5f6.h/" },
             ],
             "secrets": { "k": { "file": "/run/k", "value": "written-out-value" } },
             "caller": "written-out-under-no-key",
@@ -214,7 +242,11 @@ mod tests {
             json!({ "agent": "a", "token": "${A_TOKEN}", "roles": ["payer"] })
         );
         assert_eq!(kept["callers"][1]["token"], KEPT_OUT);
-        assert_eq!(kept["hooks"][1]["url"], "https://h/path");
+        assert_eq!(kept["hooks"][1]["url"], "https://h/path/v1");
+        assert_eq!(kept["hooks"][2]["url"], "https://h/${HOOK_TOKEN}");
+        for hook in 3..=6 {
+            assert_eq!(kept["hooks"][hook]["url"], KEPT_OUT, "{hook}");
+        }
         assert_eq!(kept["secrets"]["k"]["file"], "/run/k");
     }
 }

@@ -1,5 +1,6 @@
 //! The tool servers of the configuration.
 
+use super::credentials::{self, ServerCredentials};
 use super::server_times::ServerTimes;
 use super::settings::{SandboxSettings, ToolServerSettings};
 use super::{doors, exposed, processes};
@@ -89,6 +90,8 @@ pub enum TransportConfig {
         url: Url,
         /// Sent with every request.
         headers: BTreeMap<String, Secret>,
+        /// What is sent besides, by who asks.
+        credentials: ServerCredentials,
     },
 }
 
@@ -292,10 +295,14 @@ fn transport(
                     "take them away",
                 );
             }
-            let headers = settings.headers;
-            problems.under("headers", |problems| judge_headers(&headers, problems));
-            let url = problems.under("url", |problems| address(url, problems))?;
-            Some(TransportConfig::Http { url, headers })
+            credentials::judge_headers(&settings, problems);
+            let url = problems.under("url", |problems| address(url, problems));
+            let credentials = credentials::compile(&settings, url.as_ref(), problems);
+            Some(TransportConfig::Http {
+                url: url?,
+                headers: settings.headers,
+                credentials,
+            })
         }
         (Some(_), Some(_)) => {
             problems.error(
@@ -319,6 +326,7 @@ fn child(
     directory: &Path,
     problems: &mut Problems,
 ) -> Option<TransportConfig> {
+    credentials::judge_none(&settings, problems);
     let command = settings.command?;
     if !settings.headers.is_empty() {
         problems.under("headers", |problems| {
@@ -414,25 +422,6 @@ fn confined(
             cpu,
             fsize,
         },
-    }
-}
-
-fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {
-    for (name, value) in headers {
-        problems.under(name.clone(), |problems| {
-            let letters =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if name.is_empty() || !name.bytes().all(letters) {
-                problems.error("is no name of a header", "use letters, digits and `-`");
-            }
-            if value
-                .expose()
-                .bytes()
-                .any(|byte| byte < b' ' || byte == 0x7f)
-            {
-                problems.error("holds a control character", "write the value on one line");
-            }
-        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! `toolgate.yaml` as written (design §2).
 
 use super::reconcile::ReconcileSettings;
+use super::written_credentials::{HeadersForSettings, OauthSettings};
 use super::written_entrance::{SocketSettings, TlsSettings};
 use super::written_notify::NotifySettings;
 use super::written_operators::OperatorIssuerSettings;
@@ -113,6 +114,9 @@ pub(crate) struct AdminSettings {
     /// Where people reach this door, such as `https://toolgate.example.com`: what links to its pages
     /// begin with, and a name under which it may be called.
     pub public_url: Option<String>,
+    /// Values of the header `Host` that are taken besides those of `admin.listen` and the host of
+    /// `public_url`: `name` or `name:port`. No link begins with them.
+    pub allowed_hosts: Vec<String>,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
     /// Operators of `tokens` who are away, by name, and who decides about held calls meanwhile.
@@ -185,6 +189,11 @@ pub(crate) struct ToolServerSettings {
     pub url: Option<String>,
     /// Headers sent with every request to `url`.
     pub headers: BTreeMap<String, Secret>,
+    /// Where the tokens come from that the server at `url` wants; they go into `Authorization`.
+    pub oauth: Option<OauthSettings>,
+    /// Headers sent to `url` with the requests of some callers; the first entry that fits a caller
+    /// counts.
+    pub headers_for: Vec<HeadersForSettings>,
     /// How long one call may take: `60s` if absent, `10m` at most.
     pub timeout: Option<String>,
     /// How long a call of an agent takes that becomes a task, if the agent knows the tasks extension of
@@ -521,6 +530,7 @@ impl Default for AdminSettings {
             unix: None,
             unencrypted: false,
             public_url: None,
+            allowed_hosts: Vec::new(),
             tokens: Vec::new(),
             operators: BTreeMap::new(),
             verbs: VerbSettings::default(),

@@ -52,8 +52,12 @@ pub(super) fn replace(
         }
         // Some text is no address, and what is not there has one.
         match &*problem.path.iter().map(String::as_str).collect::<Vec<_>>() {
-            [key @ ("listen" | "data")] => remove(&mut tree, key),
-            ["admin", key @ ("listen" | "public_url")] => remove(&mut tree["admin"], key),
+            [key @ ("listen" | "data")] | [key @ ("allowed_hosts" | "allowed_origins"), _] => {
+                remove(&mut tree, key);
+            }
+            ["admin", key @ ("listen" | "public_url")] | ["admin", key @ "allowed_hosts", _] => {
+                remove(&mut tree["admin"], key);
+            }
             _ => {}
         }
     }
@@ -136,6 +140,10 @@ mod tests {
         let (tree, missing) =
             unset(json!({ "listen": "${X}", "servers": { "s": { "url": "${U}" } } }));
         assert!(tree.get("listen").is_none(), "{tree}");
+        let (tree, _) = unset(json!({
+            "allowed_hosts": ["${X}"], "allowed_origins": ["${X}"], "admin": { "allowed_hosts": ["a", "${X}:7778"] }
+        }));
+        assert_eq!(tree, json!({ "admin": {} }), "some text is no host either");
         let servers = servers(&missing);
         assert_eq!(
             servers[&ServerName::new("s")],

@@ -3,6 +3,7 @@
 use super::*;
 use std::fs;
 
+mod credentials;
 mod doors;
 mod issuers;
 mod ledger;

@@ -1,7 +1,7 @@
 //! How doors are entered, as it is written: `tls` and `unix`.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// TLS at a door. The files are read anew when they change; connections that are open go on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -13,7 +13,7 @@ pub(crate) struct TlsSettings {
     /// the file with its private key, in PEM
     pub key: String,
     /// The file with the authorities whose certificates are taken from agents, in PEM. Without it
-    /// nobody is asked for one. Operators are known by their tokens.
+    /// agents are asked for none. Operators are known by their tokens.
     pub client_ca: Option<String>,
     /// Whether a connection without such a certificate is refused: `optional` if absent, or
     /// `required`.
@@ -38,8 +38,16 @@ pub(crate) enum ClientCertificates {
 pub(crate) struct SocketSettings {
     /// The mode of its file, in quotes: `"0600"` if absent.
     pub mode: Option<String>,
-    /// The accounts that may use it, besides what the mode says. None: all that the mode lets in.
-    pub peers: PeerSettings,
+    /// The accounts that may use it, besides what the mode says: one account or group at least. If
+    /// absent, all that the mode lets in.
+    #[serde(deserialize_with = "peers")]
+    #[schemars(with = "PeerSettings")]
+    pub peers: Option<PeerSettings>,
+}
+
+/// A key without a value names no account, and is not absent: else each agent on this machine would come in.
+fn peers<'de, D: Deserializer<'de>>(written: D) -> Result<Option<PeerSettings>, D::Error> {
+    PeerSettings::deserialize(written).map(Some)
 }
 
 /// Accounts of this machine, by number, as the kernel tells them of a connection.

@@ -74,7 +74,7 @@ pub(crate) async fn serve<S, F, B>(
         };
         crowd.met(&newcomer);
         let (guest, tls) = (Arc::new(guest), listener.tls().cloned());
-        let served = entered(newcomer.stream, tls, guest, service.clone());
+        let served = serve_entered(newcomer.stream, tls, guest, service.clone());
         tasks::spawn("connection", open.track_future(served));
     }
     drop(listener);
@@ -83,7 +83,7 @@ pub(crate) async fn serve<S, F, B>(
 }
 
 /// Serves one connection, behind its handshake where the door speaks TLS.
-async fn entered<S, F, B>(
+async fn serve_entered<S, F, B>(
     stream: GuestStream,
     tls: Option<Arc<TlsDoor>>,
     guest: Arc<Guest>,

@@ -137,7 +137,7 @@ impl Door {
             ..origin.clone()
         };
         let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
-        let (mut answers, mut requests) = (Vec::new(), 0);
+        let (mut answers, mut requests, mut marks) = (Vec::new(), 0, Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             let (caller, message) = match self.batched(session, known, part, index).await {
                 Ok(Some(asked)) => asked,
@@ -154,12 +154,14 @@ impl Door {
             };
             let (heads, origin) = (heads.clone(), origin.clone());
             let begun = self.start(arrived(session, known, message, heads, origin));
+            marks.push(begun.unread_mark());
             tasks::spawn("message of a batch", carried(begun, outlet.clone()));
         }
         MessageBatch {
             answers,
             inlet,
             requests,
+            marks,
         }
     }
 

@@ -9,7 +9,7 @@ use super::session::AgentSession;
 use super::stream::MAX_EVENTS_KEPT;
 use crate::mcp::message::Message;
 use crate::mcp::sse::SseComment;
-use crate::outlet::{AnswerTicket, Inlet, Outgoing, Outlet, way_back};
+use crate::outlet::{AnswerTicket, Inlet, Outgoing, Outlet, UnreadMark, way_back};
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use http::StatusCode;
@@ -27,6 +27,8 @@ pub(super) struct MessageBatch {
     pub(super) inlet: mpsc::Receiver<BatchWord>,
     /// How many requests there are, of which each is answered.
     pub(super) requests: usize,
+    /// For each of them, whether anybody reads.
+    pub(super) marks: Vec<UnreadMark>,
 }
 
 /// What one request of a batch brings, and whose answer it is if it is one.
@@ -36,9 +38,15 @@ pub(super) struct BatchWord {
 }
 
 /// Hands on what one request of a batch brings. The stream is the whole batch's, so it does not
-/// pause for one of them.
+/// pause for one of them. Where nobody is left who reads the batch, the request is told so.
 pub(super) async fn carried(mut inlet: Inlet, outlet: mpsc::Sender<BatchWord>) {
-    while let Some(outgoing) = inlet.recv().await {
+    loop {
+        let outgoing = tokio::select! {
+            biased;
+            outgoing = inlet.recv() => outgoing,
+            () = outlet.closed() => return,
+        };
+        let Some(outgoing) = outgoing else { return };
         let is_last = matches!(outgoing, Outgoing::Last(_));
         let pauses = matches!(outgoing, Outgoing::Interrupted(_));
         let ticket = inlet.ticket();
@@ -81,8 +89,9 @@ impl MessageBatch {
         };
         let carried = CarriedAnswer::once_batch_passed(tickets.clone());
         let (written, rest) = way_back();
+        let marks = std::mem::take(&mut self.marks);
         tasks::spawn("stream of a batch", self.streamed(length, tickets, written));
-        let stream = session.feed(&first, rest);
+        let stream = session.feed(&first, rest, marks);
         carrying_all(stream.read_for(carried.passed(), 0, false), carried)
     }
 
@@ -177,4 +186,24 @@ fn joined(answers: &[Message]) -> Bytes {
     }
     text.push(b']');
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// An agent that hangs up on a batch before its stream has begun has hung up on each of its requests, though nothing is
+    /// said of them.
+    #[tokio::test(start_paused = true)]
+    async fn who_hangs_up_on_a_batch_hangs_up_on_each_request() {
+        let ((outlet, inlet), (words, batch)) = (way_back(), mpsc::channel(1));
+        let hands_on = tasks::spawn("message of a batch", carried(inlet, words));
+        let waits = tokio::time::timeout(Duration::from_hours(1), outlet.closed());
+        assert!(waits.await.is_err(), "it waits");
+        drop(batch);
+        let waits = tokio::time::timeout(Duration::from_secs(1), outlet.closed());
+        assert!(waits.await.is_ok(), "it has gone");
+        hands_on.await.unwrap();
+    }
 }

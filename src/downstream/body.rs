@@ -22,6 +22,11 @@ mod pieces;
 /// Any body of ours.
 pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
+/// Why a request was refused, for the metrics, where its status does not say it: goes with the answer
+/// as far as the door.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RefusalReason(pub(super) &'static str);
+
 /// A stream says something this often, so that nobody on the way takes it for dead (protocol §1.1).
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 

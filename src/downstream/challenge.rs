@@ -1,8 +1,8 @@
-//! What who has proved nothing is told, and how an agent learns where it gets a token: the challenge
+//! What an agent that has proved nothing is told, and how it learns where it gets a token: the challenge
 //! of a refusal (RFC 6750) and the metadata of this server (RFC 9728). Both name the address that the
 //! configuration has for this server, never one that a request brought along.
 
-use super::body::{HttpAnswer, error, json_text, overloaded};
+use super::body::{HttpAnswer, RefusalReason, error, json_text, overloaded};
 use super::{Door, checks};
 use crate::guards::identity::Unauthorized;
 use crate::guards::identity::issued::IssuedCallers;
@@ -56,13 +56,16 @@ impl Door {
         checks::connection(self, request).is_ok().then_some(lacking)
     }
 
-    /// The answer to who has asked for `scope` and proved nothing by `policy`.
+    /// The answer to an agent that has asked for `scope` and proved nothing by `policy`.
     pub(super) fn refused(&self, policy: &Policy, scope: &Scope, why: Unauthorized) -> HttpAnswer {
         if let Unauthorized::Token(rejected) = why {
             self.metrics.refused_token(rejected.reason());
             if let Some(again) = rejected.again() {
                 // Nothing is wrong with the token: an agent that got another one would be no further.
-                return overloaded(StatusCode::SERVICE_UNAVAILABLE, &why.to_string(), again);
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let mut refused = overloaded(status, &why.to_string(), again);
+                refused.extensions_mut().insert(RefusalReason("keys"));
+                return refused;
             }
         }
         let lacks_scope = why == Unauthorized::Token(TokenRejected::Scope);
@@ -72,6 +75,9 @@ impl Door {
             StatusCode::UNAUTHORIZED
         };
         let mut refused = error(status, INVALID_REQUEST, &why.to_string());
+        if lacks_scope {
+            refused.extensions_mut().insert(RefusalReason("scope"));
+        }
         let challenge = policy
             .identity
             .issued()
@@ -102,6 +108,7 @@ fn challenge(issued: &IssuedCallers, scope: &Scope, why: Unauthorized) -> String
         Unauthorized::UnknownToken
         | Unauthorized::UnknownAgent
         | Unauthorized::Contradicted
+        | Unauthorized::Unlike(_)
         | Unauthorized::Token(_) => Some("invalid_token"),
     };
     if let Some(error) = error {

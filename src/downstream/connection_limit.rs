@@ -149,6 +149,16 @@ impl ConnectionLimit {
         Self::with(places, Neighbours::unwatched())
     }
 
+    /// Places for a few, by a clock whose hands a test moves.
+    #[cfg(test)]
+    pub(super) fn timed_by(clock: Clock) -> Self {
+        let mut limit = Self::new(16);
+        if let Some(inner) = Arc::get_mut(&mut limit.0) {
+            inner.clock = clock;
+        }
+        limit
+    }
+
     fn with(places: usize, neighbours: Neighbours) -> Self {
         let strangers = (places / STRANGERS_DIVISOR).max(1);
         let known = places.saturating_sub(strangers).max(1);

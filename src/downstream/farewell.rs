@@ -1,4 +1,4 @@
-//! The answer to a peer that may not come in. It is given once the peer has begun to ask, since a client
+//! The answer to a peer that may not come in. It is given once the peer has begun to ask, since a peer
 //! that has not takes it for noise, and the rest of what was asked is read: a connection that ends with
 //! bytes unread takes the answer with it.
 

@@ -16,6 +16,9 @@ use tokio_rustls::server::TlsStream;
 /// 6666), from which no connection comes.
 const ACCOUNT_PREFIX: u128 = 0x0100 << 112;
 
+/// Bytes that TLS keeps of what is written, while the connection takes no more.
+pub(super) const TLS_BUFFER_BYTES_MAX: usize = 64 << 10;
+
 /// A connection of one peer.
 pub(super) enum GuestStream {
     /// As it is.
@@ -52,6 +55,24 @@ impl GuestStream {
         };
         let shown = stream.get_ref().1.peer_certificates()?.first()?;
         Some(super::tls::certificate::uris(shown))
+    }
+
+    /// Bytes at most that count as written and are not in the hands of the kernel: what TLS keeps
+    /// until the connection takes it. 0 where there are none.
+    pub(super) fn held_back(&self) -> usize {
+        match self {
+            Self::Tls(stream) if stream.get_ref().1.wants_write() => TLS_BUFFER_BYTES_MAX,
+            Self::Tcp(_) | Self::Tls(_) | Self::Unix(_) => 0,
+        }
+    }
+
+    /// How many bytes the kernel has taken behind TLS, from 0 on again after the last number: what
+    /// is written elsewhere is taken when it is written.
+    pub(super) fn handed_over(&self) -> u64 {
+        match self {
+            Self::Tls(stream) => stream.get_ref().0.handed_over(),
+            Self::Tcp(_) | Self::Unix(_) => 0,
+        }
     }
 
     /// Whether bytes of the peer have come that nobody has read yet.

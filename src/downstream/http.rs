@@ -5,7 +5,7 @@
 //! when a rung above refuses.
 
 use super::arriving::{length, read};
-use super::body::{HttpAnswer, empty, error, json, overloaded};
+use super::body::{HttpAnswer, RefusalReason, empty, error, json, overloaded};
 use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
@@ -71,12 +71,15 @@ impl Door {
         if let Some(lacking) = self.lacking_key(&request) {
             Box::pin(self.keys.clone().supply(lacking)).await;
         }
-        let answer = match self.admitted(&request, &guest) {
+        let mut answer = match self.admitted(&request, &guest) {
             Ok(visit) => self.method(visit, request).await,
             Err(refused) => refused,
         };
-        if answer.status().is_client_error() || answer.status() == StatusCode::SERVICE_UNAVAILABLE {
-            self.metrics.refused(reason(answer.status()));
+        let told = answer.extensions_mut().remove::<RefusalReason>();
+        let status = answer.status();
+        if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE {
+            let reason = told.map_or_else(|| reason(status), |RefusalReason(told)| told);
+            self.metrics.refused(reason);
         }
         answer
     }

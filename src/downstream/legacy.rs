@@ -81,7 +81,8 @@ impl Door {
                     Some(first) => {
                         let carried = CarriedAnswer::once_passed(inlet.ticket());
                         let is_primed = session.revision >= Revision::V2025_11_25;
-                        let stream = session.feed(&first, inlet);
+                        let marks = vec![inlet.unread_mark()];
+                        let stream = session.feed(&first, inlet, marks);
                         let answer = stream.read_for(carried.passed(), 0, is_primed);
                         carrying_all(answer, carried)
                     }

@@ -8,13 +8,15 @@ use crate::model::clock::Clock;
 use crate::model::listen::{ListenAddress, SocketPath};
 use crate::telemetry::paced_log::PacedLog;
 use crate::telemetry::tasks;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
@@ -27,13 +29,17 @@ const NOT_ADMITTED_ANSWER: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Type: app
 /// Accounts that are answered so at once; the connections of more just end.
 const MAX_FAREWELLS: usize = 16;
 
-static NOT_ADMITTED: PacedLog = PacedLog::new();
+/// How often it is tried to have the directory of a socket alone, and how long after each time …
+const LOCK_TRIES: u32 = 20;
+/// … since another toolgate needs it for less.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 static FAREWELLS: Semaphore = Semaphore::const_new(MAX_FAREWELLS);
 
 /// Which programs of this machine may come in by a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SocketAccess {
-    /// The mode of its file.
+    /// The mode of its file: its permission bits, 0o001 to 0o777.
     pub(crate) mode: u32,
     /// The accounts that may, where these or `gids` are named; else all that can open the file.
     pub(crate) uids: Vec<u32>,
@@ -56,7 +62,7 @@ pub(crate) struct DoorListener {
 
 enum BoundSocket {
     Tcp(TcpListener),
-    Unix(BoundUnixSocket),
+    Unix(Box<BoundUnixSocket>),
 }
 
 /// A Unix socket, whose file goes with it.
@@ -66,6 +72,7 @@ struct BoundUnixSocket {
     address: SocketPath,
     /// Device and number of its file.
     file: (u64, u64),
+    not_admitted: PacedLog,
 }
 
 /// A connection that was accepted.
@@ -94,9 +101,9 @@ impl DoorListener {
     /// It cannot be listened at, or another process does.
     pub(crate) fn bind(address: ListenAddress, access: &SocketAccess) -> io::Result<Self> {
         let socket = match address {
-            ListenAddress::Tcp(address) => BoundSocket::Tcp(tcp(address)?),
+            ListenAddress::Tcp(address) => BoundSocket::Tcp(bind_tcp(address)?),
             ListenAddress::Unix(socket) => {
-                BoundSocket::Unix(BoundUnixSocket::bind(socket, access.clone())?)
+                BoundSocket::Unix(Box::new(BoundUnixSocket::bind(socket, access.clone())?))
             }
         };
         Ok(Self { socket, tls: None })
@@ -132,6 +139,9 @@ impl DoorListener {
     }
 
     /// The next connection; none where its peer may not come in.
+    ///
+    /// # Errors
+    /// The system has none to give: it is out of file descriptors, or the peer is gone already.
     pub(super) async fn accept(&self) -> io::Result<Option<Newcomer>> {
         match &self.socket {
             BoundSocket::Tcp(listener) => {
@@ -151,7 +161,7 @@ impl DoorListener {
     }
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()
     } else {
@@ -167,17 +177,22 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
 impl BoundUnixSocket {
     fn bind(address: SocketPath, access: SocketAccess) -> io::Result<Self> {
         let path = address.path();
+        let place = lock_place(&address.directory())?;
         remove_stale(path)?;
         let listener = UnixListener::bind(path)?;
-        // Until here its mode is what the process's own files have, which is less.
-        fs::set_permissions(path, Permissions::from_mode(access.mode))?;
         let found = fs::symlink_metadata(path)?;
-        Ok(Self {
+        // From here on its file goes with it, whatever fails.
+        let bound = Self {
             listener,
             access,
             address,
             file: (found.dev(), found.ino()),
-        })
+            not_admitted: PacedLog::new(),
+        };
+        // Until here its mode is what the process's own files have, which is less.
+        fs::set_permissions(path, Permissions::from_mode(bound.access.mode))?;
+        drop(place);
+        Ok(bound)
     }
 
     /// The connection, if the account at its other end may come in.
@@ -186,7 +201,7 @@ impl BoundUnixSocket {
         let peer = stream.peer_cred().ok()?;
         let (uid, gid) = (peer.uid(), peer.gid());
         if !self.access.admits(uid, gid) {
-            if let Some(times) = NOT_ADMITTED.count(Clock.steady()) {
+            if let Some(times) = self.not_admitted.count(Clock.steady()) {
                 let socket = self.address.path().display();
                 tracing::warn!(
                     uid,
@@ -221,6 +236,23 @@ impl Drop for BoundUnixSocket {
     }
 }
 
+/// Keeps every other toolgate from opening a socket in `directory` until it is dropped: of two that
+/// start at once the second would take the first's for one that was left behind. Where the directory
+/// cannot be locked, it keeps none.
+fn lock_place(directory: &Path) -> io::Result<Option<fs::File>> {
+    let Ok(place) = fs::File::open(directory) else {
+        return Ok(None);
+    };
+    for _ in 0..LOCK_TRIES {
+        match flock(&place, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Ok(()) | Err(_) => return Ok(Some(place)),
+        }
+    }
+    let words = "another process keeps its directory to open a socket there";
+    Err(io::Error::new(io::ErrorKind::AddrInUse, words))
+}
+
 /// Removes the socket that a process has left behind which listens no more.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
@@ -234,13 +266,23 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             "what is there is no socket",
         ));
     }
-    match BlockingUnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(error) => Err(error),
-        Ok(_) => Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            "another process listens there",
-        )),
+    if is_listened_on(path)? {
+        let words = "another process listens there";
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, words));
+    }
+    fs::remove_file(path)
+}
+
+/// Whether a process listens on the socket at `path`. Waits for none: one that lets nobody in (its
+/// queue is full) listens, too.
+fn is_listened_on(path: &Path) -> io::Result<bool> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let asking = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&asking, &SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(rustix::io::Errno::AGAIN) => Ok(true),
+        Err(rustix::io::Errno::CONNREFUSED) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -413,7 +413,7 @@ impl Door {
                     task,
                     asks_page: AtomicBool::default(),
                     undoes: None,
-                    undoes_unasked: Mutex::default(),
+                    own_undo: Mutex::default(),
                     claimed: OnceLock::new(),
                     page: OnceLock::new(),
                     waited: AtomicU64::default(),

@@ -9,7 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, ServerName, unguessable};
 use crate::model::scope::Scope;
-use crate::outlet::{Inlet, Outgoing};
+use crate::outlet::{Inlet, Outgoing, UnreadMark};
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
 use crate::upstream::keeper::{ServerMessage, Unheard, hears};
@@ -71,8 +71,14 @@ impl AgentSession {
         number <= self.streams.lock().last
     }
 
-    /// A new stream, fed from `first` and `rest` until the request is answered.
-    pub(super) fn feed(self: &Arc<Self>, first: &Outgoing, mut rest: Inlet) -> Arc<EventStream> {
+    /// A new stream, fed from `first` and `rest` until the request is answered; `marks`: for what is to know
+    /// whether anybody reads it.
+    pub(super) fn feed(
+        self: &Arc<Self>,
+        first: &Outgoing,
+        mut rest: Inlet,
+        marks: Vec<UnreadMark>,
+    ) -> Arc<EventStream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;
@@ -91,8 +97,17 @@ impl AgentSession {
         stream.take(first);
         let written = stream.clone();
         tasks::spawn("legacy stream", async move {
-            while let Some(outgoing) = rest.recv().await {
-                written.take(&outgoing);
+            let unread = written.marks_unread(&marks);
+            tokio::pin!(unread);
+            loop {
+                tokio::select! {
+                    biased;
+                    outgoing = rest.recv() => match outgoing {
+                        Some(outgoing) => written.take(&outgoing),
+                        None => break,
+                    },
+                    never = &mut unread => match never {},
+                }
             }
             written.end();
         });

@@ -9,13 +9,15 @@ use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE_COMMENT, SseComment, encode};
-use crate::outlet::Outgoing;
+use crate::outlet::{Outgoing, UnreadMark};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use tokio::sync::Notify;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
 
 /// Events and bytes that one stream keeps.
 pub(super) const MAX_EVENTS_KEPT: usize = 256;
@@ -23,6 +25,9 @@ const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Comments that wait to be read; older ones are dropped. Each is at most as long as
 /// `mcp::sse::MAX_SSE_COMMENT_BYTES`.
 const MAX_COMMENTS_KEPT: usize = 16;
+/// How long an agent whose stream broke is waited for before it counts as one that has hung up: what
+/// waits for a person or its turn then does not begin for nobody.
+const RETURN_GRACE: Duration = Duration::from_secs(30);
 /// What an agent reads in place of an answer that was forgotten.
 const ANSWER_FORGOTTEN_MESSAGE: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \
                          repeat what changes something before you know what became of it";
@@ -32,8 +37,26 @@ pub(super) struct EventStream {
     pub(super) number: u64,
     written: Mutex<StreamBuffer>,
     more: Notify,
+    /// How many connections read it: one, or none, and two while a newer one takes it over.
+    readers: watch::Sender<usize>,
     shelf: SharedReplayBudget,
     this: Weak<Self>,
+}
+
+/// A connection that reads a stream; dropped with it.
+struct StreamReader(Arc<EventStream>);
+
+impl StreamReader {
+    fn of(stream: &Arc<EventStream>) -> Self {
+        stream.readers.send_modify(|readers| *readers += 1);
+        Self(stream.clone())
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.0.readers.send_modify(|readers| *readers -= 1);
+    }
 }
 
 /// One event.
@@ -88,6 +111,7 @@ impl EventStream {
             number,
             written,
             more,
+            readers: watch::Sender::new(0),
             shelf,
             this: this.clone(),
         })
@@ -173,6 +197,22 @@ impl EventStream {
         self.written.lock().done
     }
 
+    /// Says, from now on, once nobody has read for `RETURN_GRACE`, and when the agent does again.
+    pub(super) async fn marks_unread(&self, marks: &[UnreadMark]) -> Infallible {
+        let say = |unread| marks.iter().for_each(|mark| mark.set(unread));
+        let mut readers = self.readers.subscribe();
+        loop {
+            // It cannot be closed: this is the stream that has it.
+            let _ = readers.wait_for(|readers| *readers == 0).await;
+            let returned = readers.wait_for(|readers| *readers > 0);
+            if tokio::time::timeout(RETURN_GRACE, returned).await.is_err() {
+                say(Some(RETURN_GRACE));
+                let _ = readers.wait_for(|readers| *readers > 0).await;
+                say(None);
+            }
+        }
+    }
+
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to
     /// one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> HttpAnswer {
@@ -217,7 +257,7 @@ impl EventStream {
         let first =
             prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
         let state = (
-            self.clone(),
+            StreamReader::of(self),
             ReaderPosition {
                 after,
                 reader,
@@ -229,12 +269,12 @@ impl EventStream {
         );
         events(futures_util::stream::unfold(
             state,
-            |(stream, mut place, first)| async move {
+            |(reader, mut place, first)| async move {
                 let bytes = match first {
                     Some(first) => first,
-                    None => stream.next(&mut place).await?,
+                    None => reader.0.next(&mut place).await?,
                 };
-                Some((bytes, (stream, place, None)))
+                Some((bytes, (reader, place, None)))
             },
         ))
     }

@@ -1,12 +1,13 @@
 //! TLS at a door: which certificate it shows, whom it asks for one, and how a connection becomes
-//! one. The pair in force is whole; one that cannot be used never takes its place.
+//! one. The pair in force is whole; one that cannot be used, or that other accounts may write, never
+//! takes its place.
 
 pub(crate) mod certificate;
 pub(crate) mod files;
 mod first_byte;
 pub(super) mod records;
 
-use super::guest_stream::GuestStream;
+use super::guest_stream::{GuestStream, TLS_BUFFER_BYTES_MAX};
 use crate::model::clock::Clock;
 use crate::telemetry::paced_log::PacedLog;
 use arc_swap::ArcSwap;
@@ -27,9 +28,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long before its end a certificate is warned of.
 pub(crate) const EXPIRY_NOTICE: Duration = Duration::from_hours(14 * 24);
 
-static FAILED_HANDSHAKES: PacedLog = PacedLog::new();
-static PLAIN_HTTP: PacedLog = PacedLog::new();
-
 /// TLS at one door.
 pub(crate) struct TlsDoor {
     /// Whose door it is: `agents` or `operators`.
@@ -38,6 +36,8 @@ pub(crate) struct TlsDoor {
     in_force: ArcSwap<LoadedPair>,
     /// Why the files as they are now cannot be used.
     refused: Mutex<Option<String>>,
+    failed_handshakes: PacedLog,
+    plain_http: PacedLog,
 }
 
 /// What became of a look at the files.
@@ -63,6 +63,8 @@ impl TlsDoor {
             files,
             in_force: ArcSwap::from_pointee(pair),
             refused: Mutex::default(),
+            failed_handshakes: PacedLog::new(),
+            plain_http: PacedLog::new(),
         };
         door.warn_of_expiry();
         Ok(Arc::new(door))
@@ -83,7 +85,8 @@ impl TlsDoor {
     pub(crate) fn reload(&self) -> PairReload {
         let now = Clock.wall();
         let before = self.in_force.load_full();
-        let read = self.files.load().and_then(|pair| {
+        let read = self.files.judge_owners();
+        let read = read.and_then(|()| self.files.load()).and_then(|pair| {
             let is_worse = before.validity.holds(now) && !pair.validity.holds(now);
             if is_worse {
                 Err(TlsFault::out_of_time(pair.validity))
@@ -131,25 +134,25 @@ impl TlsDoor {
         }
     }
 
-    /// The connection with TLS; none where it ends here: agents that do not get through hear why as
+    /// The connection with TLS; none where it ends here: peers that do not get through hear why as
     /// far as the protocol says it.
     pub(super) async fn enter(&self, stream: TcpStream) -> Option<GuestStream> {
-        let entered = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.shake(stream)).await;
+        let entered = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.handshake(stream)).await;
         entered.unwrap_or_else(|_| {
             self.failed("it took too long");
             None
         })
     }
 
-    async fn shake(&self, stream: TcpStream) -> Option<GuestStream> {
+    async fn handshake(&self, stream: TcpStream) -> Option<GuestStream> {
         match first_byte::look(&stream).await {
             FirstByte::Tls => {}
             FirstByte::Http => {
-                if let Some(times) = PLAIN_HTTP.count(Clock.steady()) {
+                if let Some(times) = self.plain_http.count(Clock.steady()) {
                     tracing::warn!(
                         door = self.whose,
                         times,
-                        "plain HTTP came to a door that speaks TLS, and was answered 400; clients have to use https://"
+                        "plain HTTP came to a door that speaks TLS, and was answered 400; use https:// in its address"
                     );
                 }
                 first_byte::refuse(stream).await;
@@ -159,7 +162,11 @@ impl TlsDoor {
         }
         let acceptor = TlsAcceptor::from(self.in_force.load().config.clone());
         match acceptor.accept(Records::of(stream)).await {
-            Ok(stream) => Some(GuestStream::Tls(Box::new(stream))),
+            Ok(mut stream) => {
+                let session = stream.get_mut().1;
+                session.set_buffer_limit(Some(TLS_BUFFER_BYTES_MAX));
+                Some(GuestStream::Tls(Box::new(stream)))
+            }
             Err(error) => {
                 self.failed(&error.to_string());
                 None
@@ -168,7 +175,7 @@ impl TlsDoor {
     }
 
     fn failed(&self, why: &str) {
-        if let Some(times) = FAILED_HANDSHAKES.count(Clock.steady()) {
+        if let Some(times) = self.failed_handshakes.count(Clock.steady()) {
             tracing::warn!(
                 door = self.whose,
                 times,

@@ -7,7 +7,7 @@ use crate::guards::idempotency::{CallPlace, Given, KeyRequest};
 use crate::guards::rewrite::ChangedArguments;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
-use crate::mcp::own::OWN_META_PREFIX;
+use crate::mcp::own::{FENCE_META_KEY, OWN_META_PREFIX};
 use crate::mcp::revision::Era;
 use crate::model::argument_edit::ArgumentEdit;
 use crate::model::call::{Rewritten, ToolCall};
@@ -61,9 +61,6 @@ const OF_THE_AGENT_BYTES: usize = 2 << 10;
 /// What programs send is an id.
 const BY_PROGRAMS_BYTES: usize = 128;
 
-/// What tool servers that cooperate check (guarantees §5).
-pub(in crate::gate) const FENCE: &str = "dev.toolgate/fence";
-
 /// Whether the arguments are those that the agent wrote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ArgumentOrigin {
@@ -114,9 +111,9 @@ pub struct CallOrigin {
     pub task: TaskTerms,
     /// The call that it takes back, where an operator or its agent has asked for that.
     pub undoes: Option<UndoneCall>,
-    /// The call that it takes back though it was not asked to: its agent makes just the call that an
-    /// operator's undo would make.
-    pub undoes_unasked: Mutex<Option<ActionId>>,
+    /// What it takes back though it was not asked to: its agent makes just the call that an operator's
+    /// undo would make.
+    pub own_undo: Mutex<OwnUndo>,
     /// The key that it has claimed, once it has.
     pub claimed: OnceLock<Digest>,
     /// It is answered by a question that asks its agent to open a page.
@@ -125,6 +122,15 @@ pub struct CallOrigin {
     pub page: OnceLock<PageReturn>,
     /// The seconds that its agent was told as progress while it waited for a person.
     pub waited: AtomicU64,
+}
+
+/// What a call takes back though it was not asked to, as far as that is known when it begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OwnUndo {
+    /// That call.
+    pub of: Option<ActionId>,
+    /// What it is known by, should it be one of which nobody knows yet whether it ran.
+    pub may_be: Option<Digest>,
 }
 
 /// What an agent says of a page where people decide, which it was asked to open.
@@ -150,12 +156,16 @@ pub enum TaskTerms {
 }
 
 impl CallOrigin {
-    /// Ends when the agent has cancelled the call, or hears no more of it.
-    pub(in crate::gate) async fn gone(&self) {
+    /// Ends when the agent has cancelled the call, or hears no more of it: it has hung up, has not come back to
+    /// its stream in time, or its session has ended. What is sent already is not asked about that. With how long
+    /// the agent had not been there by then; none where its session ended, by which it may have been away
+    /// for any time.
+    pub(in crate::gate) async fn gone(&self) -> Option<Duration> {
         tokio::select! {
             biased;
-            () = self.waiting.cancelled.cancelled() => {}
-            () = self.outlet.closed() => {}
+            () = self.waiting.cancelled.cancelled() => Some(Duration::ZERO),
+            () = self.links.ended() => None,
+            away = self.outlet.unread() => Some(away),
         }
     }
 }
@@ -228,7 +238,11 @@ impl Call {
 
     /// The fencing token that the agent says it holds (004-26).
     pub(in crate::gate) fn fence(&self) -> Option<u64> {
-        self.message.meta(FENCE)?.get("token")?.value().as_u64()
+        self.message
+            .meta(FENCE_META_KEY)?
+            .get("token")?
+            .value()
+            .as_u64()
     }
 
     /// Step 3: whether the arguments could be read back.
@@ -250,8 +264,12 @@ impl Call {
 
     /// The call that it takes back, asked or not.
     pub(in crate::gate) fn compensates(&self) -> Option<ActionId> {
-        self.takes_back()
-            .or_else(|| *self.origin.undoes_unasked.lock())
+        self.takes_back().or_else(|| self.origin.own_undo.lock().of)
+    }
+
+    /// What it is known by should it take back a call though nothing says so.
+    pub(in crate::gate) fn may_undo(&self) -> Option<Digest> {
+        self.origin.own_undo.lock().may_be
     }
 
     /// The call as the key is made of it.

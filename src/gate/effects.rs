@@ -320,7 +320,7 @@ impl Effects {
     pub(in crate::gate) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
         let lease = tokio::select! {
             biased;
-            () = call.origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
+            _ = call.origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
             lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {
@@ -347,7 +347,8 @@ impl Effects {
         let (keyed, bill, lease, left) = (begin.keyed, begin.bill, begin.lease, begin.left);
         let approved = begin.approved;
         // While this one waited for a person or for its turn, an equal call may have been lost.
-        if call.round().is_none() && !matches!(self.kin(keyed).await?, KinStand::Free) {
+        let kin = self.kin(keyed, call.takes_back());
+        if call.round().is_none() && !matches!(kin.await?, KinStand::Free) {
             return Ok(None);
         }
         let confirms = begin.confirmed.draft().map(|draft| draft.to_string());
@@ -379,6 +380,7 @@ impl Effects {
             inquiry: begin.inquiry,
             undo: begin.undo,
             undoes: call.compensates(),
+            may_undo: call.may_undo(),
         };
         let begins = StoreCommand::Begin(Box::new(intent));
         let decided = self.store.run(begins, None).await;

@@ -4,7 +4,7 @@
 use crate::guards::ToolRules;
 use crate::guards::approval::grant_miss::{GrantDeath, GrantMiss};
 use crate::guards::approval::grants::{GrantSubject, dead_by, misses, over_total};
-use crate::guards::approval::{GrantJudge, GrantRules, GrantedCall, Rule};
+use crate::guards::approval::{DEFAULT_APPROVER_ROLE, GrantJudge, GrantRules, GrantedCall, Rule};
 use crate::mcp::json::Text;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
@@ -67,6 +67,23 @@ pub(crate) fn pinned(policy: &Policy, tool: &ToolName) -> ToolNow {
 }
 
 impl GrantJudge for GrantRulebook<'_> {
+    fn roles(&self, tool: &ToolName) -> Vec<String> {
+        let allowlist = &self.policy.allowlist;
+        let mut roles = allowlist
+            .contract_of(tool)
+            .map(deciding)
+            .unwrap_or_default();
+        if roles.is_empty() {
+            roles = allowlist.written().all().flat_map(deciding).collect();
+        }
+        if roles.is_empty() {
+            roles.push(DEFAULT_APPROVER_ROLE.to_owned());
+        }
+        roles.sort_unstable();
+        roles.dedup();
+        roles
+    }
+
     fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss> {
         let schema_hash = match (self.tools)(tool) {
             ToolNow::Here { digest, .. } => digest,
@@ -285,6 +302,13 @@ fn rules_for<'a>(
         Some(variants) => variants.choose(arguments),
         None => Some(whole),
     }
+}
+
+/// The roles that decide about calls of a contract, whichever variant they are of.
+fn deciding(whole: &Arc<ToolRules>) -> Vec<String> {
+    let cases = cases(whole).into_iter();
+    let asking = cases.filter_map(|rules| rules.approval.as_ref());
+    asking.flat_map(|rule| rule.roles.clone()).collect()
 }
 
 /// A contract, or its variants.

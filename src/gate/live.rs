@@ -427,6 +427,7 @@ impl<'p> World for Live<'p> {
         let _ = case.subject.call.origin.claimed.set(claimed.key);
         let cleared = self.taken.hold(claimed, rule, keyed);
         self.follow(&case.subject, keyed);
+        Box::pin(effects.is_alone(&case.subject.call)).await?;
         Ok(Turn::On(BegunCall {
             subject: case.subject,
             cleared,

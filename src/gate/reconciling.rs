@@ -10,6 +10,7 @@ use crate::gate::steps::inquiry;
 use crate::gate::steps::looking::{self, Look, LookPlace};
 use crate::guards::Mode;
 use crate::guards::idempotency::ProbeVerdict;
+use crate::guards::identity::EntryMiss;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
@@ -167,7 +168,7 @@ impl Reconciler {
         let policy = gate.policy.current();
         let probe = inquiry::probe_of(&policy, &claim.tool, question.probe);
         let probe = probe.ok_or(Unasked::OtherProbe)?;
-        let caller = caller_of(&policy, claim, question).ok_or(Unasked::NoCaller)?;
+        let caller = caller_of(&policy, claim, question)?;
         let links = Arc::new(self.links.alone());
         let tool = looking::tool_of(gate, &policy, &links, probe).ok_or(Unasked::NoTool)?;
         let kept = gate.content_keys.open_question(claim.action, question)?;
@@ -261,14 +262,17 @@ fn question_of(claim: &Claim) -> Option<&KeptQuestion> {
     claim.inquiry.as_ref()?.question.as_ref()
 }
 
-/// The caller that made the call, as it is configured now.
-fn caller_of(policy: &Policy, claim: &Claim, question: &KeptQuestion) -> Option<Caller> {
-    let identity = &policy.identity;
-    let known = identity.entries_of(&claim.agent, question.tenant.as_deref());
-    let known = known.first()?;
-    Some(match &claim.user {
+/// The caller that made the call, with the rights that it had, or as it is configured now.
+fn caller_of(policy: &Policy, claim: &Claim, question: &KeptQuestion) -> Result<Caller, Unasked> {
+    let (identity, tenant) = (&policy.identity, question.tenant.as_deref());
+    let known = identity.entry_again(&claim.agent, tenant, question.caller.as_ref());
+    let known = known.map_err(|miss| match miss {
+        EntryMiss::Gone => Unasked::NoCaller,
+        EntryMiss::OtherRights => Unasked::OtherRights,
+    })?;
+    Ok(match &claim.user {
         Some(named) => known.for_user(UserId::new(named)),
-        None => Caller::clone(known),
+        None => Caller::clone(&known),
     })
 }
 
@@ -276,12 +280,30 @@ fn caller_of(policy: &Policy, claim: &Claim, question: &KeptQuestion) -> Option<
 fn entry_of(caller: &Caller) -> Entry {
     Entry {
         trace_id: Trace::new().trace_id(),
-        user_id: caller.user_id(),
-        agent_id: caller.agent_id(),
-        certificate: caller.certificate_id(),
-        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
-        roles: caller.roles.clone(),
         revision: Revision::NEWEST_MODERN.as_str().to_owned(),
-        ..Entry::default()
+        ..Entry::of_caller(caller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::caller::IssuedIdentity;
+
+    /// A look is its caller's, whom the configuration names, or an issuer.
+    #[test]
+    fn the_entry_of_a_look_says_who_issued_its_caller() {
+        let issued = IssuedIdentity {
+            issuer: "https://id.example.com".to_owned(),
+            subject: Some("ada".to_owned()),
+            proof: None,
+        };
+        let caller = Caller {
+            issued: Some(Arc::new(issued)),
+            ..Caller::named("bot")
+        };
+        let entry = entry_of(&caller);
+        assert_eq!(entry.issuer.as_deref(), Some("https://id.example.com"));
+        assert_eq!(entry.subject.as_deref(), Some("ada"));
     }
 }

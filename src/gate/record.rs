@@ -70,20 +70,12 @@ impl<'a> RecordedCall<'a> {
 
 /// The entry of `judged` with what all its entries say alike: whose it is, and where it came from.
 pub(in crate::gate) fn entry_of(judged: &ToolCall, caller: &Caller) -> Entry {
-    let (issuer, subject) = caller.issued_by();
     Entry {
-        issuer,
-        subject,
         request_id: judged.request_id.clone(),
         trace_id: judged.trace_id.clone(),
-        user_id: caller.user_id(),
-        agent_id: caller.agent_id(),
-        certificate: caller.certificate_id(),
-        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
-        roles: caller.roles.clone(),
         session: session(judged),
         revision: judged.revision.to_owned(),
-        ..Entry::default()
+        ..Entry::of_caller(caller)
     }
 }
 

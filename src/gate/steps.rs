@@ -26,5 +26,6 @@ pub(in crate::gate) mod shaper;
 pub(in crate::gate) mod still_so;
 pub(in crate::gate) mod task_state;
 pub(in crate::gate) mod undo_kept;
+pub(in crate::gate) mod undo_pieces;
 pub(in crate::gate) mod unknown;
 pub(in crate::gate) mod waiting;

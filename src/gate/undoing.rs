@@ -4,6 +4,7 @@
 
 pub(in crate::gate) mod by_agent;
 mod checking;
+mod own_calls;
 mod resuming;
 mod sending;
 mod whole_task;
@@ -12,11 +13,11 @@ use crate::gate::Gate;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::judging::refused;
-use crate::gate::steps::undo_kept::{ARGUMENTS_PART, TOO_LONG, VALUES_PART};
+use crate::gate::steps::undo_pieces;
 use crate::gate::supposing::{Question, Silent, judge};
 use crate::guards::Mode;
-use crate::guards::rollback::{RESULT_PREFIX, UndoCheck, filled, taken};
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::guards::identity::{EntryMiss, kept_of};
+use crate::guards::rollback::UndoCheck;
 use crate::model::caller::Caller;
 use crate::model::ids::{ActionId, UserId};
 use crate::model::reads::SchemaReader;
@@ -24,9 +25,7 @@ use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
 use crate::store::operator::{MAX_RESOLVE_REASON_BYTES, reason, time};
-use crate::store::state::StoreKeys;
-use crate::store::state::kept_text::KeptText;
-use crate::store::state::undo::{AskUndo, OpenUndo};
+use crate::store::state::undo::{AskUndo, OpenUndo, OwnCall};
 use crate::store::undos::{
     NoTaskUndo, NoUndo, TaskUndoReport, TaskUndoWord, UndoMaker, UndoReport, UndoWord, ask, known,
     offered,
@@ -39,9 +38,6 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
-const GONE: &str = "what it needs of the result is not kept any more";
-const UNREADABLE: &str = "what was kept for it cannot be read";
-const NO_CALLER: &str = "the configuration does not know the agent any more";
 const NO_TOOL: &str = "no tool server lists its tool now, as an operator has approved it";
 const READS: &str = "by its contract its tool changes nothing";
 const OBSERVED: &str = "nothing is enforced in observe mode, so nothing would make it once";
@@ -68,14 +64,20 @@ struct UndoPlan {
     check: Option<UndoCheck>,
 }
 
+/// By whose rights the call is made that takes another one back.
+#[derive(Clone, Copy)]
+enum UndoRights<'a> {
+    /// Those of the agent that asks for it itself.
+    Asking(&'a Caller),
+    /// Those that the call was made by: an operator asks for it, also after an agent has.
+    OfCall,
+    /// Those of who has asked for it last, in whose place it goes on.
+    AsAsked,
+}
+
 impl UndoMaker for CallUndoer {
     fn undo(self: Arc<Self>, word: UndoWord) -> BoxFuture<'static, Result<UndoReport, NoUndo>> {
-        Box::pin(async move {
-            let running = self.running.clone();
-            let made = running.track_future(async move { self.made(word).await });
-            let ended = tasks::spawn("undo", made).await;
-            ended.unwrap_or_else(|_| Err(NoUndo::Lacking(BROKEN.to_owned())))
-        })
+        self.asked_by(word, None)
     }
 
     fn undo_task(
@@ -92,30 +94,68 @@ impl UndoMaker for CallUndoer {
 }
 
 impl CallUndoer {
-    async fn made(&self, word: UndoWord) -> Result<UndoReport, NoUndo> {
+    /// Does what `word` says, by the rights of the agent that is `asking`, where no operator is.
+    fn asked_by(
+        self: Arc<Self>,
+        word: UndoWord,
+        asking: Option<Arc<Caller>>,
+    ) -> BoxFuture<'static, Result<UndoReport, NoUndo>> {
+        Box::pin(async move {
+            let running = self.running.clone();
+            let made =
+                running.track_future(async move { self.made(word, asking.as_deref()).await });
+            let ended = tasks::spawn("undo", made).await;
+            ended.unwrap_or_else(|_| Err(NoUndo::Lacking(BROKEN.to_owned())))
+        })
+    }
+
+    async fn made(&self, word: UndoWord, asking: Option<&Caller>) -> Result<UndoReport, NoUndo> {
         let store = &*self.gate.effects.store;
-        let plan = self.plan(word.of).await?;
+        let rights = asking.map_or(UndoRights::OfCall, UndoRights::Asking);
+        let plan = self.plan(word.of, rights).await?;
+        let own = self.own_call(&plan).await?;
+        if let Some(own) = own.filter(|_| word.is_dry) {
+            return Err(NoUndo::DoneByAgent(own.action));
+        }
         if word.is_dry {
             let verdict = plan.verdict().await;
             return Ok(plan.report(&plan.undo, UndoEnd::supposed(&verdict)));
         }
         let why = reason(&word.why, MAX_RESOLVE_REASON_BYTES).map_err(NoUndo::Unfit)?;
-        Box::pin(self.is_there(&plan)).await?;
+        if own.is_none() {
+            Box::pin(self.is_there(&plan)).await?;
+        }
         let asked = AskUndo {
             of: word.of,
             who: word.who.clone(),
             why,
+            caller: asking.map(kept_of),
             drops: false,
+            made_by: None,
         };
         ask(store, asked).await?;
-        self.carried_out(&plan, word.who).await
+        self.carried_out(&plan, word.who, own).await
     }
 
-    /// Makes the call of an undo that was asked for, and looks what came of it.
-    async fn carried_out(&self, plan: &UndoPlan, who: String) -> Result<UndoReport, NoUndo> {
+    /// Makes the call of an undo that was asked for, unless its agent has made it as its `own`, and looks what came of
+    /// it.
+    async fn carried_out(
+        &self,
+        plan: &UndoPlan,
+        who: String,
+        own: Option<OwnCall>,
+    ) -> Result<UndoReport, NoUndo> {
         let store = &*self.gate.effects.store;
-        let end = self.sent(plan, who).await?;
-        let undo = known(store, plan.undo.of).await?;
+        let end = match own {
+            Some(own) => UndoEnd::made_by(own),
+            None => self.sent(plan, who).await?,
+        };
+        let mut undo = known(store, plan.undo.of).await?;
+        if let (Some(by), Some(asked)) = (end.same_as, &undo)
+            && self.is_made_by(asked, by, &end).await?
+        {
+            undo = known(store, plan.undo.of).await?;
+        }
         let mut report = plan.report(undo.as_ref().unwrap_or(&plan.undo), end);
         if report.state == "done" {
             report.verified = Box::pin(self.is_gone(plan)).await;
@@ -123,8 +163,8 @@ impl CallUndoer {
         Ok(report)
     }
 
-    /// The call that takes `of` back, if it can be made now.
-    async fn plan(&self, of: ActionId) -> Result<UndoPlan, NoUndo> {
+    /// The call that takes `of` back, if it can be made now, by `rights`.
+    async fn plan(&self, of: ActionId, rights: UndoRights<'_>) -> Result<UndoPlan, NoUndo> {
         let lacking = |why: &str| NoUndo::Lacking(why.to_owned());
         let policy = self.gate.policy.current();
         let undo = match offered(&*self.gate.effects.store, of).await {
@@ -140,14 +180,16 @@ impl CallUndoer {
         if policy.mode == Mode::Observe {
             return Err(lacking(OBSERVED));
         }
-        let caller = caller(&policy, &undo).ok_or_else(|| lacking(NO_CALLER))?;
+        let caller = caller(&policy, &undo, rights);
+        let caller = caller.map_err(|miss| NoUndo::Lacking(miss.to_string()))?;
         let tool = self.gate.tool_of(Some(&*self.links), &undo.terms.tool);
         let tool = tool.filter(|tool| pinned::is_offered(&policy, tool));
         let tool = tool.ok_or_else(|| lacking(NO_TOOL))?;
         if policy.allowlist.is_disabled(&tool.name) {
             return Err(NoUndo::Away(undo.terms.tool));
         }
-        let (arguments, check) = self.pieces(&undo).await?;
+        let store = &*self.gate.effects.store;
+        let (arguments, check) = undo_pieces::pieces(store, &undo).await?;
         // What it may not call is for the gate to say.
         let admitted = policy.allowlist.admit(&caller, &tool.name);
         let admitted = admitted.map(|admitted| admitted.on(&json!(arguments)));
@@ -163,97 +205,30 @@ impl CallUndoer {
             check,
         })
     }
-
-    /// The arguments, and what shows that the effect is gone, of what was kept.
-    async fn pieces(
-        &self,
-        undo: &OpenUndo,
-    ) -> Result<(Map<String, Value>, Option<UndoCheck>), NoUndo> {
-        let lacking = |why: &str| NoUndo::Lacking(why.to_owned());
-        let mut kept = self.opened(undo, ARGUMENTS_PART, &undo.terms.arguments)?;
-        let check = kept.remove("check");
-        let check = check.as_ref().and_then(UndoCheck::of);
-        let mut take = |name: &str| match kept.remove(name) {
-            Some(Value::Object(members)) => Ok(members),
-            _ => Err(lacking(UNREADABLE)),
-        };
-        let (named, mut parts) = (take("arguments")?, take("values")?);
-        let of_result = if let Some(values) = &undo.values {
-            self.opened(undo, VALUES_PART, values)?
-        } else {
-            let result = self.result(undo).await?;
-            let mut values = taken(&named, RESULT_PREFIX, &result);
-            let of_check = check
-                .iter()
-                .map(|check| check.taken(RESULT_PREFIX, &result));
-            values.extend(of_check.flatten());
-            values
-        };
-        parts.extend(of_result);
-        let made = |named: &Map<String, Value>| {
-            let made = filled(named, &parts, &undo.of.to_string());
-            made.map_err(|missing| NoUndo::Lacking(missing.to_string()))
-        };
-        let check = check.map(|check| {
-            let arguments = made(&check.arguments)?;
-            Ok::<_, NoUndo>(UndoCheck { arguments, ..check })
-        });
-        Ok((made(&named)?, check.transpose()?))
-    }
-
-    fn opened(
-        &self,
-        undo: &OpenUndo,
-        part: &str,
-        kept: &KeptText,
-    ) -> Result<Map<String, Value>, NoUndo> {
-        let lacking = |why: &str| NoUndo::Lacking(why.to_owned());
-        let text = self.gate.effects.store.open_text(undo.of, part, kept);
-        let text = text.map_err(|error| NoUndo::Lacking(error.to_string()))?;
-        let text = text.ok_or_else(|| lacking(TOO_LONG))?;
-        let read = Text::read(text.into(), &SERVER_JSON_LIMITS);
-        let read = read.map_err(|_| lacking(UNREADABLE))?;
-        read.parse().map_err(|_| lacking(UNREADABLE))
-    }
-
-    /// The structured result, of the answer that is kept to be given again; nothing of one that has
-    /// none.
-    async fn result(&self, undo: &OpenUndo) -> Result<Value, NoUndo> {
-        let store = &self.gate.effects.store;
-        let place = StoreKeys {
-            call: Some(undo.key),
-            ..StoreKeys::default()
-        };
-        let claim = store.load_view(place).await?.claim;
-        let claim = claim.filter(|claim| claim.action == undo.of);
-        let stored = claim.and_then(|claim| claim.phase.stored().cloned());
-        let Some(stored) = stored else {
-            return Ok(Value::Null);
-        };
-        let body = store.body(&stored).await;
-        let body = body.map_err(|_| NoUndo::Lacking(GONE.to_owned()))?;
-        let read = Text::read_oddly(body, &SERVER_JSON_LIMITS);
-        let (body, odd) = read.map_err(|_| NoUndo::Lacking(GONE.to_owned()))?;
-        if odd.is_some() {
-            // Two readers find two ids in it.
-            return Err(NoUndo::Lacking(UNREADABLE.to_owned()));
-        }
-        let structured = body.get("structuredContent");
-        Ok(structured.map_or(Value::Null, |structured| structured.value()))
-    }
 }
 
-/// Who is known by the name and the tenant of the agent whose call it was. What the agent is shown of
-/// schemas is no matter: the arguments are those of the tool server.
-fn caller(policy: &Policy, undo: &OpenUndo) -> Option<Arc<Caller>> {
+/// Who makes the call that takes `undo.of` back: the agent that asks for it itself, else who is known by its name, its
+/// tenant and `rights`. What it is shown of schemas is no matter: the arguments are those of the tool server.
+fn caller(
+    policy: &Policy,
+    undo: &OpenUndo,
+    rights: UndoRights<'_>,
+) -> Result<Arc<Caller>, EntryMiss> {
     let terms = &undo.terms;
-    let identity = &policy.identity;
-    let known = identity.entries_of(&terms.agent, terms.tenant.as_deref());
-    let known = known.first()?;
-    Some(Arc::new(Caller {
+    let again = |kept| {
+        let tenant = terms.tenant.as_deref();
+        let known = policy.identity.entry_again(&terms.agent, tenant, kept)?;
+        Ok(Caller::clone(&known))
+    };
+    let known = match rights {
+        UndoRights::Asking(agent) => agent.clone(),
+        UndoRights::OfCall => again(terms.caller.as_ref())?,
+        UndoRights::AsAsked => again(undo.caller())?,
+    };
+    Ok(Arc::new(Caller {
         user: terms.user.as_deref().map(UserId::new),
         reads: SchemaReader::default(),
-        ..(**known).clone()
+        ..known
     }))
 }
 
@@ -289,6 +264,7 @@ impl UndoPlan {
             code,
             approval_id,
             words,
+            same_as: _,
         } = end;
         UndoReport {
             action_id: undo.of.to_string(),

@@ -42,7 +42,7 @@ use std::time::Duration;
 /// otherwise.
 pub(crate) const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
-const DEFAULT_APPROVER_ROLE: &str = "approver";
+pub(crate) const DEFAULT_APPROVER_ROLE: &str = "approver";
 /// How long operators have, if nothing is said (guarantees §7).
 const DEFAULT_APPROVE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the call may wait after that before it is sent.

@@ -33,6 +33,7 @@ pub(crate) mod tokens;
 
 use behind::UsersBehind;
 use certificates::CertifiedCallers;
+pub(crate) use class::{EntryMiss, kept_of};
 pub(crate) use schemas::SchemaSettings;
 use tokens::{PreviousTokenSettings, TokenEnds, digest, hash};
 
@@ -50,6 +51,8 @@ pub(crate) struct Settings {
     pub groups: BTreeMap<String, GroupSettings>,
     /// The issuers of tokens that name agents.
     pub auth: AuthSettings,
+    /// Whether those agents keep their tokens: a tool server is shown what is made of them.
+    pub keeps_tokens: bool,
 }
 
 /// One agent.
@@ -201,6 +204,11 @@ pub enum Unauthorized {
     /// Token and certificate are of two callers.
     #[error("the bearer token and the client certificate are of different callers")]
     Contradicted,
+    /// An issuer's token and the certificate are of one agent, of which they say different things.
+    #[error(
+        "the bearer token and the entry of the client certificate's caller differ in the agent's {0}"
+    )]
+    Unlike(&'static str),
 }
 
 // === impl Settings ===
@@ -246,6 +254,7 @@ impl Section for Settings {
             front_ends,
             groups: _,
             auth,
+            keeps_tokens,
         } = self;
         if callers.is_empty() && front_ends.is_empty() && auth.jwt.is_empty() {
             return Rule::anonymous();
@@ -256,13 +265,14 @@ impl Section for Settings {
         };
         let mut seen = HashSet::new();
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
-        let names: HashMap<&str, bool> = front_ends
+        let with_header = front_ends
             .iter()
-            .map(|front_end| (front_end.name.as_str(), front_end.user_header.is_some()))
-            .collect();
+            .map(|one| (one.name.as_str(), one.user_header.is_some()));
+        let names: HashMap<&str, bool> = with_header.collect();
         rule.callers = problems.under(Self::NAME, |problems| family::callers(&callers, problems));
         rule.issued = problems.under("auth", |problems| {
-            IssuedCallers::compile(auth, &callers, &rule.callers, problems).map(Arc::new)
+            let issued = IssuedCallers::compile(auth, &callers, &rule.callers, problems);
+            issued.map(|issued| Arc::new(issued.keeping_tokens(keeps_tokens)))
         });
         problems.under(Self::NAME, |problems| {
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
@@ -277,9 +287,8 @@ impl Section for Settings {
                     let holder = || TokenHolder::Agent(Arc::clone(caller));
                     let all = token.into_iter().chain(before);
                     rule.tokens.extend(all.map(|digest| (digest, holder())));
-                    let of = settings
-                        .front_end
-                        .map(|name| spoken.entry(name).or_default());
+                    let of = settings.front_end;
+                    let of = of.map(|name| spoken.entry(name).or_default());
                     let agent = caller.agent.clone();
                     if of.is_some_and(|agents| agents.insert(agent, spoken_for).is_some()) {
                         let hint = "one front end speaks for an agent in one entry only";

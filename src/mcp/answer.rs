@@ -9,6 +9,7 @@ use super::json::{ObjectWriter, Text};
 use super::message::Message;
 use super::revision::Era;
 use crate::model::argument_edit::ArgumentEdit;
+use crate::model::digest::key_digits;
 use crate::model::ids::ActionId;
 use crate::model::refusal::{Refusal, Retry};
 use serde_json::{Value, json};
@@ -100,9 +101,9 @@ impl SentMeta {
         }
     }
 
-    /// The hash of its key as people read it: the first digits of the one in the ledger's events.
+    /// The hash of its key as people read it.
     pub(crate) fn key_digits(&self) -> Option<String> {
-        self.key_hash.map(|hash| format!("{hash:016x}"))
+        self.key_hash.map(key_digits)
     }
 }
 

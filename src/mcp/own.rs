@@ -6,6 +6,8 @@ use super::message::Message;
 
 /// With what the names of such members begin.
 pub(crate) const OWN_META_PREFIX: &str = "dev.toolgate/";
+/// What tool servers that cooperate check (guarantees §5).
+pub(crate) const FENCE_META_KEY: &str = "dev.toolgate/fence";
 
 /// `_meta` without them.
 #[must_use]

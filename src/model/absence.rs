@@ -28,3 +28,11 @@ pub struct DecidingRight {
     /// The operator who is away.
     pub on_behalf: Option<String>,
 }
+
+impl DecidingRight {
+    /// Whose word it is that `who` says: also that of the operator who is away.
+    pub fn names<'a>(&'a self, who: &'a str) -> impl Iterator<Item = &'a str> {
+        let away = self.on_behalf.iter().map(String::as_str);
+        away.chain([who])
+    }
+}

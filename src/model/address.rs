@@ -39,6 +39,21 @@ impl Address {
     }
 }
 
+/// Whether `text` is an address to take keys or tokens from: `https` without a user, or `http` on this
+/// machine. Who can change them on their way to toolgate can be every agent.
+pub(crate) fn is_trustworthy(text: &str) -> bool {
+    let is_near = |url: &Url| match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        None => false,
+    };
+    let is_plain = |url: &Url| url.username().is_empty() && url.password().is_none();
+    let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_near(url));
+    let read = Url::parse(text).ok().filter(Url::has_host);
+    read.is_some_and(|url| is_plain(&url) && is_safe(&url))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,14 +4,20 @@
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approver {
-    /// The operator's name.
-    pub name: String,
+    /// Who it is.
+    pub name: ApproverName,
     /// The operator's roles.
     pub roles: Vec<String>,
 }
 
-/// The name that stands for all operators whom issuers of tokens name.
-pub const ISSUED_OPERATORS: &str = "*@";
+/// Whom an entry of the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApproverName {
+    /// The operator of that name.
+    One(String),
+    /// All operators whom issuers of tokens name.
+    Issued,
+}
 
 /// Whether an operator's name is one that an issuer gives, where there are any.
 pub fn is_issued_name(name: &str) -> bool {
@@ -38,16 +44,13 @@ impl Approvers {
     /// How many have one of `roles`, of those whose names `may` decide (guarantees §7). Whom an issuer
     /// names nobody knows beforehand: as many as are needed.
     pub fn reach(&self, roles: &[String], may: impl Fn(&str) -> bool) -> usize {
-        let mut issued = self.0.iter().filter(|one| one.name == ISSUED_OPERATORS);
-        if issued.any(|one| one.has(roles) && may(&one.name)) {
-            return usize::MAX;
+        let mut names: Vec<&str> = Vec::new();
+        for one in self.0.iter().filter(|one| one.has(roles)) {
+            match &one.name {
+                ApproverName::Issued => return usize::MAX,
+                ApproverName::One(name) => names.push(name),
+            }
         }
-        let mut names: Vec<&str> = self
-            .0
-            .iter()
-            .filter(|one| one.has(roles))
-            .map(|one| one.name.as_str())
-            .collect();
         names.retain(|name| may(name));
         names.sort_unstable();
         names.dedup();
@@ -57,7 +60,10 @@ impl Approvers {
 
 impl Approver {
     fn is_named(&self, name: &str) -> bool {
-        self.name == name || (self.name == ISSUED_OPERATORS && is_issued_name(name))
+        match &self.name {
+            ApproverName::One(own) => own == name,
+            ApproverName::Issued => is_issued_name(name),
+        }
     }
 
     fn has(&self, roles: &[String]) -> bool {
@@ -73,7 +79,7 @@ mod tests {
     #[test]
     fn people_are_counted_once_and_the_agent_is_none_of_them() {
         let one = |name: &str, role: &str| Approver {
-            name: name.to_owned(),
+            name: ApproverName::One(name.to_owned()),
             roles: vec![role.to_owned()],
         };
         let known = Approvers(vec![
@@ -93,17 +99,26 @@ mod tests {
     #[test]
     fn those_whom_issuers_name_are_enough() {
         let one = |name: &str, role: &str| Approver {
-            name: name.to_owned(),
+            name: ApproverName::One(name.to_owned()),
             roles: vec![role.to_owned()],
         };
-        let known = Approvers(vec![one("ann", "sre"), one(ISSUED_OPERATORS, "finance")]);
+        let issued = Approver {
+            name: ApproverName::Issued,
+            roles: vec!["finance".to_owned()],
+        };
+        let known = Approvers(vec![one("ann", "sre"), issued]);
         let (finance, sre) = (["finance".to_owned()], ["sre".to_owned()]);
         assert_eq!(known.reach(&finance, |_| true), usize::MAX);
         assert_eq!(known.reach(&sre, |_| true), 1);
         assert!(known.decides("bob@example.com", &finance) && known.knows("bob@example.com"));
         assert!(!known.decides("bob@example.com", &sre) && !known.decides("ann", &finance));
         assert!(!known.knows("bob"), "taken away from the configuration");
-        let tokens = Approvers(vec![one("ann", "finance")]);
-        assert!(!tokens.knows("bob@example.com") && !tokens.decides("ann@example.com", &finance));
+        // No name of an operator stands for others.
+        for name in ["ann", "*@", "@"] {
+            let tokens = Approvers(vec![one(name, "finance")]);
+            assert!(!tokens.knows("bob@example.com"), "{name}");
+            assert!(!tokens.decides("ann@example.com", &finance), "{name}");
+            assert_eq!(tokens.reach(&finance, |_| true), 1, "{name}");
+        }
     }
 }

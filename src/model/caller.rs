@@ -4,6 +4,7 @@ use super::digest::Digest;
 use super::ids::{AgentId, TenantId, UserId};
 use super::rate::Meter;
 use super::reads::SchemaReader;
+use super::secret::Secret;
 use std::sync::Arc;
 
 /// The identity behind a message. Built by `guards::identity` from a credential, never from what a
@@ -52,7 +53,29 @@ pub struct IssuedIdentity {
     pub issuer: String,
     /// Whom the token is about, as its issuer calls them.
     pub subject: Option<String>,
+    /// The token itself, where a tool server is shown one that is made of it.
+    pub proof: Option<CallerProof>,
 }
+
+/// A token by which a caller has proved itself. It stays in memory, and goes only to where it is
+/// exchanged. All are equal: a caller that comes with another one is the same.
+#[derive(Debug, Clone)]
+pub struct CallerProof {
+    /// The token.
+    pub token: Secret,
+    /// SHA-256 of it.
+    pub digest: [u8; 32],
+    /// When it ends, in seconds since 1970.
+    pub until: f64,
+}
+
+impl PartialEq for CallerProof {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for CallerProof {}
 
 /// Whose something is: what belongs to a caller is kept under it, and found by no other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -154,6 +177,12 @@ impl Caller {
     /// How it proved itself, as the ledger has it: by which certificate.
     pub fn certificate_id(&self) -> Option<String> {
         self.certificate.as_deref().map(str::to_owned)
+    }
+
+    /// Whose token has named it, and the token, where both are at hand.
+    pub fn proof(&self) -> Option<(&Arc<IssuedIdentity>, &CallerProof)> {
+        let issued = self.issued.as_ref()?;
+        Some((issued, issued.proof.as_ref()?))
     }
 
     /// Whose token has named it, and whom that is about, as the ledger has both.

@@ -55,6 +55,11 @@ impl Digest {
     }
 }
 
+/// The hash of a call's key as people read it: the first digits of the one in the ledger's events.
+pub fn key_digits(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
 /// The SHA-256 of `bytes`, in hex digits.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Digest::of(bytes).as_bytes())

@@ -1,5 +1,6 @@
 //! One judged call as the ledger keeps it (003-65 … 003-72, 003-80 … 003-85).
 
+use super::caller::Caller;
 use serde::{Deserialize, Serialize};
 
 /// What every entry has, by the documents' names (003-65 … 003-72). `result` stands for outcome,
@@ -264,6 +265,21 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// One that says whose it is, and nothing else yet.
+    pub fn of_caller(caller: &Caller) -> Self {
+        let (issuer, subject) = caller.issued_by();
+        Self {
+            user_id: caller.user_id(),
+            agent_id: caller.agent_id(),
+            certificate: caller.certificate_id(),
+            tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+            roles: caller.roles.clone(),
+            issuer,
+            subject,
+            ..Self::default()
+        }
+    }
+
     /// The hash of the arguments as the agent sent them.
     pub fn sent_hash(&self) -> &str {
         self.original_params_hash
@@ -279,5 +295,53 @@ impl Entry {
     /// The user behind the agent, where one was named.
     pub fn named_user(&self) -> Option<&str> {
         self.agent_id.as_ref().map(|_| self.user_id.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::caller::IssuedIdentity;
+    use crate::model::ids::{TenantId, UserId};
+    use std::sync::Arc;
+
+    /// Whose an entry is, by all that its caller has shown.
+    #[test]
+    fn an_entry_says_all_of_its_caller() {
+        let issued = IssuedIdentity {
+            issuer: "https://id.example.com".to_owned(),
+            subject: Some("ada".to_owned()),
+            proof: None,
+        };
+        let caller = Caller {
+            tenant: Some(TenantId::new("t_001")),
+            user: Some(UserId::new("ben")),
+            roles: vec!["teller".to_owned()],
+            certificate: Some("spiffe://example.org/bot".into()),
+            issued: Some(Arc::new(issued)),
+            ..Caller::named("bot")
+        };
+        let entry = Entry::of_caller(&caller);
+        let said = [
+            Some(&entry.user_id),
+            entry.agent_id.as_ref(),
+            entry.tenant_id.as_ref(),
+            entry.certificate.as_ref(),
+            entry.issuer.as_ref(),
+            entry.subject.as_ref(),
+        ];
+        let expected = [
+            "ben",
+            "bot",
+            "t_001",
+            "spiffe://example.org/bot",
+            "https://id.example.com",
+            "ada",
+        ];
+        assert_eq!(
+            said.map(|said| said.map(String::as_str)),
+            expected.map(Some)
+        );
+        assert_eq!(entry.roles, ["teller"]);
     }
 }

@@ -53,6 +53,15 @@ impl ListenAddress {
         }
     }
 
+    /// What is named to reach `path` there, with or without TLS; a socket as it is, which has no URL.
+    pub fn url(self, is_tls: bool, path: &str) -> String {
+        match self {
+            Self::Tcp(address) if is_tls => format!("https://{address}{path}"),
+            Self::Tcp(address) => format!("http://{address}{path}"),
+            Self::Unix(_) => self.to_string(),
+        }
+    }
+
     /// Whether only this machine reaches it.
     pub fn is_local(self) -> bool {
         self.tcp().is_none_or(|address| address.ip().is_loopback())
@@ -155,6 +164,14 @@ mod tests {
         }
         let everywhere: ListenAddress = "0.0.0.0:7777".parse().unwrap();
         assert!(!everywhere.is_local());
+    }
+
+    #[test]
+    fn a_door_has_a_url_where_it_has_a_port() {
+        let url = |text: &str, is_tls| text.parse::<ListenAddress>().unwrap().url(is_tls, "/mcp");
+        assert_eq!(url("127.0.0.1:7777", false), "http://127.0.0.1:7777/mcp");
+        assert_eq!(url("[::1]:7777", true), "https://[::1]:7777/mcp");
+        assert_eq!(url("unix:/run/a.sock", true), "unix:/run/a.sock");
     }
 
     #[test]

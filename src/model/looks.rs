@@ -62,7 +62,16 @@ const MIN_KEY_CHARS: usize = 20;
 const MIN_LETTER_DIGIT_CHANGES: usize = 4;
 
 /// Keys of toolgate's files below which a value may be a secret, whatever it looks like.
-const SECRET_KEYS: [&str; 6] = ["token", "secret", "headers", "env", "url", "password"];
+const SECRET_KEYS: [&str; 8] = [
+    "token",
+    "secret",
+    "client_secret",
+    "headers",
+    "env",
+    "url",
+    "token_url",
+    "password",
+];
 /// Keys below which a value may be one unless it surely is none.
 const DOUBTFUL_KEYS: [&str; 2] = ["args", "command"];
 

@@ -2,6 +2,7 @@
 //! where only its guard knows it, in the guard's own. `guards::REFUSAL_CODES` lists all codes.
 
 use super::ids::ActionId;
+use super::reply::CredentialLack;
 use super::task::TaskState;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -136,6 +137,8 @@ pub enum Refusal {
     SecretDenied,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
+    /// What the tool server would have to be shown is not at hand; nothing was sent.
+    NoCredential(CredentialLack),
     /// The call was sent, and the tool server refused it before it did anything: so a contract or
     /// an operator knows.
     UpstreamRefused,
@@ -195,6 +198,7 @@ impl Refusal {
             Self::ApprovalQueueFull { waiting } => people::approval_queue_full(waiting),
             Self::ApproverUnreachable { why } => people::approver_unreachable(why),
             Self::UpstreamUnavailable => sending::upstream_unavailable(),
+            Self::NoCredential(lack) => sending::no_credential(*lack),
             Self::UpstreamRefused => sending::upstream_refused(),
             Self::OutcomeUnknown => sending::outcome_unknown(),
             Self::ExecutedButNotRecorded => sending::executed_but_not_recorded(),

@@ -11,6 +11,19 @@ pub struct Fault {
     pub sent: Sent,
     /// The HTTP status, 400 to 599, under which no answer to the message came.
     pub status: Option<u16>,
+    /// What the server would have to be shown, and is not at hand: then nothing was sent to it.
+    pub lack: Option<CredentialLack>,
+}
+
+/// What is missing of what a tool server is shown of who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialLack {
+    /// The token, which its authorization server has not given.
+    Token,
+    /// What the caller proved itself by: the token that the server is shown is made of that.
+    Proof,
+    /// The name of the caller: the session at the server was begun in another.
+    Session,
 }
 
 /// Whether a message may have had an effect. Decides if it may be sent again (guarantees §4).
@@ -37,6 +50,7 @@ impl Fault {
         Self {
             sent,
             status: None,
+            lack: None,
             ..self
         }
     }
@@ -47,6 +61,7 @@ impl Fault {
             what: what.into(),
             sent: Sent::Nothing,
             status: None,
+            lack: None,
         }
     }
 
@@ -56,6 +71,7 @@ impl Fault {
             what: what.into(),
             sent: Sent::Maybe,
             status: None,
+            lack: None,
         }
     }
 
@@ -65,6 +81,7 @@ impl Fault {
             what: what.into(),
             sent: Sent::Answered,
             status: None,
+            lack: None,
         }
     }
 
@@ -81,6 +98,7 @@ impl Fault {
     /// Whether it says something of the server as a whole, which may be down, new, or refuse
     /// everybody.
     pub fn is_outage(&self) -> bool {
-        self.sent == Sent::Nothing || matches!(self.status, Some(401 | 404 | 429 | 503))
+        let is_servers = self.sent == Sent::Nothing && self.lack.is_none();
+        is_servers || matches!(self.status, Some(401 | 404 | 429 | 503))
     }
 }

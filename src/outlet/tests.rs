@@ -101,6 +101,28 @@ async fn an_agent_that_leaves_is_noticed() {
     assert_eq!(outlet.say(Outgoing::Interrupted(0)).await, Err(AgentLeft));
 }
 
+/// Whether anybody reads is known beside whether the agent has gone, and may change back; what is said goes
+/// on to be read. Who has gone reads nothing.
+#[tokio::test]
+async fn an_agent_that_may_come_back_has_not_gone() {
+    let (outlet, mut inlet) = way_back();
+    let mark = inlet.unread_mark();
+    assert!(now(outlet.unread()).is_none());
+    let waits = outlet.clone();
+    let waits = spawn("reader", async move { waits.unread().await });
+    tokio::task::yield_now().await;
+    let away = Duration::from_secs(30);
+    mark.set(Some(away));
+    assert_eq!(waits.await.unwrap(), away);
+    assert!(now(outlet.closed()).is_none());
+    outlet.say(Outgoing::Interrupted(1)).await.unwrap();
+    assert!(matches!(inlet.recv().await, Some(Outgoing::Interrupted(1))));
+    mark.set(None);
+    assert!(now(outlet.unread()).is_none(), "it has come back");
+    drop(inlet);
+    assert_eq!(now(outlet.unread()), Some(Duration::ZERO));
+}
+
 /// Work that breaks without an answer leaves its agent waiting for nothing.
 #[tokio::test]
 async fn a_way_back_that_nobody_writes_to_ends() {

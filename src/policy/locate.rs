@@ -2,10 +2,10 @@
 
 use crate::model::diagnostic::{Diagnostic, MeantPart, PlaceSet, Problem, Severity};
 use crate::owners;
+use crate::owners::regular::{self, FileFault};
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -26,6 +26,9 @@ const MAX_YAML_DEPTH: usize = 48;
 /// What all aliases of a file may stand for, in values and the ends of lists and maps: each is judged
 /// where it stands.
 const MAX_ALIASED_EVENTS: usize = 100_000;
+
+/// What is said of a key without a value.
+pub(crate) const EMPTY_VALUE_MESSAGE: &str = "empty value";
 
 /// A YAML file as a tree, with the place of everything in it.
 pub(crate) struct YamlDocument {
@@ -272,21 +275,14 @@ fn text_of(path: &Path, most: u64) -> Result<(String, String), Diagnostic> {
             "name a file that exists and that this account may read",
         )
     };
-    let opened = std::fs::File::open(path).map_err(cannot)?;
-    if !opened.metadata().map_err(cannot)?.is_file() {
-        return Err(whole("is not a file".to_owned(), "name a YAML file"));
-    }
-    let mut bytes = Vec::new();
-    opened
-        .take(most + 1)
-        .read_to_end(&mut bytes)
-        .map_err(cannot)?;
-    if bytes.len() as u64 > most {
-        return Err(whole(
+    let bytes = regular::read(path, most).map_err(|fault| match fault {
+        FileFault::Unreadable(error) => cannot(error),
+        FileFault::NotRegular => whole("is not a file".to_owned(), "name a YAML file"),
+        FileFault::TooLarge(most) => whole(
             format!("is larger than {most} bytes"),
             "split it into several files",
-        ));
-    }
+        ),
+    })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
     Ok((file, text))

@@ -168,18 +168,10 @@ impl Sides {
         let refused = judged.is_refused();
         let (result, outcome) = (became.result(), became.word(refused));
         let sent = u32::from(!refused && !matches!(became, MessageOutcome::Ended));
-        let (issuer, issued_to) = caller.issued_by();
         Entry {
-            issuer,
-            subject: issued_to,
             time: self.clock.wall().to_string(),
             action_id: ActionId::generate().to_string(),
             request_id: message.id.as_ref().map(shown).unwrap_or_default(),
-            user_id: caller.user_id(),
-            agent_id: caller.agent_id(),
-            certificate: caller.certificate_id(),
-            tenant_id: caller.tenant.as_ref().map(ToString::to_string),
-            roles: caller.roles.clone(),
             session: session.map(str::to_owned),
             revision: (*revision).to_owned(),
             tool: subject.clone(),
@@ -201,7 +193,7 @@ impl Sides {
             upstream_ms: if sent > 0 { precise_millis(took) } else { 0.0 },
             policy: policy.version.clone(),
             attempts: sent,
-            ..Entry::default()
+            ..Entry::of_caller(caller)
         }
     }
 }

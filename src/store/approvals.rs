@@ -7,6 +7,7 @@ mod undo_words;
 mod views;
 
 pub(crate) use decision_error::DecisionError;
+use decision_error::not_theirs;
 pub(crate) use views::{DecisionView, EditView};
 
 use super::claims::{Store, StoreError};
@@ -320,10 +321,10 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
     }
 }
 
-/// What an incident has ended it with, if one has.
+/// What an incident has ended it with, or who has dropped the undo, if one has.
 fn voided(hold: &Hold) -> Option<&OperatorDecision> {
     let last = hold.decisions.last();
-    last.filter(|last| last.is_of_incident())
+    last.filter(|last| last.is_void())
 }
 
 /// Why nobody's word on `hold` counts, though nobody has denied it and its time is not over.
@@ -411,6 +412,7 @@ pub(crate) async fn decide(
     if is_open && allow && shown.is_none() && !hold.edits.is_empty() {
         return Err(DecisionError::Unshown);
     }
+    let on_behalf = right.on_behalf.clone();
     let decide = Decide {
         key,
         id,
@@ -434,11 +436,7 @@ pub(crate) async fn decide(
         }
         Err(CommandRefusal::Undecided(Undecided::Same)) => unchanged(store, id).await,
         Err(CommandRefusal::Undecided(Undecided::NotYours)) => {
-            let is_itself = hold.question.is_asked_by(&who) && !hold.self_approval;
-            Err(DecisionError::NotYours {
-                roles: hold.roles,
-                is_itself,
-            })
+            Err(not_theirs(store, &hold, on_behalf.iter().chain([&who])).await?)
         }
         Err(CommandRefusal::Undecided(Undecided::Other { allowed })) => {
             Err(DecisionError::Other { allowed })
@@ -491,6 +489,7 @@ pub(crate) async fn extend(
     if let Some(why) = why_void(void, &hold, store.now()) {
         return Err(DecisionError::Void(why));
     }
+    let is_itself = hold.question.is_asked_by(&who) && !hold.self_approval;
     let extend = ExtendHold {
         key,
         id,
@@ -503,7 +502,7 @@ pub(crate) async fn extend(
         Err(CommandRefusal::Undecided(Undecided::Same)) => Err(DecisionError::Extended),
         Err(CommandRefusal::Undecided(Undecided::NotYours)) => Err(DecisionError::NotYours {
             roles: hold.roles,
-            is_itself: false,
+            is_itself,
         }),
         Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
     }

@@ -106,7 +106,8 @@ impl TaskSearch {
 pub enum UndoSearch {
     /// Those that an operator or an agent has asked for, or tried, and that are not done.
     Wanted,
-    /// Those that are not done and that a call makes which is known by this.
+    /// Those that are not done and that are found by this when the call is made that makes them
+    /// ([`OpenUndo::found_by`](super::state::undo::OpenUndo::found_by)).
     MadeBy(Digest),
 }
 
@@ -148,6 +149,18 @@ pub trait Store: Send + Sync {
     /// known for a while: one that has `kin` in common with the calls that equal it, where that is
     /// not its key.
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError>;
+
+    /// Up to `most` claims of calls that may take another one of their agent back, and are known by `made`
+    /// ([`Claim::may_undo`]), the newest first, with their keys.
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError>;
+
+    /// Whether `tool` takes any call back, by what is known of all that can be taken back; rather too often than too
+    /// seldom.
+    fn takes_back(&self, tool: &ToolName) -> bool;
 
     /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with
     /// their keys; the oldest first. One that nobody decided in time is among them while it

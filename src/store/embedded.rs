@@ -30,8 +30,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use errors::unwritten;
 use inner::{EmbeddedInner, MAX_UNINDEXED};
-use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +51,7 @@ mod opening;
 mod pace;
 mod packed;
 mod park;
+mod past_holds;
 mod replay;
 mod room;
 mod stopping;
@@ -324,12 +323,22 @@ impl Store for EmbeddedStore {
             .open_holds(self.shared.time.now(), most))
     }
 
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.shared.is_open()?;
+        self.shared.own_calls(made, most)
+    }
+
+    fn takes_back(&self, tool: &ToolName) -> bool {
+        self.shared.takes_back(tool)
+    }
+
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
-        if let Some(found) = self.shared.table.lock().find_hold(id) {
+        if let Some(found) = self.shared.hold_in_memory(id) {
             return Ok(Some(found));
-        }
-        if let Some(used) = self.shared.feed.used(id, self.shared.time.now()) {
-            return Ok(Some(used));
         }
         // It may be over.
         let shared = self.shared.clone();
@@ -344,23 +353,7 @@ impl Store for EmbeddedStore {
         kind: Option<Digest>,
         most: usize,
     ) -> Result<Vec<(Digest, Hold)>, StoreError> {
-        let (shared, now) = (self.shared.clone(), self.shared.time.now());
-        // What is in memory is newer than what is indexed.
-        let (mut found, known): (_, HashSet<Digest>) = {
-            let table = shared.table.lock();
-            let known = table.holds.keys().copied().collect();
-            (table.past_holds(kind, now, most), known)
-        };
-        let look = move || {
-            shared
-                .lookup
-                .ask(|index| index.past_holds(kind, &known, now, most))
-        };
-        let searched = tokio::task::spawn_blocking(look).await;
-        found.extend(searched.map_err(|error| StoreError::Broken(error.to_string()))??);
-        found.sort_by_key(|(_, hold)| Reverse((hold.changed(), hold.id)));
-        found.truncate(most);
-        Ok(found)
+        past_holds::newest(&self.shared, kind, most).await
     }
 
     fn look_on(&self) -> broadcast::Receiver<HoldNews> {

@@ -161,7 +161,8 @@ impl Incidents {
         }
     }
 
-    /// Notes that a recorded call has become a sample, which has to be as expected from now on.
+    /// Notes that a recorded call has become a sample, which has to be as expected from now on. That the ledger has
+    /// the call, and of which tool it is, is known to who asks.
     pub(crate) async fn sampled(
         &self,
         store: &dyn Store,
@@ -171,6 +172,10 @@ impl Incidents {
     ) -> Result<Incident, IncidentError> {
         let mut known = self.known.lock().await;
         let mut incident = open_one(&known, id)?;
+        let of_scope = |tool: &String| freezing::names(&incident, tool);
+        if !sample.tool.as_ref().is_some_and(of_scope) {
+            return Err(IncidentError::NoSuchCall);
+        }
         let of_call = |one: &IncidentSample| one.action_id != sample.action_id;
         incident.samples.retain(of_call);
         if incident.samples.len() >= MAX_INCIDENT_SAMPLES {
@@ -180,6 +185,7 @@ impl Incidents {
             action_id,
             expect,
             file,
+            tool: _,
         } = &sample;
         let why = format!("{action_id} is to be {expect}, in {file}");
         let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(IncidentError::Unfit)?;

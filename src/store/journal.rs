@@ -373,6 +373,11 @@ pub fn bytes_in(data: &Path) -> Result<u64, JournalError> {
     compaction::size(&dir).map_err(|source| JournalError::io("measure", &dir, source))
 }
 
+/// Whether there is a journal in the data directory `data`, which may be one that cannot be read.
+pub fn is_in(data: &Path) -> std::io::Result<bool> {
+    data_dir::journal_dir(data).try_exists()
+}
+
 impl Drop for JournalInner {
     fn drop(&mut self) {
         // The answer is not awaited: joining the thread waits for the same.

@@ -1,6 +1,6 @@
-//! Which calls of unknown outcome a round of the timer looks at. Of many calls of which nobody can ask, those
-//! behind them are found all the same: a round reads so many, and the next one goes on where it stopped, and
-//! from the first on again.
+//! Which calls of unknown outcome a round of the timer looks at. Of many calls that no probe can ask about,
+//! those behind them are found all the same: a round reads so many, and the next one goes on where it stopped,
+//! and from the first on again.
 
 use super::claims::{ClaimPage, Store, StoreError};
 use super::operator::MAX_CLAIMS_LISTED;

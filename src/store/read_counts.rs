@@ -319,6 +319,18 @@ impl Store for ReadCounts {
         self.store.held(kin).await
     }
 
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.store.own_calls(made, most).await
+    }
+
+    fn takes_back(&self, tool: &ToolName) -> bool {
+        self.store.takes_back(tool)
+    }
+
     async fn unsettled_in(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
         self.store.unsettled_in(page).await
     }

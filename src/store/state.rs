@@ -181,13 +181,13 @@ pub fn decide(
             let held = holding::open_hold(ask, view.hold.as_ref(), view.waiting, now)?;
             Ok(StoreEvent::Held(Box::new(held)))
         }
-        StoreCommand::Decide(decide) => holding::decided(decide, view.hold.as_ref(), now)
+        StoreCommand::Decide(decide) => holding::decided(decide, view, now)
             .map(StoreEvent::Decided)
             .map_err(CommandRefusal::Undecided),
-        StoreCommand::Edit(edit) => holding::edited(edit, view.hold.as_ref(), now)
+        StoreCommand::Edit(edit) => holding::edited(edit, view, now)
             .map(|edited| StoreEvent::Edited(Box::new(edited)))
             .map_err(CommandRefusal::Undecided),
-        StoreCommand::Extend(extend) => holding::extended(extend, view.hold.as_ref(), now)
+        StoreCommand::Extend(extend) => holding::extended(extend, view, now)
             .map(StoreEvent::Extended)
             .map_err(CommandRefusal::Undecided),
         StoreCommand::Withdraw(withdraw) => holding::withdrawn(withdraw, view.hold.as_ref(), now)
@@ -195,9 +195,7 @@ pub fn decide(
             .map_err(CommandRefusal::Undecided),
         StoreCommand::Mint(mint) => granting::minted(mint, view, now),
         StoreCommand::Revoke(revoke) => granting::revoked(revoke, view.grant.as_ref(), now),
-        StoreCommand::AskUndo(ask) => {
-            undoing::asked(ask, view.undo.as_ref(), now).map(StoreEvent::UndoAsked)
-        }
+        StoreCommand::AskUndo(ask) => undoing::asked(ask, view, now).map(StoreEvent::UndoAsked),
         StoreCommand::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(StoreEvent::Fenced {
@@ -366,8 +364,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
     granting::admit(intent.grant.as_ref(), view.grant.as_ref(), now)?;
     // A later round goes on with what the first one has begun.
     if let Some(of) = intent.undoes.filter(|_| round == 0) {
-        let undo = view.undo.as_ref().filter(|undo| undo.of == of);
-        undoing::admit_call(undo, &intent.key, now)?;
+        undoing::admit_call(of, intent, view, now)?;
     }
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
@@ -398,6 +395,7 @@ fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, Com
         inquiry: intent.inquiry.clone(),
         undo: intent.undo.clone(),
         undoes: intent.undoes,
+        may_undo: intent.may_undo,
     })
 }
 

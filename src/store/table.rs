@@ -14,10 +14,12 @@ use super::state::undo::OpenUndo;
 use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
+use own_calls::{OwnCalls, undoing_tools};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use undos::MadeUndo;
 
+pub(super) mod own_calls;
 pub(super) mod undos;
 mod unsettled;
 
@@ -45,6 +47,8 @@ pub(super) struct StateTable {
     pub(super) made: BTreeSet<MadeUndo>,
     /// Claims that hold the calls which equal them, or have held them: what those have in common, and their keys.
     pub(super) held: BTreeSet<(Digest, Digest)>,
+    /// What may take calls back though nothing says so.
+    pub(super) own: OwnCalls,
     /// The last record applied.
     pub(super) last: u64,
     /// The last record that is in the index, too.
@@ -196,6 +200,13 @@ impl StateTable {
                 self.held.remove(&(kin, key));
             }
         }
+        if let (Some(key), Some(claim)) = (place.call, &view.claim) {
+            let before = self.claims.get(&key).map(|kept| &kept.value);
+            self.own.note(&key, before, claim);
+        }
+        for tool in undoing_tools(view.claim.as_ref(), view.undo.as_ref()) {
+            self.own.note_tool(tool);
+        }
         keep(&mut self.claims, place.call, view.claim, change);
         keep(&mut self.tasks, place.task, view.task, change);
         keep(&mut self.tasks, place.account, view.account, change);
@@ -267,9 +278,10 @@ impl StateTable {
         let dropped = self
             .claims
             .extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));
-        let held = &mut self.held;
+        let (held, own) = (&mut self.held, &mut self.own);
         let dropped = dropped
             .map(|(key, kept)| {
+                own.forget(&key, &kept.value);
                 if let Some(kin) = kept.value.kinship.kin {
                     held.remove(&(kin, key));
                 }

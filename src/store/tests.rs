@@ -23,7 +23,7 @@ mod restarts;
 pub(crate) mod same;
 pub(crate) mod simulated_store;
 pub(crate) mod troubled_store;
-mod undos;
+pub(crate) mod undos;
 mod unsettled;
 pub(crate) mod waited;
 

@@ -5,7 +5,8 @@ pub(crate) mod wanted;
 use super::claims::{Store, StoreError};
 use super::operator::{MAX_RESOLVE_REASON_BYTES, reason, time};
 use super::state::claim::{Claim, ClaimPhase};
-use super::state::command::StoreCommand;
+use super::state::command::{HoldVoid, StoreCommand, Withdraw};
+use super::state::hold::DROP_SURFACE;
 use super::state::undo::{AskUndo, OpenUndo, UndoBar};
 use super::state::{CommandRefusal, StoreKeys};
 use super::tasks::Unsteered;
@@ -15,6 +16,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
+
+/// Held calls that are looked at for those of an undo that is dropped.
+const MAX_HOLDS_LOOKED_AT: usize = 100_000;
 
 /// What an operator asks for.
 #[derive(Debug, Clone)]
@@ -189,7 +193,7 @@ pub(crate) enum NoUndo {
     /// What is needed is not there.
     #[error("the call that takes it back cannot be made: {0}")]
     Lacking(String),
-    /// What takes it back may be called by nobody now.
+    /// No agent may call now what takes it back.
     #[error(
         "{0}, which takes the call back, is taken away: disabled, or frozen by an incident; ask again once it is given back"
     )]
@@ -285,15 +289,46 @@ pub(crate) async fn ask(store: &dyn Store, ask: AskUndo) -> Result<(), NoUndo> {
 pub(crate) async fn drop_asked(store: &dyn Store, dropped: DroppedUndo) -> Result<(), NoUndo> {
     let DroppedUndo { of, who, why } = dropped;
     let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(NoUndo::Unfit)?;
-    let drops = true;
-    ask(
-        store,
-        AskUndo {
-            of,
-            who,
-            why,
-            drops,
-        },
-    )
-    .await
+    // First, so that nothing is left of it that a person could allow should toolgate end here, and again for what was
+    // held meanwhile.
+    void_held(store, of, &who, &why).await?;
+    let dropped = AskUndo {
+        of,
+        who: who.clone(),
+        why: why.clone(),
+        caller: None,
+        drops: true,
+        made_by: None,
+    };
+    ask(store, dropped).await?;
+    void_held(store, of, &who, &why).await?;
+    Ok(())
+}
+
+/// Voids what is held for the undo of `of`: an operator who asks anew asks a person anew.
+async fn void_held(
+    store: &dyn Store,
+    of: ActionId,
+    who: &str,
+    why: &str,
+) -> Result<(), StoreError> {
+    for (key, hold) in store.holds(MAX_HOLDS_LOOKED_AT).await? {
+        let undoes = hold.question.undoes.as_ref();
+        if undoes.is_none_or(|undoes| undoes.of != of) {
+            continue;
+        }
+        let withdraw = Withdraw {
+            key,
+            id: hold.id,
+            who: who.to_owned(),
+            void: Some(HoldVoid {
+                surface: DROP_SURFACE,
+                why: format!("the undo is dropped: {why}"),
+            }),
+        };
+        // What has begun or is over is not held any more.
+        let voided = store.run(StoreCommand::Withdraw(withdraw), None).await?;
+        tracing::debug!(%of, id = %hold.id, is_void = voided.is_ok(), "what was held for an undo is looked at");
+    }
+    Ok(())
 }

@@ -5,21 +5,23 @@
 mod tests;
 
 use super::traces::SPAN_TARGET;
+use crate::model::child_target::CHILD_TARGET;
 use crate::model::clock::Clock;
 use crate::model::scrub::KNOWN_SECRETS;
 use std::fmt;
 use std::io::{self, IsTerminal};
-use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{Directive, ParseError};
+use tracing::{Level, Subscriber};
+use tracing_subscriber::filter::{Directive, FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::Filter;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// The target of what tool servers write to their standard error.
-const CHILD_TARGET: &str = "toolgate::child";
+/// Which lines leave for a collector.
+type ExportedFilter<S> = Box<dyn Filter<S> + Send + Sync>;
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,18 +83,19 @@ pub(crate) fn level(written: &str) -> Result<EnvFilter, BadLevel> {
 ///
 /// # Errors
 /// When `written` is neither.
-pub(super) fn exported_level(written: &str) -> Result<EnvFilter, BadLevel> {
+pub(super) fn exported_level<S>(written: &str) -> Result<ExportedFilter<S>, BadLevel>
+where
+    S: Subscriber + 'static,
+{
     let filter = level(written)?;
     if written.contains(CHILD_TARGET) {
-        return Ok(filter);
+        return Ok(Box::new(filter));
     }
-    // What toolgate itself says of them is a warning.
-    let directive = format!("{CHILD_TARGET}=warn").parse();
-    let directive: Directive = directive.map_err(|error: ParseError| BadLevel {
-        written: written.to_owned(),
-        reason: error.to_string(),
-    })?;
-    Ok(filter.add_directive(directive))
+    // What toolgate itself says of them is a warning, where warnings are asked for.
+    let told =
+        filter_fn(|metadata| metadata.target() != CHILD_TARGET || *metadata.level() <= Level::WARN);
+    let told = told.with_max_level_hint(LevelFilter::TRACE);
+    Ok(Box::new(filter.and(told)))
 }
 
 /// The layer that writes lines to `writer`. A writer that fails loses lines and nothing else: by

@@ -11,12 +11,13 @@ mod journal;
 mod labels;
 mod process;
 mod registration;
+mod server_tokens;
 mod stages;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-pub use effects::CallEffects;
+pub use effects::{CallEffects, ExecutedEffect};
 pub use exposition::MetricsFormat;
 pub use journal::Synced;
 pub use labels::{CallLabels, CallOutcome, ReloadLabel};
@@ -39,6 +40,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use server_tokens::ServerTokenMetrics;
 use stages::Stages;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,6 +94,7 @@ pub struct Metrics {
     process: ProcessMetrics,
     issuers: IssuerMetrics,
     tls: TlsMetrics,
+    server_tokens: ServerTokenMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -153,6 +156,7 @@ impl Metrics {
             process: ProcessMetrics::default(),
             issuers: IssuerMetrics::default(),
             tls: TlsMetrics::default(),
+            server_tokens: ServerTokenMetrics::default(),
         };
         metrics.begin_known_series();
         metrics.register_calls();
@@ -165,6 +169,7 @@ impl Metrics {
         metrics.process.register(&mut metrics.registry);
         metrics.issuers.register(&mut metrics.registry);
         metrics.tls.register(&mut metrics.registry);
+        metrics.server_tokens.register(&mut metrics.registry);
         metrics
     }
 

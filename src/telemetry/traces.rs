@@ -9,6 +9,7 @@ pub(crate) use export::NotStarted;
 pub(super) use export::provider;
 
 use crate::mcp::answer::SentMeta;
+use crate::model::digest::key_digits;
 use crate::model::hex::hex;
 use crate::model::ids::{self, ActionId};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
@@ -198,7 +199,7 @@ pub(crate) fn record_verdict(span: &Span, verdict: &SpanVerdict<'_>) {
     span.record("toolgate.outcome", verdict.outcome);
     span.record("toolgate.code", verdict.code);
     span.record("toolgate.joined", verdict.joined.map(display));
-    let digits = verdict.key_hash.map(|hash| format!("{hash:016x}"));
+    let digits = verdict.key_hash.map(key_digits);
     span.record("toolgate.key_hash", digits);
 }
 

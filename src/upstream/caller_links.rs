@@ -4,6 +4,7 @@
 //! One for each agent, tenant, user and set of declared capabilities. It ends when nobody has used it for
 //! a while, and is made anew once a server has forgotten it.
 
+use super::credentials::classes::CredentialName;
 use super::link::Link;
 use super::own_catalogs::KnownCatalogs;
 use super::server::UpstreamServer;
@@ -72,6 +73,8 @@ struct LinkKey {
     server: ServerName,
     whose: CallerKey,
     capabilities: Bytes,
+    /// In whose name the server is asked.
+    name: CredentialName,
 }
 
 /// A link that belongs to one agent.
@@ -174,7 +177,13 @@ impl LinkKey {
             capabilities: capabilities
                 .map(|declared| Bytes::from(canonical::exact(&declared.value())))
                 .unwrap_or_default(),
+            name: CredentialName::default(),
         }
+    }
+
+    fn named(self, name: Option<CredentialName>) -> Self {
+        let name = name.unwrap_or_default();
+        Self { name, ..self }
     }
 }
 
@@ -283,7 +292,8 @@ impl CallerLinks {
     ) -> Result<Arc<CallerLink>, Fault> {
         server.want()?;
         let params = initialize_of(asker.meta);
-        let key = LinkKey::of(server, asker.caller, Some(&params));
+        let name = server.settings.name_of(asker.caller)?;
+        let key = LinkKey::of(server, asker.caller, Some(&params)).named(name);
         #[cfg(test)]
         if self.is_simulated.load(std::sync::atomic::Ordering::Relaxed) {
             let known = self.find(&key);
@@ -301,7 +311,8 @@ impl CallerLinks {
         asker: Asker<'_>,
     ) -> Option<Arc<CallerLink>> {
         let params = initialize_of(asker.meta);
-        self.find(&LinkKey::of(server, asker.caller, Some(&params)))
+        let name = server.settings.name_of(asker.caller).ok()?;
+        self.find(&LinkKey::of(server, asker.caller, Some(&params)).named(name))
     }
 
     /// The link of this agent to a modern server: over HTTP one for all, since nothing waits for
@@ -339,8 +350,7 @@ impl CallerLinks {
         server: &UpstreamServer,
         caller: &Caller,
     ) -> Result<Option<ReachedLink>, Fault> {
-        let link = server.shared()?;
-        let shared = ReachedLink::shared(link);
+        let shared = ReachedLink::shared(server.shared_for(caller)?);
         if !server.settings.is_child() {
             return Ok(Some(shared));
         }

@@ -11,7 +11,10 @@ pub use pool::Arriving;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
 use crate::model::reply::Fault;
+use crate::upstream::credentials::Credentials;
+use crate::upstream::credentials::classes::CredentialName;
 use crate::upstream::departure::Departure;
+use crate::upstream::fetching::Poster;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, ready};
@@ -31,6 +34,7 @@ mod beside;
 mod exchange;
 mod heads;
 mod payload;
+mod shown;
 mod trust;
 
 pub(super) use exchange::may_be_old;
@@ -38,6 +42,7 @@ pub use exchange::{HttpExchange, read};
 use heads::RequestHeads;
 pub use payload::Payload;
 use payload::payload;
+use shown::shown;
 
 const EVENT_STREAM_TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A lossy network needs several tries for one connection (threat-model §4).
@@ -122,6 +127,15 @@ impl Connections {
         self.ask(Method::POST, uri, headers, body).await
     }
 
+    /// What posts so.
+    pub(crate) fn poster(&self) -> Arc<Poster> {
+        let connections = self.clone();
+        Arc::new(move |uri, headers, body| {
+            let connections = connections.clone();
+            async move { connections.post(uri, headers, body).await }.boxed()
+        })
+    }
+
     /// Asks for what is at `uri`, which is no message of MCP.
     pub(super) async fn get(
         &self,
@@ -159,7 +173,13 @@ struct EndpointInner {
     uri: Uri,
     /// As requests name it: on a connection of a lane by its path.
     target: Uri,
-    heads: RequestHeads,
+    /// Without a class, and then of each class.
+    heads: Arc<[RequestHeads]>,
+    credentials: Arc<Credentials>,
+    /// In whose name requests are.
+    name: CredentialName,
+    /// The digest of what their caller proved itself by, where that is known.
+    made_of: Option<[u8; 32]>,
 }
 
 impl std::fmt::Debug for ServerEndpoint {
@@ -177,13 +197,21 @@ pub struct Wire {
     pub session: Option<HeaderValue>,
     /// `Mcp-Param-…`, made from the final call.
     pub params: Vec<(String, String)>,
+    /// What `Authorization` says; if none, what is fetched for it as the message leaves.
+    pub proof: Option<HeaderValue>,
     /// Whether a message of it may leave still; none when nobody takes it back.
     pub departure: Option<Departure>,
 }
 
 impl ServerEndpoint {
-    /// An endpoint at `uri` with configured headers.
-    pub fn new(connections: Connections, uri: Uri, mut headers: HeaderMap) -> Self {
+    /// An endpoint at `uri` with configured headers, which is shown `credentials` besides.
+    pub(in crate::upstream) fn new(
+        connections: Connections,
+        uri: Uri,
+        mut headers: HeaderMap,
+        credentials: Arc<Credentials>,
+        name: CredentialName,
+    ) -> Self {
         let lane = connections.lane(&uri);
         if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
             headers.entry(HOST).or_insert(host);
@@ -199,7 +227,10 @@ impl ServerEndpoint {
             lane,
             uri,
             target,
-            heads: RequestHeads::new(headers),
+            heads: shown::heads(&headers, &credentials),
+            credentials,
+            name,
+            made_of: None,
         }))
     }
 
@@ -235,12 +266,13 @@ impl ServerEndpoint {
     }
 
     fn posted_bytes(&self, message: Bytes, wire: &Wire) -> Result<Request<Payload>, Fault> {
-        let (headers, payload) = (self.0.heads.posted(wire)?, of_message(message, wire));
+        let headers = shown(self.heads().posted(wire)?, wire);
+        let payload = of_message(message, wire);
         Ok(self.request(headers, Method::POST, payload))
     }
 
     fn posted(&self, message: &Message, wire: &Wire) -> Result<Request<Payload>, Fault> {
-        let headers = self.0.heads.of(message, wire)?;
+        let headers = shown(self.heads().of(message, wire)?, wire);
         let payload = of_message(message.encode(), wire);
         Ok(self.request(headers, Method::POST, payload))
     }
@@ -251,7 +283,7 @@ impl ServerEndpoint {
         wire: &Wire,
         after: Option<&str>,
     ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'a> {
-        let headers = self.0.heads.plain(wire);
+        let headers = self.heads().plain(wire);
         self.sent(headers.map(|mut headers| {
             headers.insert(ACCEPT, EVENT_STREAM_TYPE);
             if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
@@ -263,7 +295,7 @@ impl ServerEndpoint {
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let headers = self.0.heads.plain(wire);
+        let headers = self.heads().plain(wire);
         let request = headers.map(|headers| self.bare(headers, Method::DELETE));
         self.sent(request).await.map(|_| ())
     }
@@ -278,6 +310,9 @@ impl ServerEndpoint {
             Err(fault) => return Either::Left(ready(Err(fault))),
         };
         Either::Right(match &self.0.lane {
+            _ if self.0.credentials.has_tokens() => {
+                Either::Right(self.sent_with_token(request).boxed())
+            }
             Some(lane) => Either::Left(lane.send(request)),
             None => Either::Right(self.sent_with_tls(request).boxed()),
         })

@@ -4,6 +4,7 @@
 
 use super::Inbound;
 use super::child::{ChildProcess, DEFAULT_SHUTDOWN_GRACE};
+use super::credentials::classes::CredentialName;
 use super::http::{HttpExchange, ServerEndpoint, Wire};
 use super::stdio::Conversation;
 use crate::mcp::bridge::{LOG_LEVEL_META_KEY, own_params};
@@ -23,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 mod exchange;
+mod named;
 mod standing;
 mod telling;
 #[cfg(test)]
@@ -44,9 +46,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// One conversation with a tool server.
 pub struct Link {
     carrier: Carrier,
+    /// In whose name it was begun.
+    name: CredentialName,
     /// The revision spoken on it.
     pub revision: Revision,
-    next: AtomicU64,
+    next: Arc<AtomicU64>,
     /// When the server was last heard on it, in milliseconds of steady time.
     heard: AtomicU64,
     /// Cancelled when the link is closed or lost.
@@ -104,14 +108,14 @@ impl Link {
     }
 
     fn new(carrier: Carrier, revision: Revision) -> Self {
-        let heard = AtomicU64::new(now());
-        let (next, ended) = (AtomicU64::new(1), CancellationToken::new());
+        let (heard, next) = (AtomicU64::new(now()), Arc::new(AtomicU64::new(1)));
         Self {
+            name: carrier.name(),
             carrier,
             revision,
             next,
             heard,
-            ended,
+            ended: CancellationToken::new(),
             kept: Arc::default(),
             doubted: AtomicBool::new(false),
         }
@@ -203,6 +207,8 @@ impl Link {
                 let message = message.with_id(id.clone());
                 let wire = Wire {
                     params,
+                    // Before anybody hears that the request is about to leave.
+                    proof: endpoint.proof().await?,
                     ..self.wire(session.as_ref())
                 };
                 let exchange = HttpExchange::ready(endpoint, wire, message);

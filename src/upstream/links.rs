@@ -245,7 +245,7 @@ impl Links {
             return self.servers.callers().modern(server, asker.caller).await;
         };
         if self.wire(server) == Era::Modern {
-            return server.shared().map(ReachedLink::shared);
+            return server.shared_for(asker.caller).map(ReachedLink::shared);
         }
         // Two first uses at once share what the first of them opens.
         let opening = session.opening(name);
@@ -257,9 +257,10 @@ impl Links {
             .get(name)
             .filter(|open| !open.link.is_over())
         {
+            server.may_carry(&open.link, asker.caller)?;
             return Ok(ReachedLink::seated(open.link.clone(), open.user_number()));
         }
-        let opened = Box::pin(self.open(server)).await?;
+        let opened = Box::pin(self.open(server, asker.caller)).await?;
         let Some(link) = opened.link else {
             return Err(Fault::unsent("the tool server refused `initialize`"));
         };
@@ -288,7 +289,7 @@ impl Links {
             };
         };
         if wire == Era::Modern {
-            let link = server.shared()?;
+            let link = server.shared_for(asker.caller)?;
             return Ok(Some(ReachedLink::shared(link)));
         }
         let opening = session.opening(&server.settings.name);
@@ -297,6 +298,9 @@ impl Links {
         };
         let open = links.get(&server.settings.name);
         let open = open.filter(|open| !open.link.is_over());
+        if let Some(open) = open {
+            server.may_carry(&open.link, asker.caller)?;
+        }
         Ok(open.map(|open| ReachedLink::seated(open.link.clone(), open.user_number())))
     }
 
@@ -331,7 +335,7 @@ impl Links {
             answer,
             is_introduced,
             ..
-        } = self.open(server).await?;
+        } = self.open(server, &session.caller).await?;
         let Some(link) = link else {
             return Ok(initialized_for_agents(answer));
         };
@@ -358,8 +362,12 @@ impl Links {
         self.listens();
     }
 
-    /// Opens the session's link to a server.
-    async fn open(&self, server: &UpstreamServer) -> Result<OpenedSessionLink, Fault> {
+    /// Opens the session's link to a server, for `caller`, whose the session is.
+    async fn open(
+        &self,
+        server: &UpstreamServer,
+        caller: &Caller,
+    ) -> Result<OpenedSessionLink, Fault> {
         let Some(session) = &self.session else {
             return Err(Fault::unsent("modern links are not opened"));
         };
@@ -371,7 +379,7 @@ impl Links {
         if server.settings.is_child() {
             return session.joins(server, &told).await;
         }
-        let (link, answer, mut unsolicited) = server.open(&told).await?;
+        let (link, answer, mut unsolicited) = server.open(&told, caller).await?;
         if answer.is_error {
             link.close().await;
             return Ok(OpenedSessionLink::refused(answer));

@@ -3,10 +3,13 @@
 
 use super::UnsolicitedReceiver;
 use super::child::{self, ChildProcess};
-use super::http::{ServerEndpoint, may_be_old};
+use super::credentials::classes::CredentialName;
+use super::http::may_be_old;
 use super::link::Link;
 use super::server_eras::ServerEras;
-use super::server_settings::{EraChoice, ServerTransport, Surroundings, UpstreamServerSettings};
+use super::server_settings::{
+    EraChoice, ServerReach, ServerTransport, Surroundings, UpstreamServerSettings,
+};
 use super::stdio::Conversation;
 use crate::mcp::bridge::own_params;
 use crate::mcp::json::Text;
@@ -166,8 +169,13 @@ async fn open_legacy_in_time(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
 ) -> Result<OpenedLink, Fault> {
-    let params = own_introduction();
-    let opening = open_legacy(settings, around, &params, false);
+    let (params, name) = (own_introduction(), CredentialName::default());
+    let introduced = LegacyOpening {
+        params: &params,
+        over_events: false,
+        name,
+    };
+    let opening = open_legacy(settings, around, introduced);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
     let opened = opened.map_err(|_| {
         Fault::after_sending("the tool server did not answer `initialize` in time")
@@ -189,8 +197,13 @@ pub(super) async fn legacy_too(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
 ) -> Result<Option<OpenedLink>, Fault> {
-    let params = own_introduction();
-    let opening = open_legacy(settings, around, &params, false);
+    let (params, name) = (own_introduction(), CredentialName::default());
+    let introduced = LegacyOpening {
+        params: &params,
+        over_events: false,
+        name,
+    };
+    let opening = open_legacy(settings, around, introduced);
     match tokio::time::timeout(settings.start_timeout, opening).await {
         Ok(Ok(opened)) if opened.1.is_error => Ok(closed_link(&opened.0).await),
         Ok(Ok(opened)) => {
@@ -203,18 +216,29 @@ pub(super) async fn legacy_too(
     }
 }
 
-/// Opens a legacy session with `params` for `initialize`: by POST, unless the server is known to have
-/// its sessions `over_events` or says that it takes none there.
+/// How a legacy session is opened.
+pub(super) struct LegacyOpening<'p> {
+    /// What `initialize` says.
+    pub(super) params: &'p Text,
+    /// Whether the server is known to have its sessions over HTTP+SSE.
+    pub(super) over_events: bool,
+    /// In whose name.
+    pub(super) name: CredentialName,
+}
+
+/// Opens a legacy session: by POST, unless the server is known to have its sessions `over_events` or
+/// says that it takes none there.
 pub(super) async fn open_legacy(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
-    params: &Text,
-    over_events: bool,
+    LegacyOpening {
+        params,
+        over_events,
+        name,
+    }: LegacyOpening<'_>,
 ) -> Result<OpenedLink, Fault> {
-    match &settings.transport {
-        ServerTransport::Http { uri, headers } => {
-            let endpoint =
-                ServerEndpoint::new(around.connections.clone(), uri.clone(), headers.clone());
+    match settings.reach(around, name.clone()) {
+        ServerReach::At(endpoint) => {
             let refused = if over_events {
                 Fault::unsent("the tool server opens no event stream any more")
             } else {
@@ -229,9 +253,9 @@ pub(super) async fn open_legacy(
             let (conversation, unsolicited) = opened.ok_or(refused)?;
             let opening = Link::initialize_child(Arc::new(conversation), None, params);
             let (link, answer) = opening.await?;
-            Ok((Arc::new(link), answer, unsolicited))
+            Ok((Arc::new(link.begun_by(name)), answer, unsolicited))
         }
-        ServerTransport::Child(command) => {
+        ServerReach::By(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
             let (link, answer) =
                 Link::initialize_child(conversation, Some(process), params).await?;
@@ -325,16 +349,12 @@ async fn discover(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
 ) -> Result<DiscoveredServer, Fault> {
-    let (link, unsolicited) = match &settings.transport {
-        ServerTransport::Http { uri, headers } => {
-            let endpoint =
-                ServerEndpoint::new(around.connections.clone(), uri.clone(), headers.clone());
-            (
-                Link::http(endpoint, Revision::NEWEST_MODERN),
-                mpsc::channel(1).1,
-            )
-        }
-        ServerTransport::Child(command) => {
+    let (link, unsolicited) = match settings.reach(around, CredentialName::default()) {
+        ServerReach::At(endpoint) => (
+            Link::http(endpoint, Revision::NEWEST_MODERN),
+            mpsc::channel(1).1,
+        ),
+        ServerReach::By(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
             (
                 Link::child(conversation, Some(process), Revision::NEWEST_MODERN),

@@ -1,10 +1,14 @@
 //! A tool server as configured, and what all of them share.
 
 use super::child;
-use super::http::Connections;
+use super::credentials::classes::CredentialName;
+use super::credentials::{Credentials, TokenTally};
+use super::http::{Connections, ServerEndpoint};
 use super::leftovers::Leftovers;
 use crate::mcp::json::JsonLimits;
+use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
 use http::{HeaderMap, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,6 +58,48 @@ impl UpstreamServerSettings {
         matches!(self.transport, ServerTransport::Child(_))
     }
 
+    /// How it is reached, ready to be asked in that name.
+    pub(super) fn reach(&self, around: &Surroundings, name: CredentialName) -> ServerReach<'_> {
+        match &self.transport {
+            ServerTransport::Http {
+                uri,
+                headers,
+                credentials,
+            } => {
+                let (connections, uri) = (around.connections.clone(), uri.clone());
+                let (headers, credentials) = (headers.clone(), credentials.clone());
+                ServerReach::At(ServerEndpoint::new(
+                    connections,
+                    uri,
+                    headers,
+                    credentials,
+                    name,
+                ))
+            }
+            ServerTransport::Child(command) => ServerReach::By(command),
+        }
+    }
+
+    /// In whose name it is asked for `caller`; none where all are shown the same.
+    ///
+    /// # Errors
+    ///
+    /// When it is not to be asked for this caller.
+    pub(super) fn name_of(&self, caller: &Caller) -> Result<Option<CredentialName>, Fault> {
+        match &self.transport {
+            ServerTransport::Http { credentials, .. } => credentials.name_of(caller),
+            ServerTransport::Child(_) => Ok(None),
+        }
+    }
+
+    /// What was fetched for it, where it wants tokens.
+    pub(crate) fn tokens(&self) -> Option<TokenTally> {
+        match &self.transport {
+            ServerTransport::Http { credentials, .. } => credentials.tally(),
+            ServerTransport::Child(_) => None,
+        }
+    }
+
     /// Of an agent's `headers` those that can go to the server beside `ours`: what is ours, or
     /// configured, is said once.
     pub fn beside(
@@ -63,6 +109,7 @@ impl UpstreamServerSettings {
     ) -> Vec<(String, String)> {
         let ServerTransport::Http {
             headers: configured,
+            credentials,
             ..
         } = &self.transport
         else {
@@ -72,6 +119,9 @@ impl UpstreamServerSettings {
             // No agent says which token it holds.
             self.fence_header.as_deref() != Some(name)
                 && !configured.contains_key(name)
+                && credentials
+                    .class_headers()
+                    .all(|own| !own.contains_key(name))
                 && !ours.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
         };
         headers
@@ -119,9 +169,19 @@ pub enum ServerTransport {
         uri: Uri,
         /// Sent with every request.
         headers: HeaderMap,
+        /// What is sent besides, by who asks.
+        credentials: Arc<Credentials>,
     },
     /// A child process.
     Child(child::ChildCommand),
+}
+
+/// How a server is reached, ready to be asked.
+pub(super) enum ServerReach<'s> {
+    /// At an address.
+    At(ServerEndpoint),
+    /// By starting it.
+    By(&'s child::ChildCommand),
 }
 
 /// What servers share.

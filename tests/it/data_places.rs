@@ -203,11 +203,11 @@ async fn what_is_named_wins() {
     ];
     let held = [&away[..], &["--data", "data"]].concat();
     let (code, _, err) = run(&gate.setup, &held).await;
-    assert!(code != 0 && !err.contains("--admin IP:PORT"), "{err}");
+    assert!(code != 0 && !err.contains("--admin ADDRESS"), "{err}");
     fs::rename(gate.path("data"), gate.path("moved")).unwrap();
     let held = [&away[..], &["--data", "moved"]].concat();
     let (code, _, err) = run(&gate.setup, &held).await;
-    assert!(code == 2 && err.contains("--admin IP:PORT"), "{err}");
+    assert!(code == 2 && err.contains("--admin ADDRESS"), "{err}");
 }
 
 /// Without the key that seals nobody hears that a ledger is sound; it can still be read.

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -41,6 +42,14 @@ struct Waiting {
 
 impl Waiting {
     async fn start(setup: &Setup) -> Self {
+        let browser = setup.directory().join("browser");
+        let opened = setup.directory().join("opened");
+        let script = format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display());
+        fs::write(&browser, script).unwrap();
+        fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+        let setup = setup
+            .clone()
+            .environment("BROWSER", browser.to_str().unwrap());
         let mut process = setup.command(&["demo", "--page"]).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let (mut operators, mut token) = (None, None);
@@ -50,7 +59,12 @@ impl Waiting {
                     let (_, rest) = line.split_once(word)?;
                     Some(rest.trim().to_owned())
                 };
-                let address = after("http://").map(|rest| rest.replace("/approvals", ""));
+                let page = after("http://");
+                let page = page.as_ref().and_then(|page| page.split_once("/approvals"));
+                let address = page.map(|(address, opened)| {
+                    assert_eq!(opened, " (opened in your browser)");
+                    address
+                });
                 operators = operators.or_else(|| address?.parse().ok());
                 let said = after("  token ").map(|rest| rest.split(' ').next().unwrap().to_owned());
                 token = token.take().or(said);
@@ -61,6 +75,12 @@ impl Waiting {
             panic!("the demo ends before it waits");
         };
         tokio::time::timeout(DEADLINE, read).await.unwrap();
+        let page = format!("http://{}/approvals\n", operators.unwrap());
+        until("the page, and nothing else, is opened", || async {
+            let opened = fs::read_to_string(&opened).ok();
+            opened.filter(|opened| *opened == page)
+        })
+        .await;
         Self {
             process,
             lines,

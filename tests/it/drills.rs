@@ -20,6 +20,16 @@ const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-who-decides,
 /// What every drill reads, where nothing else is said.
 const BOOKS: &str = "{ baseline: { tool: shop__books, fields: [/balance, /stock] } }";
 
+/// Drills, and a report that a program reads.
+const AS_JSON: [&str; 6] = [
+    "test",
+    "--drill",
+    "--yes",
+    "--json",
+    "--config",
+    "toolgate.yaml",
+];
+
 /// The contracts of the shop. `order` and `cancel` are what else stands in those two.
 fn policy(order: &str, cancel: &str) -> String {
     let rest = "purpose: A test., permission: anyone, secrets: []";
@@ -89,15 +99,7 @@ impl DrillStage {
 
     /// The same as a program reads it.
     async fn report(&self, more: &[&str]) -> (i32, Value) {
-        let words = [
-            "test",
-            "--drill",
-            "--yes",
-            "--json",
-            "--config",
-            "toolgate.yaml",
-        ];
-        let (code, out, err) = run(&self.setup, &[&words, more].concat()).await;
+        let (code, out, err) = run(&self.setup, &[&AS_JSON, more].concat()).await;
         let report = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
         (code, report)
     }

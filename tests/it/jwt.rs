@@ -1,13 +1,15 @@
 //! Agents whom an identity provider names: who is let in by a token, and for what each of the others
 //! is not (issue 20 "who calls"; threat-model §3F F6, F9).
 
+mod configured;
+mod held;
 mod keys;
 mod operators;
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Answer, code, exchange, get};
 use crate::harness::gate::Gate;
-use crate::harness::issuer::{AUDIENCE, TokenIssuer, TokenKey, now};
+use crate::harness::issuer::{TokenIssuer, TokenKey, now};
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use crate::harness::until;
@@ -148,7 +150,7 @@ fn by_their_header(key: &TokenKey, good: &Value) -> Vec<(String, &'static str)> 
         (unsigned, "the token is not signed"),
         (header(json!({ "alg": "HS256", "kid": "first" })), algorithm),
         (header(json!({ "alg": "ES384", "kid": "first" })), algorithm),
-        (header(critical), "no extension is understood"),
+        (header(critical), "an extension that is not understood"),
         (
             TokenKey::new("first").token(good),
             "not by a key of its issuer",
@@ -209,9 +211,9 @@ async fn each_refusal_says_why() {
         );
         assert!(!refused.text().contains(&token) && !said.contains(&token));
     }
-    let nobody = mark(&gate.agent()).await;
+    let unnamed = mark(&gate.agent()).await;
     let expected = format!("Bearer resource_metadata=\"{metadata}\"");
-    assert_eq!((nobody.status, challenge(&nobody)), (401, expected));
+    assert_eq!((unnamed.status, challenge(&unnamed)), (401, expected));
     let there = mark(&gate.agent().at("oracle")).await;
     assert!(challenge(&there).contains("/.well-known/oauth-protected-resource/mcp/oracle\""));
     assert_eq!(server.executions(), 0);
@@ -253,6 +255,8 @@ async fn issuers_and_scopes_are_told_apart() {
         said.contains("error=\"insufficient_scope\"") && said.contains("scope=\"mcp:call\""),
         "{said}"
     );
+    let counted = "toolgate_refused_messages_total{reason=\"scope\"}";
+    assert!(gate.metric(counted).await >= 1.0);
     let mut claims = second.claims("second-bot");
     claims["scope"] = json!("other mcp:call");
     assert!(mark(&at(&theirs, &claims)).await.is_done());
@@ -290,7 +294,6 @@ async fn metadata_name_the_configured_address() {
         (refused.status, challenge(&refused).as_str()),
         (401, "Bearer")
     );
-    assert!(AUDIENCE.starts_with(PUBLIC));
 }
 
 /// A changed `auth` is in force without a restart and without a failed call; a broken one leaves the
@@ -324,10 +327,20 @@ async fn a_reload_takes_up_issuers() {
     assert!(mark(&own).await.is_done() && mark(&by_token).await.is_done());
     let session = by_token.initialized().await;
     assert!(mark(&session).await.is_done());
+    let age = format!(
+        "toolgate_issuer_keys_age_seconds{{issuer=\"{}\"}}",
+        issuer.name()
+    );
+    assert!(gate.operators("/metrics").await.contains(&age));
     put("auth: {}");
     until("the issuer is gone", || async {
         assert!(mark(&own).await.is_done());
         (mark(&by_token).await.status == 401).then_some(())
+    })
+    .await;
+    until("no alert can be about its keys", || async {
+        let metrics = gate.operators("/metrics").await;
+        (!metrics.contains(&age)).then_some(())
     })
     .await;
     assert_eq!(

@@ -52,6 +52,10 @@ mod notices;
 mod key_argument;
 // Agents and operators whom an identity provider names.
 mod jwt;
+// Identity providers behind TLS.
+mod https_issuers;
+// Tokens that tool servers want of toolgate.
+mod upstream_oauth;
 // Who is in which layer, and what a layer hides.
 mod layers;
 // Tasks that go in circles.

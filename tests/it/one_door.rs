@@ -144,7 +144,7 @@ async fn a_directory_is_seen_without_a_door() {
     let holder = format!("process {} has the data directory", gate.pid());
     assert!(code == 1 && text.contains(&holder), "{text}");
     let (code, text) = said(&gate.setup, &["approvals", "--data", "data"]).await;
-    assert!(code == 2 && text.contains("--admin IP:PORT"), "{text}");
+    assert!(code == 2 && text.contains("--admin ADDRESS"), "{text}");
     let named = gate.operators.to_string();
     for words in [
         &["status", "--data", "data"][..],

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const ANN_URI: &str = "spiffe://example.org/ns/agents/sa/ann";
 const BEN_URI: &str = "spiffe://example.org/ns/agents/sa/ben";
 const CEL_TOKEN: &str = "cel-0123456789abcdef";
-/// What the door shows, and nobody is asked for.
+/// What the door shows; agents are asked for nothing.
 const PLAIN: &str = "tls: { cert: door.pem, key: door-key.pem }";
 /// What it shows, and whom it takes.
 const ASKING: &str = "tls: { cert: door.pem, key: door-key.pem, client_ca: agents.pem }";
@@ -102,6 +102,67 @@ async fn certificates_rotate_under_load_without_a_failed_call() {
         assert_eq!(load.await.unwrap(), [""; 0]);
     }
     assert!(calls.load(Ordering::Relaxed) > 24);
+}
+
+/// Issue 20 "client certificates … under load without one failed call": another authority vouches for agents, after a time
+/// in which both do; who shows a certificate that counts, or comes on a connection that is open, is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authorities_of_agents_change_under_load_without_a_failed_call() {
+    let (server, door) = (server().await, Authority::new());
+    let authorities = [Authority::new(), Authority::new()];
+    let gate = asking(&server, &door, &authorities[0], ASKING).await;
+    let [first, second] = authorities
+        .each_ref()
+        .map(|one| Way::tls(gate.agents, &[&door], Some(&one.agent(&[ANN_URI]))));
+    let (stop, phase) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let moved = Arc::new(AtomicUsize::new(0));
+    let mut load = Vec::new();
+    for number in 0..3 {
+        let ways = [first.clone(), second.clone()];
+        let (stop, phase, moved) = (stop.clone(), phase.clone(), moved.clone());
+        load.push(tokio::spawn(async move {
+            let mut kept = ways[0].connect().await.unwrap();
+            let (mut calls, mut seen) = (0, 0);
+            while !stop.load(Ordering::Acquire) {
+                let now = phase.load(Ordering::Acquire);
+                moved.fetch_add(now - seen, Ordering::AcqRel);
+                seen = now;
+                let anew = ways[now].call(None, "oracle__read").await;
+                let arguments = json!({ "n": number });
+                let open = kept.call(None, "oracle__read", arguments).await;
+                for answer in [anew, open] {
+                    assert!(answer.as_ref().is_ok_and(Answer::is_done), "{answer:?}");
+                    calls += 1;
+                }
+            }
+            calls
+        }));
+    }
+    let is_known = async |way: &Way| {
+        let answer = way.call(None, "oracle__read").await;
+        answer.is_ok_and(|answer| answer.is_done()).then_some(())
+    };
+    assert_eq!(is_known(&second).await, None);
+    let both = format!("{}{}", authorities[0].pem, authorities[1].pem);
+    place(&gate.path(""), "agents.pem", &both);
+    until("both authorities count", || is_known(&second)).await;
+    phase.store(1, Ordering::Release);
+    until("all agents have another certificate", || async {
+        (moved.load(Ordering::Acquire) == 3).then_some(())
+    })
+    .await;
+    place(&gate.path(""), "agents.pem", &authorities[1].pem);
+    until("the first counts no more", || async {
+        is_known(&first).await.is_none().then_some(())
+    })
+    .await;
+    stop.store(true, Ordering::Release);
+    for load in load {
+        assert!(load.await.unwrap() > 0);
+    }
 }
 
 /// Issue 20 "a broken new pair leaves the old in force and says so": policies come in force meanwhile.

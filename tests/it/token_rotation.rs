@@ -1,15 +1,21 @@
 //! Tokens that change while they are used: the new one and the one before it are good side by side.
 
 use crate::harness::agent::Agent;
-use crate::harness::answer::exchange;
+use crate::harness::answer::{Reading, exchange, open};
 use crate::harness::gate::Gate;
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Setup, beside};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
-use crate::harness::until;
+use crate::harness::{DEADLINE, until};
+use crate::kills::{PROGRAM, build};
+use jiff::Timestamp;
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
 
 const OLD_TOKEN: &str = "old-0123456789abcdef";
 const NEW_TOKEN: &str = "new-0123456789abcdef";
@@ -78,6 +84,17 @@ impl Doors {
             .unwrap();
         assert!(matches!(answer.status, 200 | 401), "{answer:?}");
         answer.status == 200
+    }
+
+    /// The stream of what happens to held calls, opened with that token, behind its first lines.
+    async fn looks_on(self, token: &str) -> Reading {
+        let request = format!(
+            "GET /api/approvals/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer op-{token}\r\n\r\n",
+            self.operators
+        );
+        let mut stream = open(self.operators, request.into_bytes()).await.unwrap();
+        while !stream.line().await.unwrap().is_empty() {}
+        stream
     }
 
     /// Whether either is known.
@@ -184,22 +201,79 @@ async fn a_session_outlives_the_token_that_opened_it() {
     .await;
 }
 
-/// Issue 20: a token whose time is over is nobody's, without a reload: the enemy waits for it.
+/// threat-model §3E: a program's stream of events ends with the token that opened it, and with that alone: when
+/// it is taken away, and when its time is over.
+#[tokio::test]
+async fn a_stream_of_events_ends_with_its_token() {
+    let server = server().await;
+    for is_timed in [false, true] {
+        let soon = Timestamp::now() + Duration::from_secs(15);
+        let timed = PHASES[1].replace("2999-01-01T00:00:00Z", &soon.to_string());
+        let (before, after) = if is_timed {
+            (&*timed, &*timed)
+        } else {
+            (PHASES[1], PHASES[2])
+        };
+        let setup = setup(&server).callers(&callers(before));
+        let gate = setup.operators(&operators(before)).start().await;
+        let doors = Doors::of(&gate);
+        let (mut old, mut new) = (
+            doors.looks_on(OLD_TOKEN).await,
+            doors.looks_on(NEW_TOKEN).await,
+        );
+        let setup = gate.setup.clone().callers(&callers(after));
+        setup.operators(&operators(after)).write();
+        let ends = async { while old.line().await.is_some() {} };
+        let ended = tokio::time::timeout(DEADLINE, ends).await;
+        assert!(ended.is_ok(), "it goes on: {after}");
+        assert!(!doors.know_operator(OLD_TOKEN).await);
+        assert!(new.line().await.is_some(), "the other goes on");
+    }
+}
+
+/// The hand on the clocks of a toolgate with fail points (`tests/faults/clock_hand.rs`).
+struct ClockHand(BufReader<UnixStream>);
+
+impl ClockHand {
+    async fn at(socket: &Path) -> Self {
+        Self(BufReader::new(UnixStream::connect(socket).await.unwrap()))
+    }
+
+    /// Stops the clocks, if they go, and moves them on by so much; the time that they show then.
+    async fn pass(&mut self, time: Duration) -> Timestamp {
+        let order = format!("{}\n", time.as_millis());
+        self.0.write_all(order.as_bytes()).await.unwrap();
+        let mut told = String::new();
+        self.0.read_line(&mut told).await.unwrap();
+        told.trim().parse().unwrap()
+    }
+}
+
+/// Issue 20: a token counts until its time, and then it is nobody's, without a reload: the enemy waits
+/// for it. Its end is counted on the steady clock, which toolgate reads beside the wall clock: a second
+/// lies between the two, as far as this looks.
 #[tokio::test]
 async fn a_previous_token_ends_by_itself() {
+    build();
     let server = server().await;
-    let setup = setup(&server);
-    let soon = jiff::Timestamp::now() + std::time::Duration::from_secs(4);
-    let tokens = PHASES[1].replace("2999-01-01T00:00:00Z", &soon.to_string());
+    let end = Timestamp::now() + Duration::from_hours(1);
+    let tokens = PHASES[1].replace("2999-01-01T00:00:00Z", &end.to_string());
+    let setup = setup(&server).program(beside(PROGRAM));
+    let clock = setup.directory().join("clock");
     let setup = setup
+        .environment("TOOLGATE_CLOCK", clock.to_str().unwrap())
         .callers(&callers(&tokens))
         .operators(&operators(&tokens));
     let gate = setup.start().await;
     let doors = Doors::of(&gate);
-    until("the old token has ended at both doors", || async {
-        (!doors.know(OLD_TOKEN).await).then_some(())
-    })
-    .await;
-    assert!(jiff::Timestamp::now() >= soon, "not before its time");
+    let mut hand = ClockHand::at(&clock).await;
+    let now = hand.pass(Duration::ZERO).await;
+    assert!(doors.know_both(OLD_TOKEN).await, "at the start");
+    let left = Duration::try_from(end.duration_since(now)).unwrap();
+    let second = Duration::from_secs(1);
+    hand.pass(left.saturating_sub(second)).await;
+    assert!(doors.know_both(OLD_TOKEN).await, "until its time");
+    hand.pass(2 * second).await;
+    assert!(!doors.know(OLD_TOKEN).await, "from its time on");
     assert!(doors.know_both(NEW_TOKEN).await);
 }

@@ -7,15 +7,18 @@ mod books;
 mod by_agents;
 mod checked;
 mod enemies;
+mod found_out;
 mod frozen;
 mod killed;
 mod lacking;
 mod lies;
+mod meeting;
 mod on_the_page;
 mod own_undos;
 mod queued;
 mod races;
 mod refused;
+mod rights;
 mod told;
 mod whole_tasks;
 
@@ -85,6 +88,11 @@ impl UndoStage {
     }
 
     async fn of(policy: &str) -> Self {
+        Self::set(policy, CALLERS, "").await
+    }
+
+    /// With those callers, and `more` in its configuration.
+    async fn set(policy: &str, callers: &str, more: &str) -> Self {
         let tools = ["draft", "bin", "post", "note", "look"].map(tool).to_vec();
         let scripted = ScriptedServer::start(Offers {
             tools,
@@ -97,7 +105,7 @@ impl UndoStage {
             done(&json!({ "id": nth, "tool": name_of(seen) }))
         });
         let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", scripted.url()));
-        let setup = setup.policy(policy).callers(CALLERS);
+        let setup = setup.policy(policy).callers(callers).more(more);
         let gate = setup.operators(OPERATORS).unwatched().start().await;
         Self { scripted, gate }
     }
@@ -149,12 +157,18 @@ impl UndoStage {
 
     /// The same at the door itself, as that operator: status and answer.
     async fn asks(&self, token: &str, id: &str, body: &Value) -> (u16, Value) {
+        self.posts(token, (id, "undo"), body).await
+    }
+
+    /// What that operator sends of a call, to be done with it.
+    async fn posts(&self, token: &str, to: (&str, &str), body: &Value) -> (u16, Value) {
+        let (id, what) = to;
         let bearer = format!("Bearer {token}");
         let headers = [
             ("Authorization", bearer.as_str()),
             ("Content-Type", "application/json"),
         ];
-        let path = format!("/api/calls/{id}/undo");
+        let path = format!("/api/calls/{id}/{what}");
         let asked = ("POST", path.as_str());
         let answer = self
             .gate

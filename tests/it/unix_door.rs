@@ -96,10 +96,9 @@ async fn agents_and_operators_come_in_by_sockets() {
     assert_eq!(code, 0, "{out}{err}");
     drop(open);
     gate.stop().await;
-    assert!(
-        !place.socket("agents.sock").exists(),
-        "it goes with its door"
-    );
+    for name in ["agents.sock", "operators.sock"] {
+        assert!(!place.socket(name).exists(), "{name} goes with its door");
+    }
 }
 
 /// Issue 20 "stale socket removed only if nobody listens": after `kill -9` the next start comes up, and a

@@ -185,6 +185,44 @@ async fn what_is_tried_can_be_narrowed() {
     }
 }
 
+/// Nothing is shown of agents whom issuers name, and that is said where all agents are asked for; of the operators whom they
+/// name, as many decide as a call needs.
+#[tokio::test]
+async fn those_whom_issuers_name_are_told_of() {
+    let issuer = |audience: &str, claims: &str| {
+        format!(
+            "{{ issuer: \"https://id.example.com\", audience: {audience}, jwks_url: \"https://id.example.com/jwks\", {claims} }}"
+        )
+    };
+    let claims = "claims: { name: email, roles: /groups }, roles: { leads: [approver] }";
+    let operators = issuer("operators", claims);
+    let two = format!("{AMOUNTS}, approval: {{ ask: always, required: 2 }}");
+    let setup = Setup::new()
+        .server_with("shop", "url: \"http://127.0.0.1:9/mcp\"")
+        .callers(CALLERS)
+        .operators(&format!("tokens: [], jwt: [ {operators} ]"))
+        .policy(&policy(&[("shop__pay", "pay", two.as_str())], ""));
+    let (setup, _) = with_tmp(setup);
+    let (code, known) = report(&setup, &["--tool", "shop__pay"]).await;
+    assert_eq!(code, 0, "{known}");
+    let (state, words) = of(&known, "approval_once", "shop__pay", "bot");
+    assert_eq!(state, "holds", "{words}");
+    assert!(!known.to_string().contains("issuers"), "{known}");
+    let agents = issuer("agents", "claims: { agent: azp }");
+    let setup = setup.more(&format!("auth: {{ jwt: [ {agents} ] }}"));
+    setup.write();
+    let (_, all) = report(&setup, &["--tool", "shop__pay"]).await;
+    let (state, words) = of(&all, "at_most_once", "", "");
+    assert_eq!(state, "not_shown");
+    assert!(
+        words.starts_with("agents whom issuers name are not tried"),
+        "{words}"
+    );
+    let narrow = ["--tool", "shop__pay", "--caller", "bot"];
+    let (_, one) = report(&setup, &narrow).await;
+    assert!(!one.to_string().contains("issuers"), "{one}");
+}
+
 /// A server that says that its tool deletes, and a contract that says it reads: nothing is promised of it, and that is
 /// said. The server itself is not asked.
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer, unfit};
 use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, OpenHold, decided, show};
-use crate::store::state::hold::INCIDENT_SURFACE;
+use crate::store::state::hold::is_voiding;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -47,10 +47,10 @@ pub(crate) struct ApprovalDecision {
 impl ApprovalDecision {
     fn of(hold: OpenHold) -> Self {
         let allowed = u32::try_from(hold.allowed_by.len()).unwrap_or(u32::MAX);
-        // The last word on what is cancelled is its agent's, or an incident's, which decides nothing.
+        // The last word on what is cancelled is its agent's, an incident's or that of who drops an undo, which decides nothing.
         let last = hold.decisions.last();
         let last = last.and_then(|said| said.surface.as_deref());
-        let is_cancelled = hold.state == CANCELLED || last == Some(INCIDENT_SURFACE);
+        let is_cancelled = hold.state == CANCELLED || is_voiding(last);
         let is_denied = hold.decisions.iter().any(|said| !said.allow);
         // Whatever came of it afterwards, such as that it did not run in time.
         let is_allowed = !is_denied && allowed >= hold.needed;

@@ -51,6 +51,7 @@ fn unanswered(unasked: &Unasked) -> Response {
         Unasked::NoQuestion
         | Unasked::OtherProbe
         | Unasked::NoCaller
+        | Unasked::OtherRights
         | Unasked::NoTool
         | Unasked::Sealed(_)
         | Unasked::Damaged => (StatusCode::CONFLICT, ASK_YOURSELF),

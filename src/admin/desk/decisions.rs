@@ -216,7 +216,7 @@ async fn card(door: &OperatorsDoor, sign_in: &SignIn, id: &str, answer: CardAnsw
     page(beside_call(status), &shown)
 }
 
-/// What is said too late of a call that is there is against how it stands.
+/// A decision that comes too late contradicts how the call stands: 409, not 404, as the call is there.
 fn beside_call(status: StatusCode) -> StatusCode {
     if status == StatusCode::NOT_FOUND {
         StatusCode::CONFLICT

@@ -3,7 +3,7 @@
 use super::form::FormFields;
 use crate::admin::OperatorsDoor;
 use crate::admin::approvals::editing::{Editing, edits};
-use crate::admin::approvals::status_of;
+use crate::admin::approvals::{seen, status_of};
 use crate::admin::operators::OperatorIdentity;
 use crate::mcp::readable::is_misleading;
 use crate::model::ids::ActionId;
@@ -61,6 +61,8 @@ pub(super) async fn edited(
     let (store, void) = (&*door.switches.store, &*door.switches.void);
     let hold = show(store, void, id).await;
     let hold = hold.map_err(|error| refused(error.into()))?;
+    // Who may not see it is not told that it is there, nor what is wrong with the form.
+    let hold = hold.and_then(|hold| seen(door, hold, known));
     let hold = hold.ok_or_else(|| refused(DecisionError::Gone(id)))?;
     let changes = changes(&hold, form);
     let changes = changes.map_err(|why| refused(DecisionError::Uneditable(why)))?;

@@ -4,6 +4,7 @@
 use super::sign_in::SignIn;
 use super::streams::StreamPlace;
 use crate::admin::operators::OperatorIdentity;
+use crate::admin::operators::proof::StandingProof;
 use crate::admin::{OperatorsDoor, refusal};
 use crate::model::clock::Clock;
 use crate::store::claims::Store;
@@ -13,7 +14,7 @@ use crate::store::state::hold::HoldPhase;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream;
@@ -25,7 +26,8 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How often a line is sent where nothing happens, so that what lies between keeps the stream open.
+/// How often a line is sent where nothing happens that an operator may see, so that what lies between
+/// keeps the stream open.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// After which time a browser asks again whose stream broke.
 const RETRY_MS: u32 = 500;
@@ -39,15 +41,20 @@ pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
 }
 
 async fn of_page(sign_in: SignIn, State(door): State<Arc<OperatorsDoor>>) -> Response {
-    let until = Some(StreamEnd {
+    let until = StreamEnd::SignIn {
         at: sign_in.until,
         ended: sign_in.ended,
-    });
+    };
     events(&door, sign_in.operator, until)
 }
 
-async fn of_program(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
-    events(&door, known, None)
+async fn of_program(
+    known: OperatorIdentity,
+    headers: HeaderMap,
+    State(door): State<Arc<OperatorsDoor>>,
+) -> Response {
+    let until = StreamEnd::Proof(door.operators.proof(&headers));
+    events(&door, known, until)
 }
 
 /// One who looks on.
@@ -57,29 +64,35 @@ struct OnLooker {
     store: Arc<dyn Store>,
     news: Receiver<HoldNews>,
     policies: watch::Receiver<u64>,
-    /// When the sign-in ends, if there is one.
-    until: Option<StreamEnd>,
+    until: StreamEnd,
     /// Events so far.
     count: u64,
     _place: StreamPlace,
 }
 
 /// When nobody may look on any more.
-struct StreamEnd {
-    /// On the steady clock.
-    at: Duration,
-    /// Done when the operator signs out before.
-    ended: CancellationToken,
+enum StreamEnd {
+    /// With a sign-in.
+    SignIn {
+        /// On the steady clock.
+        at: Duration,
+        /// Done when the operator signs out before.
+        ended: CancellationToken,
+    },
+    /// With the token that a program has shown.
+    Proof(StandingProof),
 }
 
 impl StreamEnd {
-    /// Done at the end; never, where there is none.
-    async fn comes(until: Option<&Self>) {
-        let Some(until) = until else {
-            return std::future::pending().await;
-        };
-        let left = until.at.saturating_sub(Clock.steady());
-        let _ = tokio::time::timeout(left, until.ended.cancelled()).await;
+    /// Done at the end.
+    async fn comes(&self) {
+        match self {
+            Self::SignIn { at, ended } => {
+                let left = at.saturating_sub(Clock.steady());
+                let _ = tokio::time::timeout(left, ended.cancelled()).await;
+            }
+            Self::Proof(proof) => proof.ends().await,
+        }
     }
 }
 
@@ -95,7 +108,7 @@ fn crowded() -> Response {
     answer
 }
 
-fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<StreamEnd>) -> Response {
+fn events(door: &OperatorsDoor, known: OperatorIdentity, until: StreamEnd) -> Response {
     let Some(place) = door.streams.take(&known.name) else {
         return crowded();
     };
@@ -125,11 +138,14 @@ fn events(door: &OperatorsDoor, known: OperatorIdentity, until: Option<StreamEnd
 impl OnLooker {
     /// The next event, or a line that says that there is none; none when nobody may look on any more.
     async fn next(&mut self) -> Option<String> {
+        // One for all that happens meanwhile and is not for this operator.
+        let silence = tokio::time::sleep(HEARTBEAT_INTERVAL);
+        tokio::pin!(silence);
         loop {
             tokio::select! {
-                // What happened last is nothing for an operator who has signed out.
+                // What happened last is nothing for who has signed out, or whose token is taken no more.
                 biased;
-                () = StreamEnd::comes(self.until.as_ref()) => return None,
+                () = self.until.comes() => return None,
                 news = self.news.recv() => match news {
                     Ok(news) if self.may_see(&news) => return Some(self.event(&news)),
                     Ok(_) => {}
@@ -140,7 +156,7 @@ impl OnLooker {
                     changed.ok()?;
                     return Some(self.say("policy", &json!({})));
                 }
-                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => return Some(": nothing\n\n".to_owned()),
+                () = &mut silence => return Some(": nothing\n\n".to_owned()),
             }
         }
     }

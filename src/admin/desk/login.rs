@@ -6,6 +6,7 @@ use super::sign_in::{CookieName, ShownToken};
 use super::{go_on, page, reach};
 use crate::admin::OperatorsDoor;
 use crate::admin::identity::OperatorIdentity;
+use crate::admin::operators::RejectedToken;
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
@@ -36,10 +37,10 @@ async fn ask(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap, uri: Ur
     if door.operators.signed_in(&headers).is_some() {
         return go_on(next);
     }
-    // Behind a proxy that knows who it is, nobody has to say it once more.
+    // An operator whom a proxy has named need not show a token.
     if let Some(issued) = door.operators.of_proxy(&headers) {
-        let token = ShownToken::issued(issued.lasts);
-        return entered(&door, &headers, issued.known, token, next);
+        let token = ShownToken::issued(issued.lasts).signed_by(issued.proof);
+        return sign_in(&door, &headers, issued.known, token, next);
     }
     let note = door.operators.is_empty().then(|| {
         PageNote::bad("No operator has a token: configure `admin.tokens` and start toolgate anew.")
@@ -56,35 +57,44 @@ async fn enter(
     let fields = FormFields::of_body(kind, body).await?;
     let next = reach::checked_next(fields.first("next"));
     let token = fields.first("token").trim();
-    let of_configuration = door.operators.of_token(token);
-    let known = of_configuration.map(|(known, digest)| (known, ShownToken::configured(digest)));
-    let known = known.or_else(|| {
-        let issued = door.operators.of_issued(token).ok()?;
-        Some((issued.known, ShownToken::issued(issued.lasts)))
-    });
-    let Some((known, token)) = known else {
-        let note =
-            PageNote::bad("This is the token of no operator. Tokens stand in `admin.tokens`.");
-        return Ok(shown(StatusCode::UNAUTHORIZED, next, Some(note)));
+    // Every request's own token was seen to before; this one stands in its body.
+    if let Some(lacking) = door.operators.key_for(token) {
+        door.operators.supply(lacking).await;
+    }
+    let of_issued = || {
+        let issued = door.operators.of_issued(token)?;
+        let shown = ShownToken::issued(issued.lasts).signed_by(issued.proof);
+        Ok((issued.known, shown))
     };
-    Ok(entered(&door, &headers, known, token, next))
+    match door.operators.of_token(token).map_or_else(of_issued, Ok) {
+        Ok((known, token)) => Ok(sign_in(&door, &headers, known, token, next)),
+        Err(why) => Ok(rejected(&door.operators.rejected(why), next)),
+    }
+}
+
+/// The form once more, and why the token was not taken.
+fn rejected(why: &RejectedToken, next: &str) -> Response {
+    let words = format!("You are not signed in: {}; {}.", why.words, why.hint);
+    let mut answer = shown(why.status, next, Some(PageNote::bad(words)));
+    why.delay(&mut answer);
+    answer
 }
 
 /// Signs the operator in who has shown `token`, and goes on to where one wanted to be.
-fn entered(
+fn sign_in(
     door: &OperatorsDoor,
     headers: &HeaderMap,
     known: OperatorIdentity,
     token: ShownToken,
     next: &str,
 ) -> Response {
-    let sign_ins = door.operators.sign_ins();
+    let (sign_ins, lasts) = (door.operators.sign_ins(), token.lasts);
     let Some(cookie) = sign_ins.begin(known, token) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let name = sign_ins.cookie_name(headers);
     let mut answer = go_on(next);
-    set_cookie(&mut answer, &name, &cookie, token.lasts);
+    set_cookie(&mut answer, &name, &cookie, lasts);
     answer
 }
 

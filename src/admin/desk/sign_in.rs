@@ -1,8 +1,9 @@
 //! Operators who have signed in on the pages: a token is shown once, and a cookie stands for it, for
 //! eight hours at most. Kept in memory only, and ended when the configuration does not name its token
-//! any more.
+//! any more; one of an issuer ends with its time, or once its issuer has withdrawn the key that signed it.
 
 use crate::admin::identity::OperatorIdentity;
+use crate::admin::issued::IssuedProof;
 use crate::model::clock::Clock;
 use crate::model::hex::hex;
 use axum::http::{HeaderMap, header};
@@ -37,7 +38,7 @@ pub(in crate::admin) struct SignIns {
     is_door_tls: AtomicBool,
 }
 
-/// The name of the cookie for who asks by one `Host`. Browsers send cookies of a host to every port of it, so
+/// The name of the cookie for a browser that asks by one `Host`. Browsers send cookies of a host to every port of it, so
 /// that of each port has a name of its own: two toolgates of one machine do not overwrite each other's.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::admin) struct CookieName {
@@ -54,10 +55,12 @@ struct KeptSignIn {
 }
 
 /// The token that an operator has shown to sign in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::admin) struct ShownToken {
     /// Its digest, where it is one of the configuration.
     digest: Option<[u8; 32]>,
+    /// By which key it was signed, where it is one of an issuer.
+    proof: Option<IssuedProof>,
     /// For how long a cookie stands for it.
     pub lasts: Duration,
 }
@@ -69,6 +72,8 @@ pub(in crate::admin) struct SignIn {
     pub operator: OperatorIdentity,
     /// The digest of the token that was shown, where it is one of the configuration.
     pub token: Option<[u8; 32]>,
+    /// By which key it was signed, where it is one of an issuer.
+    pub proof: Option<IssuedProof>,
     /// Each form has to bring it, so that no other page can send one.
     pub form_secret: String,
     /// Until when, on the steady clock.
@@ -78,11 +83,13 @@ pub(in crate::admin) struct SignIn {
 }
 
 impl ShownToken {
-    /// One of the configuration, by its digest: it counts for as long as it stands there.
-    pub(in crate::admin) fn configured(digest: [u8; 32]) -> Self {
+    /// One of the configuration, by its digest: it counts for as long as it stands there, and for as long as it
+    /// `lasts` where it has an end.
+    pub(in crate::admin) fn configured(digest: [u8; 32], lasts: Option<Duration>) -> Self {
         Self {
             digest: Some(digest),
-            lasts: SIGN_IN_DURATION,
+            proof: None,
+            lasts: lasts.map_or(SIGN_IN_DURATION, |lasts| lasts.min(SIGN_IN_DURATION)),
         }
     }
 
@@ -90,8 +97,15 @@ impl ShownToken {
     pub(in crate::admin) fn issued(lasts: Duration) -> Self {
         Self {
             digest: None,
+            proof: None,
             lasts: lasts.min(SIGN_IN_DURATION),
         }
+    }
+
+    /// The same, for no longer than its issuer has the key that signed it.
+    pub(in crate::admin) fn signed_by(self, proof: IssuedProof) -> Self {
+        let proof = Some(proof);
+        Self { proof, ..self }
     }
 }
 
@@ -160,6 +174,7 @@ impl SignIns {
             one: SignIn {
                 operator,
                 token: token.digest,
+                proof: token.proof,
                 form_secret,
                 until,
                 ended,
@@ -183,6 +198,12 @@ impl SignIns {
     pub(in crate::admin) fn end_without(&self, is_taken: impl Fn(&[u8; 32]) -> bool) {
         let mut known = self.known.lock();
         known.retain(|_, kept| kept.one.stands(&is_taken));
+    }
+
+    /// Ends those whose tokens were signed by a key that does not count any more.
+    pub(in crate::admin) fn end_unsigned(&self, counts: impl Fn(&IssuedProof) -> bool) {
+        let mut known = self.known.lock();
+        known.retain(|_, kept| kept.one.proof.as_ref().is_none_or(&counts));
     }
 
     fn is_in_force(&self, one: &SignIn) -> bool {
@@ -239,6 +260,7 @@ mod tests {
 
     const TOKEN: ShownToken = ShownToken {
         digest: Some([7; 32]),
+        proof: None,
         lasts: SIGN_IN_DURATION,
     };
 
@@ -325,13 +347,22 @@ mod tests {
     /// threat-model §3E: a cookie stands for a token no longer than that counts.
     #[test]
     fn a_cookie_ends_with_its_token() {
-        let (clock, known) = clocked();
-        let token = ShownToken::issued(Duration::from_mins(5));
-        let cookie = known.begin(ann(), token).unwrap();
-        clock.pass(Duration::from_secs(299));
-        assert!(known.of(&sent(&cookie)).is_some());
-        clock.pass(Duration::from_secs(1));
-        assert!(known.of(&sent(&cookie)).is_none());
+        let five = Duration::from_mins(5);
+        for token in [
+            ShownToken::issued(five),
+            ShownToken::configured([3; 32], Some(five)),
+        ] {
+            let (clock, known) = clocked();
+            assert_eq!(token.lasts, five, "the browser's time for it, too");
+            let until = clock.clock().steady() + five;
+            let cookie = known.begin(ann(), token).unwrap();
+            let one = known.of(&sent(&cookie)).unwrap();
+            assert_eq!(one.until, until, "streams end then");
+            clock.pass(Duration::from_secs(299));
+            assert!(known.of(&sent(&cookie)).is_some());
+            clock.pass(Duration::from_secs(1));
+            assert!(known.of(&sent(&cookie)).is_none());
+        }
     }
 
     /// A token of the configuration that is taken away ends what it opened; one of an issuer never stood there.
@@ -340,8 +371,8 @@ mod tests {
         let known = SignIns::default();
         let issued = ShownToken::issued(Duration::from_hours(1));
         let cookies = [
-            ShownToken::configured([1; 32]),
-            ShownToken::configured([2; 32]),
+            ShownToken::configured([1; 32], None),
+            ShownToken::configured([2; 32], None),
             issued,
         ]
         .map(|token| known.begin(ann(), token).unwrap());

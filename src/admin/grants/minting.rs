@@ -100,6 +100,11 @@ async fn added(
 ) -> Result<MintedGrant, GrantError> {
     let why = grant_reason(&body.why)?;
     let tool = ToolName::new(&body.tool);
+    // Others are not told how its contract stands.
+    let deciding = door.switches.grants.roles(&tool);
+    if !known.roles.iter().any(|role| deciding.contains(role)) {
+        return Err(GrantError::NotYours(deciding.join(", ")));
+    }
     let rules = door.switches.grants.rules(&tool, &body.grant.sample());
     let rules = rules.map_err(|why| refused(&why))?;
     let mut asking = std::iter::once(&body.agent).chain(&body.user);

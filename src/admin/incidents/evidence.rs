@@ -6,6 +6,7 @@ use super::{number, refused};
 use crate::admin::operators::OperatorIdentity;
 use crate::admin::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::model::clock::Clock;
+use crate::model::entry::Entry;
 use crate::model::verbs::OperatorVerb;
 use crate::store::incidents::{BundleSpan, Incident, IncidentError, IncidentEvidence};
 use axum::Router;
@@ -84,11 +85,7 @@ async fn call(
     State(door): State<Arc<OperatorsDoor>>,
 ) -> Result<Response, Response> {
     let evidence = evidence(&door, &known)?;
-    if action.is_empty() || action.len() > MAX_ACTION_ID_BYTES {
-        return Err(unfit("name a call by its action id, as the ledger has it"));
-    }
-    let found = tokio::task::spawn_blocking(move || evidence.call(&action)).await;
-    let found = found.unwrap_or_else(|error| Err(error.to_string()));
+    let found = recorded(evidence, action).await?;
     let hint = "`toolgate ledger list` has the action ids";
     let found = found.map_err(|why| refusal(StatusCode::NOT_FOUND, &why, hint))?;
     let frozen = door.switches.incidents.frozen().await;
@@ -102,6 +99,29 @@ async fn call(
     Ok(json_answer(StatusCode::OK, &found))
 }
 
+/// The tool of the recorded call with this action id, all of it; none where the ledger has no such call. It tells
+/// an operator who may not read the ledger no more than whether the incident takes the call.
+pub(super) async fn tool_of(
+    door: &OperatorsDoor,
+    action: &str,
+) -> Result<Option<String>, Response> {
+    let found = recorded(handed_out(door)?, action.to_owned()).await?;
+    let found = found.ok().filter(|entry| entry.action_id == action);
+    Ok(found.map(|entry| entry.tool))
+}
+
+/// The recorded call that `action` means, or in words why there is none.
+async fn recorded(
+    evidence: Arc<dyn IncidentEvidence>,
+    action: String,
+) -> Result<Result<Entry, String>, Response> {
+    if action.is_empty() || action.len() > MAX_ACTION_ID_BYTES {
+        return Err(unfit("name a call by its action id, as the ledger has it"));
+    }
+    let found = tokio::task::spawn_blocking(move || evidence.call(&action)).await;
+    Ok(found.unwrap_or_else(|error| Err(error.to_string())))
+}
+
 /// What can be read, of an operator who may.
 fn evidence(
     door: &OperatorsDoor,
@@ -110,6 +130,11 @@ fn evidence(
     let verb = OperatorVerb::Audit;
     let what = "read what the ledger has about an incident";
     door.operators.permit(known, &[verb], what)?;
+    handed_out(door)
+}
+
+/// What can be read.
+fn handed_out(door: &OperatorsDoor) -> Result<Arc<dyn IncidentEvidence>, Response> {
     door.switches.evidence.clone().ok_or_else(|| {
         refusal(
             StatusCode::NOT_FOUND,

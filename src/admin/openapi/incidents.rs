@@ -1,8 +1,8 @@
 //! What programs can ask of incidents.
 
 use super::ApiOperation;
-use crate::admin::incidents::{ClosingBody, IncidentBody, IncidentList};
-use crate::store::incidents::{Incident, IncidentSample};
+use crate::admin::incidents::{ClosingBody, IncidentBody, IncidentList, SampleBody};
+use crate::store::incidents::Incident;
 use schemars::generate::SchemaGenerator;
 use schemars::json_schema;
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(super) fn operations(schemas: &mut SchemaGenerator) -> Vec<ApiOperation> {
     let sampled = ApiOperation::post(
         "/api/incidents/{id}/samples",
         "Notes that a recorded call has become a sample of the test packs",
-        schemas.subschema_for::<IncidentSample>(),
+        schemas.subschema_for::<SampleBody>(),
         schemas.subschema_for::<Incident>(),
     );
     let close = ApiOperation::post(

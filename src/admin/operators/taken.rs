@@ -2,12 +2,13 @@
 //! Kept as SHA-256 only, and every one of them is compared each time, so that neither memory nor
 //! time tells one.
 
-use crate::guards::identity::tokens::{TokenEnds, hash};
+use crate::guards::identity::tokens::{TokenEnd, TokenEnds, hash};
 use crate::model::secret::Secret;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
 
 /// The tokens. A clone is another handle on the same.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +19,8 @@ struct TokenList {
     /// Each with its operator's name.
     known: Vec<([u8; 32], String)>,
     ends: TokenEnds,
+    /// Done once another list stands in its place.
+    replaced: CancellationToken,
 }
 
 /// A token of an operator.
@@ -26,8 +29,8 @@ pub(crate) struct TakenToken<'a> {
     pub(crate) name: &'a str,
     /// The token.
     pub(crate) token: &'a Secret,
-    /// Until when it is taken, on the steady clock; none: for as long as it is configured.
-    pub(crate) end: Option<Duration>,
+    /// Until when it is taken; none: for as long as it is configured.
+    pub(crate) end: Option<TokenEnd>,
 }
 
 /// What a token showed.
@@ -36,6 +39,8 @@ pub(super) struct ProvedOperator {
     pub(super) name: String,
     /// The digest of the token.
     pub(super) token: [u8; 32],
+    /// For how long it counts still, where it has an end.
+    pub(super) lasts: Option<Duration>,
 }
 
 impl OperatorTokens {
@@ -47,7 +52,7 @@ impl OperatorTokens {
             list.known.push((digest, name.to_owned()));
             list.ends.note(digest, end);
         }
-        self.0.store(Arc::new(list));
+        self.0.swap(Arc::new(list)).replaced.cancel();
     }
 
     /// Whose token it is.
@@ -64,6 +69,7 @@ impl OperatorTokens {
         Some(ProvedOperator {
             name,
             token: digest,
+            lasts: list.ends.left(&digest),
         })
     }
 
@@ -72,11 +78,71 @@ impl OperatorTokens {
         let list = self.0.load();
         list.known.iter().any(|(known, _)| known == digest) && list.ends.lasts(digest)
     }
+
+    /// Ends when the token of that digest, which was shown before, is taken no more.
+    pub(super) async fn ends(&self, digest: &[u8; 32]) {
+        loop {
+            // The list first: what takes its place after the look wakes this.
+            let (replaced, left) = {
+                let list = self.0.load();
+                (list.replaced.clone(), list.ends.left(digest))
+            };
+            if !self.is_taken(digest) {
+                return;
+            }
+            let left = left.unwrap_or(Duration::MAX);
+            let _ = tokio::time::timeout(left, replaced.cancelled()).await;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::clock::Clock;
+    use futures_util::FutureExt as _;
+
+    /// threat-model §3E: what stands open for a token ends when other tokens take its place, or its time is over;
+    /// the same once more end nothing.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_token_opened_ends_with_it() {
+        let [kept, gone, timed] = [
+            "kept-0123456789abcdef",
+            "gone-0123456789abcdef",
+            "timed-0123456789abcdef",
+        ]
+        .map(|token| Secret::new(token.to_owned()));
+        let end = Some(TokenEnd::at(Clock.wall() + Duration::from_mins(1), Clock));
+        let of = |secret, end| TakenToken {
+            name: "ann",
+            token: secret,
+            end,
+        };
+        let tokens = OperatorTokens::default();
+        tokens.put([of(&kept, None), of(&gone, None), of(&timed, end)]);
+        let digests = [&kept, &gone, &timed].map(|token| hash(token.expose()));
+        let [of_kept, of_gone, of_timed] = digests
+            .each_ref()
+            .map(|digest| Box::pin(tokens.ends(digest)));
+        let (mut of_kept, mut of_gone) = (of_kept, of_gone);
+        for _ in 0..2 {
+            let soon = Duration::from_secs(9);
+            assert!(tokio::time::timeout(soon, &mut of_gone).await.is_err());
+            tokens.put([of(&kept, None), of(&gone, None), of(&timed, end)]);
+        }
+        tokens.put([of(&kept, None), of(&timed, end)]);
+        of_gone.now_or_never().expect("it is taken no more");
+        assert!(
+            tokio::time::timeout(Duration::from_hours(1), &mut of_kept)
+                .await
+                .is_err()
+        );
+        tokens.put([
+            of(&kept, None),
+            of(&timed, Some(TokenEnd::at(Clock.wall(), Clock))),
+        ]);
+        of_timed.now_or_never().expect("its time is over");
+    }
 
     /// Issue 20 "tokens rotate with overlap": both are taken, then the new one alone.
     #[test]
@@ -88,16 +154,25 @@ mod tests {
             token: secret,
             end,
         };
+        let end = |until: &str| Some(TokenEnd::at(until.parse().unwrap(), Clock));
         let tokens = OperatorTokens::default();
         let name = |token| tokens.proved(token).map(|proved| proved.name);
-        tokens.put([of(&secrets[0], None), of(&secrets[1], Some(Duration::MAX))]);
+        tokens.put([
+            of(&secrets[0], None),
+            of(&secrets[1], end("2999-12-24T08:00:00Z")),
+        ]);
         assert_eq!(
             [name(new), name(old)],
             [Some("ann".to_owned()), Some("ann".to_owned())]
         );
-        let shown = tokens.proved(old).unwrap().token;
+        let proved = tokens.proved(old).unwrap();
+        let shown = proved.token;
+        assert!(proved.lasts.is_some() && tokens.proved(new).unwrap().lasts.is_none());
         assert!(tokens.is_taken(&shown));
-        tokens.put([of(&secrets[0], None), of(&secrets[1], Some(Duration::ZERO))]);
+        tokens.put([
+            of(&secrets[0], None),
+            of(&secrets[1], end("1999-12-24T08:00:00Z")),
+        ]);
         assert_eq!(
             [name(new), name(old)],
             [Some("ann".to_owned()), None],

@@ -79,6 +79,31 @@ fn quoted(page: &str, before: &str) -> String {
     behind.split('"').next().unwrap().to_owned()
 }
 
+/// threat-model §3E: a form that changes arguments tells nothing of a call that is for others: neither that it is
+/// there, nor what its arguments are.
+#[tokio::test]
+async fn a_form_tells_nothing_of_calls_for_others() {
+    let desk = ApprovalsFixture::new();
+    let arguments = json!({ "amount": 1, "note": "a text" });
+    let theirs = desk.hold_for("payroll", 1, arguments).await;
+    let never = crate::model::ids::ActionId::generate().to_string();
+    let cookie = signs_in(&desk, ANN_TOKEN).await;
+    let list = text(gets(&desk, "/approvals", ("cookie", &cookie)).await).await;
+    let secret = quoted(&list, "name=\"form_secret\" value");
+    let headers = [("origin", "http://127.0.0.1:7778"), ("cookie", &*cookie)];
+    for id in [&theirs, &never] {
+        for (field, value) in [("amount", "abc"), ("note", "abc"), ("amount", "2")] {
+            let form =
+                format!("decision=edit&edit:/{field}={value}&why=x&shown=z&form_secret={secret}");
+            let answer = sends(&desk, &format!("/approvals/{id}"), &headers, &form).await;
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{id} {field}");
+            let said = text(answer).await;
+            let is_gone = said.contains("expired or not found");
+            assert!(is_gone && !said.contains("no JSON"), "{id} {field}: {said}");
+        }
+    }
+}
+
 /// Pages say when they were made, by the clock that decides, whatever the wall's shows. A word that a page sends too
 /// late is refused, and the answer is the call as it stands, without a form.
 #[tokio::test]

@@ -41,7 +41,7 @@ pub(super) struct ApprovalWatchArgs {
     /// Show calls of this tool only: `server__tool`, or with * for any letters
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Leave once the first call that is seen is decided: with 0 when it was allowed, 1 when it was denied,
+    /// Leave once the first call that waits is decided: with 0 when it was allowed, 1 when it was denied,
     /// 3 when nobody decided in time, or you leave before, 4 when its agent cancelled it
     #[arg(long)]
     once: bool,
@@ -239,9 +239,12 @@ impl Watching<'_> {
     fn choose(&mut self, holds: &[OpenHold]) {
         let waits = |id: &String| holds.iter().any(|hold| hold.id == *id);
         let chosen = self.chosen.take();
+        let first = holds.iter().find(|hold| is_pending(hold));
+        // One that is decided already is nobody's to wait for.
+        let first = first.or(holds.first().filter(|_| !self.watch.once));
         self.chosen = chosen
             .filter(|id| self.watch.once || waits(id))
-            .or_else(|| holds.first().map(|hold| hold.id.clone()));
+            .or_else(|| first.map(|hold| hold.id.clone()));
         let chosen = self.chosen.as_ref();
         let looked_at = holds.iter().find(|hold| Some(&hold.id) == chosen);
         if let ScreenPrompt::Sure(question) = &self.prompt
@@ -295,6 +298,11 @@ impl Watching<'_> {
         let Some(chosen) = chosen.cloned() else {
             return Ok(());
         };
+        if matches!(key, b'a' | b'e') && !is_pending(&chosen) {
+            let state = &chosen.state;
+            self.said = format!("nothing was done: the call is {state}, and does not wait");
+            return Ok(());
+        }
         let is_sure = if let ScreenPrompt::Sure(question) = &asked {
             question.is_about(Some(&chosen)) && question.is_answered(Clock.steady())
         } else {
@@ -323,17 +331,18 @@ impl Watching<'_> {
                 }
             }
             b'e' => self.extend(&chosen).await?,
-            b's' | b'j' => {
-                let next = self
-                    .known
-                    .range(chosen.id..)
-                    .nth(1)
-                    .or(self.known.iter().next());
-                self.chosen = next.map(|(id, _)| id.clone());
-            }
+            b's' | b'j' => self.chosen = self.next(&chosen.id).or(Some(chosen.id)),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The call behind that one, else the first; with `--once` of those that wait.
+    fn next(&self, id: &str) -> Option<String> {
+        let is_one = |hold: &&OpenHold| !self.watch.once || is_pending(hold);
+        let mut ids = self.known.values().filter(is_one).map(|hold| &hold.id);
+        let behind = ids.clone().find(|other| other.as_str() > id);
+        behind.or_else(|| ids.next()).cloned()
     }
 
     /// Says a word on what was shown, and nothing else.
@@ -364,11 +373,7 @@ impl Watching<'_> {
         let Some(id) = self.chosen.clone().filter(|_| self.watch.once) else {
             return Ok(None);
         };
-        if self
-            .known
-            .get(&id)
-            .is_some_and(|hold| hold.state == "pending")
-        {
+        if self.known.get(&id).is_some_and(is_pending) {
             return Ok(None);
         }
         let id = id
@@ -393,6 +398,11 @@ impl Watching<'_> {
         let answered = self.door.asks(request, &nobody).await?;
         Ok(answered.map_err(|refused| refused.to_string()))
     }
+}
+
+/// Whether operators can still decide about it.
+fn is_pending(hold: &OpenHold) -> bool {
+    hold.state == "pending"
 }
 
 /// What is asked of an operator who denies a call with these reasons to choose from.

@@ -1,6 +1,7 @@
 //! The person of the fifth story: the demo's own word at the operators' door, one typed at the terminal, or one given
 //! on the approvals page.
 
+use super::browser;
 use super::exchange::exchange;
 use super::narrator::Narrator;
 use super::place::DemoPlace;
@@ -128,15 +129,20 @@ impl DemoDesk {
                 is_yes(&typed().await)
             }
             PersonPart::Page => {
-                let (address, token) = (self.address, &self.token);
+                let (page, token) = (format!("http://{}/approvals", self.address), &self.token);
                 // On standard error where standard output is for a program.
-                let told = format!(
-                    "http://{address}/approvals waits for a decision; sign in with the token {token}"
-                );
                 if narrator.is_silent() {
-                    configured::say(&told);
+                    configured::say(&format!(
+                        "{page} waits for a decision; sign in with the token {token}"
+                    ));
                 } else {
-                    narrator.tell("page", &format!("http://{address}/approvals"))?;
+                    let is_open = browser::open(&page);
+                    let opened = if is_open {
+                        " (opened in your browser)"
+                    } else {
+                        ""
+                    };
+                    narrator.tell("page", &format!("{page}{opened}"))?;
                     narrator.tell("token", &format!("{token} (sign in with it)"))?;
                     narrator.tell("", "waiting for your decision there; Ctrl-C ends the demo")?;
                 }

@@ -56,9 +56,12 @@ pub(super) fn ports(config: &Config, running: &Running, found: &mut DoctorFindin
             found.note(&format!("it says no more of itself: {}", plain(why)));
             return;
         }
-        Running::Unseen(unseen) => match (&unseen.holder, unseen.door) {
+        Running::Unseen(unseen) => match (&unseen.holder, &unseen.door) {
             (DataHolder::Process(_), _) => found.note(&unseen.words()),
-            (DataHolder::Free | DataHolder::Hidden, UnseenDoor::Another(_)) => {
+            (
+                DataHolder::Free | DataHolder::Hidden,
+                UnseenDoor::Another(_) | UnseenDoor::Untrusted(..),
+            ) => {
                 found.note(&format!("toolgate {}", unseen.words()));
             }
             (DataHolder::Free | DataHolder::Hidden, _) => {}
@@ -239,12 +242,15 @@ fn server(server: &ServerStatus, found: &mut DoctorFindings) {
     } = server;
     let name = plain(name);
     match (&**state, last_fault) {
-        ("up", _) => {
+        ("up", fault) => {
             let (era, tools) = (era.as_deref().unwrap_or_default(), counted(*tools, "tool"));
             found.fine(&format!(
                 "tool server `{name}` answers: {}, {tools}",
                 plain(era)
             ));
+            if let Some(why) = fault {
+                found.note(&format!("tool server `{name}`: {}", plain(why)));
+            }
         }
         (_, Some(why)) => found.wrong(&format!(
             "tool server `{name}` does not answer: {}",

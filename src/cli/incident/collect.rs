@@ -20,6 +20,9 @@ use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// Why no archive is named of another toolgate.
+const DOORS_ARCHIVE: &str =
+    "the running toolgate reads the archive of its own configuration; leave out --archive";
 /// Bytes of a bundle's last line.
 const LAST_LINE_BYTES_MAX: u64 = 4 << 10;
 
@@ -38,6 +41,10 @@ pub(super) struct CollectArgs {
     /// Rows of the ledger up to then; as --since [default: when it was closed, or now]
     #[arg(long, value_name = "TIME", value_parser = since)]
     until: Option<Timestamp>,
+    /// Where segments are that the ledger does not need any more; they are read where the ledger begins after
+    /// --since [default: as in the configuration]
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
     /// What was written, as one JSON object
     #[arg(long)]
     json: bool,
@@ -79,15 +86,17 @@ impl CollectArgs {
     ) -> anyhow::Result<Result<(), String>> {
         match place {
             IncidentPlace::Here(place) => {
+                let configured = || place.ledger.as_ref().ok()?.archive.clone();
                 let evidence = LedgerEvidence {
                     config: configured::path(args.place.config.as_deref()).ok(),
                     data: place.data.clone(),
-                    archive: None,
+                    archive: self.archive.clone().or_else(configured),
                     is_watched: true,
                 };
                 evidence.write(incident, self.span(), file)?;
                 Ok(Ok(()))
             }
+            IncidentPlace::Door(_) if self.archive.is_some() => Ok(Err(DOORS_ARCHIVE.to_owned())),
             IncidentPlace::Door(door) => {
                 let times = [("since", self.since), ("until", self.until)];
                 let asked = times.into_iter().filter_map(|(key, time)| {
@@ -109,17 +118,24 @@ impl CollectArgs {
     fn say(&self, path: &Path, count: BundleCount) -> anyhow::Result<()> {
         let (rows, files) = (counted(count.rows, "row"), counted(count.files, "file"));
         let shown = plain(&path.display().to_string());
-        print(&if self.json {
-            let said = json!({ "file": path, "rows": count.rows, "left_out": count.left_out, "files": count.files });
-            escaped(&said.to_string()) + "\n"
-        } else if count.left_out > 0 {
+        if self.json {
+            let said = json!({
+                "file": path, "rows": count.rows, "left_out": count.left_out, "missing": count.missing, "files": count.files,
+            });
+            return print(&(escaped(&said.to_string()) + "\n"));
+        }
+        let mut words = vec![format!("{shown}: {rows} of the ledger and {files}")];
+        if count.left_out > 0 {
             let more = counted(count.left_out, "older row");
-            format!(
-                "{shown}: {rows} of the ledger and {files}; {more} left out: narrow --since and --until\n"
-            )
-        } else {
-            format!("{shown}: {rows} of the ledger and {files}\n")
-        })
+            words.push(format!("{more} left out: narrow --since and --until"));
+        }
+        if count.missing > 0 {
+            let records = counted(count.missing, "record");
+            words.push(format!(
+                "of that time or before, {records} dropped and not read: name their archive with --archive, or narrow --since"
+            ));
+        }
+        print(&(words.join("; ") + "\n"))
     }
 }
 
@@ -160,13 +176,15 @@ fn last_line(file: &mut File) -> anyhow::Result<BundleCount> {
         bail!("the bundle broke off before its end, and nothing of it is kept; ask again");
     };
     let count = |key: &str| {
-        let count = last.get(key).and_then(Value::as_u64).unwrap_or_default();
-        usize::try_from(count).unwrap_or(usize::MAX)
+        let count = last.get(key).and_then(Value::as_u64);
+        count.unwrap_or_default()
     };
+    let several = |key: &str| usize::try_from(count(key)).unwrap_or(usize::MAX);
     Ok(BundleCount {
-        rows: count("rows"),
-        left_out: count("left_out"),
-        files: count("files"),
+        rows: several("rows"),
+        left_out: several("left_out"),
+        missing: count("missing"),
+        files: several("files"),
     })
 }
 
@@ -174,7 +192,8 @@ fn last_line(file: &mut File) -> anyhow::Result<BundleCount> {
 mod tests {
     use super::*;
 
-    const END: &str = "{\"journal\":{\"head\":\"1:ab\"},\"rows\":3,\"left_out\":2,\"files\":1}\n";
+    const END: &str =
+        "{\"journal\":{\"head\":\"1:ab\"},\"rows\":3,\"left_out\":2,\"missing\":4,\"files\":1}\n";
 
     /// What is not whole is not kept, whatever stops it: a disk that is full, a door that breaks off or refuses.
     #[test]
@@ -204,6 +223,7 @@ mod tests {
         let count = BundleCount {
             rows: 3,
             left_out: 2,
+            missing: 4,
             files: 1,
         };
         let whole = || {

@@ -4,6 +4,7 @@ use crate::cli::configured;
 use crate::cli::files;
 use crate::cli::ledger::reading;
 use crate::cli::ledger::recorded;
+use crate::cli::ledger::remaining::RemainingRecords;
 use crate::cli::ledger::scoped::ScopedRows;
 use crate::cli::ledger::text::{json as escaped, plain};
 use crate::config::{self, Config, Loaded};
@@ -12,7 +13,7 @@ use crate::model::digest::sha256;
 use crate::model::entry::Entry;
 use crate::policy::compile;
 use crate::store::incidents::{BundleCount, BundleSpan, Incident, IncidentEvidence};
-use crate::store::journal::{JournalReader, VerifyOptions, check};
+use crate::store::journal::{VerifyOptions, check};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -46,6 +47,14 @@ struct WantedRows<'a> {
     scope: &'a str,
     since: Timestamp,
     until: Timestamp,
+}
+
+/// What was read of the ledger.
+struct ReadRecords {
+    /// Records that are nowhere.
+    missing: u64,
+    /// The archive, where it was needed.
+    archive: Option<PathBuf>,
 }
 
 /// The rows that are written: the newest, as many as may be.
@@ -114,52 +123,58 @@ impl LedgerEvidence {
             since,
             until,
         };
-        self.write_rows(&wanted, &mut count, out)?;
-        let report = check(&self.data, &VerifyOptions::default())?;
+        let against = VerifyOptions {
+            archive: self.write_rows(&wanted, &mut count, out)?,
+            ..VerifyOptions::default()
+        };
+        let report = check(&self.data, &against)?;
         let problem = report.problem.map(|problem| problem.to_string());
         let end = json!({
             "journal": { "head": report.head.to_string(), "records": report.records, "problem": problem },
-            "rows": count.rows, "left_out": count.left_out, "files": count.files,
+            "rows": count.rows, "left_out": count.left_out, "missing": count.missing, "files": count.files,
         });
         say(out, &end)?;
         Ok(count)
     }
 
-    /// Reads the ledger twice, so that no more of it is in memory than one row.
+    /// Reads the ledger twice, so that no more of it is in memory than one row; the archive, where it is read.
     fn write_rows(
         &self,
         wanted: &WantedRows<'_>,
         count: &mut BundleCount,
         out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<PathBuf>> {
         let mut rows = KeptRows::default();
-        self.each_row(wanted, |seq, line| {
+        let mut read = self.each_row(wanted, |seq, line| {
             rows.add(seq, line.len() as u64 + 1);
             Ok(())
         })?;
-        count.left_out = rows.left_out;
         let kept = rows.kept.front().zip(rows.kept.back());
-        let Some(((first, _), (last, _))) = kept else {
-            return Ok(());
-        };
-        // What has come since is of no incident that is looked at now.
-        self.each_row(wanted, |seq, line| {
-            if (*first..=*last).contains(&seq) {
-                count.rows += 1;
-                writeln!(out, "{line}")?;
-            }
-            Ok(())
-        })
+        if let Some(((first, _), (last, _))) = kept {
+            // What has come since is of no incident that is looked at now.
+            read = self.each_row(wanted, |seq, line| {
+                if (*first..=*last).contains(&seq) {
+                    count.rows += 1;
+                    writeln!(out, "{line}")?;
+                }
+                Ok(())
+            })?;
+        }
+        count.left_out = rows.left_out;
+        count.missing = read.missing;
+        Ok(read.archive)
     }
 
     fn each_row(
         &self,
         wanted: &WantedRows<'_>,
         mut each: impl FnMut(u64, &str) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<ReadRecords> {
         let mut scoped = ScopedRows::of(wanted.scope, wanted.since, wanted.until);
         let progress = self.is_watched.then(reading);
-        for record in JournalReader::after_in(&self.data, None, 0)? {
+        let archive = self.archive.as_deref();
+        let mut records = RemainingRecords::since(&self.data, archive, wanted.since)?;
+        for record in records.by_ref() {
             if let Some(progress) = &progress {
                 progress.step();
             }
@@ -168,7 +183,10 @@ impl LedgerEvidence {
                 each(record.seq, &line)?;
             }
         }
-        Ok(())
+        Ok(ReadRecords {
+            missing: records.missing(),
+            archive: records.archive().map(Path::to_owned),
+        })
     }
 }
 
@@ -245,6 +263,78 @@ fn say(out: &mut dyn Write, line: &Value) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+    use crate::store::journal::{Journal, JournalOptions, Retention};
+    use std::time::Duration;
+
+    fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+        let text = Text::read(value.to_string().into(), &AGENT_JSON_LIMITS);
+        text.unwrap().parse().unwrap()
+    }
+
+    /// A call of the frozen tool in that minute.
+    fn call(minute: u64) -> Entry {
+        read(&json!({
+            "time": format!("2026-07-28T09:{minute:02}:00Z"), "action_id": format!("0198f1a2-{minute:04x}-7000-8000-00000000000a"),
+            "request_id": "1", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "billing", "roles": [],
+            "revision": "2026-07-28", "tool": "mail__send", "params_hash": "a".repeat(64), "actions": [], "state": "execute",
+            "event": "exit", "outcome": "answered", "stage": "dispatch", "latency_ms": 12.5, "gate_ms": 0.4,
+            "upstream_ms": 12.1, "policy": "3f9a1c",
+        }))
+    }
+
+    /// 003-41: rows whose segments are in the archive are in the bundle; without the archive it says how many
+    /// records it lacks.
+    #[tokio::test]
+    async fn archived_rows_are_in_the_bundle() {
+        let (data, archive) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options = JournalOptions {
+            segment_bytes: 400,
+            reserve_bytes: 0,
+            ..JournalOptions::default()
+        };
+        let journal = Journal::open(data.path(), options).unwrap();
+        for minute in 1..=12 {
+            journal.record(call(minute)).unwrap();
+            journal.flush().await.unwrap();
+        }
+        let retention = Retention {
+            upto: 6,
+            age: Duration::ZERO,
+            archive: Some(archive.path()),
+        };
+        let dropped = journal.compact(retention, std::iter::empty()).await;
+        let dropped = dropped.unwrap().unwrap().last;
+        journal.close().await.unwrap();
+        let incident: Incident = read(&json!({
+            "id": 1, "state": "open", "scope": "mail__*", "who": "ann", "why": "w", "opened": "2026-07-28T09:30:00Z",
+            "tools": [], "settled": true, "voided": 0, "revoked": 0, "samples": [], "timeline": [], "more": 0,
+        }));
+        for (archive, rows, missing) in
+            [(Some(archive.path()), 12, 0), (None, 12 - dropped, dropped)]
+        {
+            let evidence = LedgerEvidence {
+                config: None,
+                data: data.path().to_owned(),
+                archive: archive.map(Path::to_owned),
+                is_watched: false,
+            };
+            let mut out = Vec::new();
+            let span = BundleSpan {
+                since: None,
+                until: "2026-07-28T10:00:00Z".parse().ok(),
+            };
+            let count = evidence.write(&incident, span, &mut out);
+            let count = count.unwrap();
+            assert_eq!((count.rows as u64, count.missing), (rows, missing));
+            let text = String::from_utf8(out).unwrap();
+            let end: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            assert_eq!(
+                (&end["missing"], &end["journal"]["problem"]),
+                (&json!(missing), &Value::Null)
+            );
+        }
+    }
 
     /// The newest rows are kept, as many as may be, and no more bytes than may be, however long one is.
     #[test]

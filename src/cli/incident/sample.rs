@@ -19,7 +19,7 @@ use crate::model::wildcard;
 use crate::policy::pack::{EXPECT_ALLOW, Pack};
 use crate::store::incidents::{Incident, IncidentSample};
 use anyhow::{Context as _, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use url::form_urlencoded::byte_serialize;
 
@@ -74,7 +74,7 @@ impl SampleArgs {
             Some(file) => file.clone(),
             None => usual_pack(&configured::path(named)?)?,
         };
-        let action_id = entry.action_id.clone();
+        let (action_id, tool) = (entry.action_id.clone(), entry.tool.clone());
         let expect = match there(&file, &action_id)? {
             Some(expect) => expect,
             None => self.added(args, &file, entry)?,
@@ -83,8 +83,15 @@ impl SampleArgs {
             action_id,
             expect,
             file: file.display().to_string(),
+            tool: Some(tool),
         };
-        let body = Text::of(&serde_json::to_value(&sample)?);
+        let IncidentSample {
+            action_id,
+            expect,
+            file,
+            ..
+        } = &sample;
+        let body = Text::of(&json!({ "action_id": action_id, "expect": expect, "file": file }));
         let request = DoorRequest::post(format!("/api/incidents/{id}/samples"), body);
         let noted = changed(args, request, async |place, journal| {
             let who = direct::system_user();
@@ -148,7 +155,10 @@ impl SampleArgs {
         let open: Vec<&Incident> = incidents.iter().filter(|one| one.is_open()).collect();
         let mut fitting = open.iter().copied().filter(of_tool);
         Ok(match (self.incident, fitting.next(), fitting.next()) {
-            (Some(id), ..) if open.iter().any(|one| one.id == id) => Ok(id),
+            (Some(id), ..) if open.iter().any(|one| one.id == id && of_tool(one)) => Ok(id),
+            (Some(id), ..) if open.iter().any(|one| one.id == id) => {
+                Err(format!("incident {id} does not freeze that tool"))
+            }
             (Some(id), ..) => Err(format!("no incident {id} is open")),
             (None, Some(one), None) => Ok(one.id),
             (None, Some(_), Some(_)) => {

@@ -84,6 +84,7 @@ pub(super) fn details(one: &Incident) -> String {
         action_id,
         expect,
         file,
+        tool: _,
     } in &one.samples
     {
         line(

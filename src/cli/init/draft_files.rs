@@ -253,7 +253,7 @@ impl Drop for DraftFiles {
 
 /// Removes what an `init` that was killed has left in `place`. The caller has the place to itself, and
 /// what an `init` that runs is making is locked.
-fn remove_leftovers(place: &Path) {
+pub(super) fn remove_leftovers(place: &Path) {
     let here = if place.as_os_str().is_empty() {
         Path::new(".")
     } else {

@@ -47,7 +47,8 @@ impl RecordPlace {
         Self::below(state, directory)
     }
 
-    fn below(state: PathBuf, directory: &Path) -> anyhow::Result<Self> {
+    /// The same in another state directory than the account's.
+    pub(super) fn below(state: PathBuf, directory: &Path) -> anyhow::Result<Self> {
         let directory = whole(directory)?;
         let name = sha256(directory.as_os_str().as_bytes());
         let name = format!("{}.json", name.get(..32).unwrap_or(&name));

@@ -4,12 +4,13 @@
 use super::jsonc::{JsoncDocument, JsoncMember, indentation, pretty_in};
 use super::source::{AgentConfig, FoundServer};
 use crate::config::Loaded;
-use crate::model::listen::ListenAddress;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// The entry, where one stands for all servers.
 const ENTRY_NAME: &str = "toolgate";
+/// Why an agent is not pointed at a socket.
+const NO_URL: &str = "`listen` of toolgate.yaml is a Unix socket, which this agent cannot be led to; listen on an IP address, or write --via stdio";
 
 /// How the agent reaches toolgate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -27,8 +28,8 @@ pub(super) struct ToolgateLocation<'a> {
     pub(super) directory: &'a Path,
     /// How the data directory of each toolgate that an agent starts begins, absolute.
     pub(super) data: &'a Path,
-    /// The agents' address, as `http://…/mcp`.
-    pub(super) address: &'a str,
+    /// The agents' address, as `http://…/mcp`; none where it is a socket, which no agent's configuration can name.
+    pub(super) address: Option<&'a str>,
 }
 
 impl AgentRoute {
@@ -42,19 +43,14 @@ impl AgentRoute {
     }
 }
 
-/// The agents' address of a configuration.
-pub(super) fn address(loaded: &Loaded) -> String {
-    loaded.config.as_ref().map_or_else(String::new, |config| {
-        let scheme = if config.entrance.tls.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        match config.listen {
-            ListenAddress::Tcp(address) => format!("{scheme}://{address}/mcp"),
-            ListenAddress::Unix(_) => config.listen.to_string(),
-        }
-    })
+/// The agents' address of a configuration; none where it is a socket.
+pub(super) fn address(loaded: &Loaded) -> Option<String> {
+    let Some(config) = &loaded.config else {
+        return Some(String::new());
+    };
+    let is_tls = config.entrance.tls.is_some();
+    config.listen.tcp()?;
+    Some(config.listen.url(is_tls, "/mcp"))
 }
 
 /// The file's new text; an error where it could not be changed without changing more.
@@ -92,7 +88,8 @@ pub(super) fn rewritten(
                     "`{ENTRY_NAME}` is there already, and is another server"
                 ));
             }
-            replaced(text, pointed(agents, &members, &taken, place))
+            let address = place.address.ok_or(NO_URL)?;
+            replaced(text, pointed(agents, &members, &taken, address))
         }
     };
     judge(agents, &changed, servers, via)?;
@@ -104,7 +101,7 @@ fn pointed<'s>(
     agents: &AgentConfig,
     members: &[JsoncMember],
     taken: &dyn Fn(&JsoncMember) -> Option<&'s FoundServer>,
-    place: &ToolgateLocation<'_>,
+    address: &str,
 ) -> Vec<(std::ops::Range<usize>, String)> {
     let (text, mut parts, mut kept_until) = (agents.document.written(), Vec::new(), None);
     for member in members {
@@ -115,9 +112,9 @@ fn pointed<'s>(
                     .parent()
                     .is_some_and(|parent| parent.ends_with(".cursor"));
                 let entry = if bare {
-                    json!({ "url": place.address })
+                    json!({ "url": address })
                 } else {
-                    json!({ "type": "http", "url": place.address })
+                    json!({ "type": "http", "url": address })
                 };
                 let entry = format!(
                     "\"{ENTRY_NAME}\": {}",
@@ -204,5 +201,49 @@ fn judge(
         Ok(())
     } else {
         Err("it could not be changed without changing more".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::FoundTransport;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// No agent takes a socket for a URL; it can still start toolgate itself.
+    #[test]
+    fn no_agent_is_led_to_a_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcp.json");
+        std::fs::write(
+            &path,
+            r#"{ "mcpServers": { "shop": { "command": "shop" } } }"#,
+        )
+        .unwrap();
+        let agents = AgentConfig::read(&path).unwrap();
+        let shop = FoundServer {
+            name: "shop".to_owned(),
+            written_as: "shop".to_owned(),
+            reached: FoundTransport::Child {
+                command: "shop".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::new(),
+                cwd: None,
+            },
+            lent: BTreeMap::new(),
+        };
+        let text = |address, via| {
+            let place = ToolgateLocation {
+                program: Path::new("/usr/bin/toolgate"),
+                directory: directory.path(),
+                data: directory.path(),
+                address,
+            };
+            rewritten(&agents, std::slice::from_ref(&shop), via, &place)
+        };
+        let url = "http://127.0.0.1:7777/mcp";
+        assert!(text(Some(url), AgentRoute::Http).unwrap().contains(url));
+        assert_eq!(text(None, AgentRoute::Http), Err(NO_URL.to_owned()));
+        assert!(text(None, AgentRoute::Stdio).unwrap().contains("stdio"));
     }
 }

@@ -2,8 +2,10 @@
 //! added since, then toolgate's files, each as it was before. A file that was changed since stays,
 //! with those that it needs; `--force` takes it, too, and keeps a copy.
 
+use super::draft_files::remove_leftovers;
 use super::init_record::{InitRecord, REPLACED_BYTES_MAX, WrittenFile};
 use super::merge::{MergedConfig, merge, names_no_server};
+use super::record::DIRECTORIES;
 use super::record_place::RecordPlace;
 use super::telling::InitTelling;
 use crate::cli::files;
@@ -30,9 +32,14 @@ pub(super) fn undo(
     let place = RecordPlace::of(directory)?;
     // Told without a lock, which needs a place to be.
     if !place.is_taken() {
+        // One that was killed before it wrote has no record, and may have left its draft.
+        if let Ok(_alone) = files::alone(&directory.join(FILE_NAME)) {
+            remove_leftovers(directory);
+        }
         return place.read().map(|_| 0);
     }
     let _alone = place.alone()?;
+    remove_leftovers(directory);
     let record = place.read()?;
     let mut undoing = Undoing {
         directory,
@@ -244,7 +251,7 @@ impl Undoing<'_> {
     /// Says what is left, and keeps the record of what can be taken back later.
     fn end(self, telling: &mut InitTelling<'_>) -> anyhow::Result<u8> {
         // Only where nothing else is in them.
-        for emptied in ["policies/tests", "policies"] {
+        for emptied in DIRECTORIES {
             drop(fs::remove_dir(self.directory.join(emptied)));
         }
         others(self.directory, self.record, telling);
@@ -353,7 +360,26 @@ fn put_back(path: &Path, text: &[u8], written: &WrittenFile) -> anyhow::Result<(
 fn present(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     match files::read(path, REPLACED_BYTES_MAX) {
         Ok(now) => Ok(Some(now)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // A file that stands where its directory was has nothing below it.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(error).context("it cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was never written, because something else stands where its directory should be, is gone.
+    #[test]
+    fn what_a_file_stands_in_place_of_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("policies");
+        assert_eq!(present(&file.join("a.yaml")).unwrap(), None);
+        fs::write(&file, "mine").unwrap();
+        assert_eq!(present(&file.join("a.yaml")).unwrap(), None);
+        assert_eq!(present(&file).unwrap().as_deref(), Some(&b"mine"[..]));
     }
 }

@@ -246,7 +246,7 @@ impl EndedCalls {
         match decided.phase {
             HoldPhase::Denied => self.end(id, said.at, "denied", Some(by)),
             HoldPhase::Withdrawn => {
-                let (end, why) = if said.is_of_incident() {
+                let (end, why) = if said.is_void() {
                     ("void", format!("by {}: {}", said.who, said.why))
                 } else {
                     ("cancelled", format!("by the agent {}", said.who))

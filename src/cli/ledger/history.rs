@@ -311,7 +311,7 @@ fn said(decided: &HoldDecided) -> String {
         ..
     } = &decided.decision;
     if decided.phase == hold::HoldPhase::Withdrawn {
-        return if decided.decision.is_of_incident() {
+        return if decided.decision.is_void() {
             format!("void by {who}: {why}")
         } else {
             format!("cancelled by the agent {who}")

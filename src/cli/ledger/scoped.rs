@@ -51,8 +51,7 @@ impl ScopedRows {
         let Some(event) = event(record)? else {
             return Ok(None);
         };
-        let at = i64::try_from(event.at()).unwrap_or(i64::MAX);
-        let at = Timestamp::from_millisecond(at).ok();
+        let at = at(&event);
         if !self.concerns(&event) || at.is_some_and(|at| !self.covers(at)) {
             return Ok(None);
         }
@@ -104,4 +103,17 @@ impl ScopedRows {
             self.ids.insert(id);
         }
     }
+}
+
+/// When what `record` tells of was; none where it tells of nothing, or does not say when.
+pub(in crate::cli) fn time_of(record: &JournalRecord) -> Result<Option<Timestamp>, JournalError> {
+    if let Some(entry) = record.entry()? {
+        return Ok(entry.time.parse().ok());
+    }
+    Ok(event(record)?.as_ref().and_then(at))
+}
+
+fn at(event: &StoreEvent) -> Option<Timestamp> {
+    let at = i64::try_from(event.at()).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(at).ok()
 }

@@ -38,7 +38,7 @@ impl UndoTold {
         }
         let (tool, until) = (plain(undo.terms.tool.as_str()), time(undo.until));
         let asked = undo.asked.as_ref();
-        let asked = asked.map_or_else(String::new, |UndoAsking { who, why, at }| {
+        let asked = asked.map_or_else(String::new, |UndoAsking { who, why, at, .. }| {
             let (who, why) = (plain(who), plain(why));
             let word = if undo.phase == UndoPhase::Offered {
                 "dropped"
@@ -49,7 +49,7 @@ impl UndoTold {
         });
         Some(match undo.phase {
             UndoPhase::Offered => {
-                // What an operator or a probe has found out was not read for that.
+                // A call that an operator or a probe has settled left no answer to look into.
                 let unread = if undo.is_whole {
                     ""
                 } else {

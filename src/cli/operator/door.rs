@@ -1,6 +1,6 @@
 //! With a running toolgate: its operators' door.
 
-use super::connection::connect;
+use super::connection::{DoorStream, reach};
 use super::hints::for_people;
 use crate::admin::health::INSTANCE_HEADER;
 use crate::config::DoorAddress;
@@ -21,6 +21,8 @@ use tokio::sync::mpsc;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an answer in words that are shown.
+const PLAIN_WORDS_BYTES_MAX: usize = 256;
 /// How long it may take to find out whether anybody listens.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -61,7 +63,8 @@ pub(super) async fn ask(
     nobody: &str,
 ) -> anyhow::Result<Result<Text, DoorRefusal>> {
     let changes = request.method != Method::GET;
-    let answered = tokio::time::timeout(bound, exchange(address, token, request)).await;
+    let asked = exchange(address, token, request, nobody);
+    let answered = tokio::time::timeout(bound, asked).await;
     let Ok(answered) = answered else {
         let late = format!("{address} has not answered {}", words_of(bound));
         if changes {
@@ -71,7 +74,7 @@ pub(super) async fn ask(
         }
         bail!(late);
     };
-    let (status, text) = answered.with_context(|| nobody.to_owned())?;
+    let (status, text) = answered?;
     if status == StatusCode::OK {
         return Ok(Ok(text));
     }
@@ -110,26 +113,46 @@ pub(super) fn words_of(bound: Duration) -> String {
     }
 }
 
-/// What stands at `path` for one without a token, whatever its status, and which opening of a data directory the
-/// answer is of, where it says so; an error where nothing answers with JSON within `bound`.
-pub(super) async fn look(
-    address: DoorAddress,
-    path: &str,
-    bound: Duration,
-) -> anyhow::Result<(Text, Option<String>)> {
-    let asked = async {
-        let answer = send(address, None, DoorRequest::get(path)).await?;
-        let instance = answer.headers().get(INSTANCE_HEADER);
-        let instance = instance.and_then(|instance| Some(instance.to_str().ok()?.to_owned()));
-        anyhow::Ok((read(answer).await?, instance))
-    };
-    tokio::time::timeout(bound, asked).await?
+/// What was found at the address of a door.
+pub(super) enum LookedAtDoor {
+    /// What stands there for one without a token, whatever its status, and which opening of a data directory the
+    /// answer is of, where it says so.
+    Answers(Text, Option<String>),
+    /// It is open, and cannot be trusted.
+    Untrusted(anyhow::Error),
+    /// Nothing answers with JSON.
+    Closed,
 }
 
-/// Whether anybody listens at `address`.
+/// Looks at what stands at `path` of the door at `address`, which has `bound` to answer.
+pub(super) async fn look(address: DoorAddress, path: &str, bound: Duration) -> LookedAtDoor {
+    let asked = async {
+        let Ok(reached) = reach(address).await else {
+            return LookedAtDoor::Closed;
+        };
+        let stream = match reached.enter().await {
+            Ok(stream) => stream,
+            Err(why) => return LookedAtDoor::Untrusted(why),
+        };
+        let answered = send_on(stream, address, None, DoorRequest::get(path)).await;
+        let Ok(answer) = answered else {
+            return LookedAtDoor::Closed;
+        };
+        let instance = answer.headers().get(INSTANCE_HEADER);
+        let instance = instance.and_then(|instance| Some(instance.to_str().ok()?.to_owned()));
+        match read(answer).await {
+            Ok(text) => LookedAtDoor::Answers(text, instance),
+            Err(_) => LookedAtDoor::Closed,
+        }
+    };
+    let looked = tokio::time::timeout(bound, asked).await;
+    looked.unwrap_or(LookedAtDoor::Closed)
+}
+
+/// Whether a program listens at `address`, toolgate or another.
 pub(in crate::cli) async fn is_open(address: DoorAddress) -> bool {
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, connect(address));
-    matches!(connected.await, Ok(Ok(_)))
+    let reached = tokio::time::timeout(CONNECT_TIMEOUT, reach(address));
+    matches!(reached.await, Ok(Ok(_)))
 }
 
 /// Why the door refuses.
@@ -189,13 +212,26 @@ async fn exchange(
     address: DoorAddress,
     token: Option<&str>,
     request: DoorRequest,
+    nobody: &str,
 ) -> anyhow::Result<(StatusCode, Text)> {
-    let answer = send(address, token, request).await?;
-    Ok((answer.status(), read(answer).await?))
+    let nobody = || nobody.to_owned();
+    let reached = reach(address).await.with_context(nobody)?;
+    // A door that cannot be trusted is one that answers.
+    let stream = reached.enter().await?;
+    let answer = send_on(stream, address, token, request).await;
+    let answer = answer.with_context(nobody)?;
+    let status = answer.status();
+    Ok((status, read(answer).await.with_context(nobody)?))
 }
 
-/// The whole of an answer, which is JSON.
+/// The whole of an answer, which is JSON; in words what else a door says, such as one that speaks TLS to
+/// who does not.
 pub(super) async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    let (status, is_text) = (
+        answer.status(),
+        kind.is_some_and(|kind| kind == "text/plain"),
+    );
     let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
         .collect()
         .await
@@ -203,11 +239,27 @@ pub(super) async fn read(answer: Response<Incoming>) -> anyhow::Result<Text> {
         Ok(body) => body.to_bytes(),
         Err(error) => bail!("the answer cannot be read: {error}"),
     };
+    if is_text {
+        let words = &bytes[..bytes.len().min(PLAIN_WORDS_BYTES_MAX)];
+        let words = String::from_utf8_lossy(words);
+        bail!("it answers {status}: {}", words.trim().escape_debug());
+    }
     Ok(Text::read(bytes, &SERVER_JSON_LIMITS)?)
 }
 
 /// What the door at `address` answers, of which nothing is read yet.
 pub(super) async fn send(
+    address: DoorAddress,
+    token: Option<&str>,
+    request: DoorRequest,
+) -> anyhow::Result<Response<Incoming>> {
+    let stream = reach(address).await?.enter().await?;
+    send_on(stream, address, token, request).await
+}
+
+/// The same on a stream to it.
+async fn send_on(
+    stream: Box<dyn DoorStream>,
     address: DoorAddress,
     token: Option<&str>,
     DoorRequest { method, path, body }: DoorRequest,
@@ -223,7 +275,7 @@ pub(super) async fn send(
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
     let request = request.body(Full::new(body.bytes()))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(connect(address).await?)).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It ends with the answer; what goes wrong is seen by the request that waits.
     tasks::spawn("connection to the operators' door", async move {
         drop(connection.await);

@@ -2,7 +2,7 @@
 //! stands in the directory's lock. Several have the same address in their configurations, and only one
 //! of them can run; what is meant for one is not for another, nor is an operator's token.
 
-use super::door;
+use super::door::{self, LookedAtDoor};
 use crate::cli::configured;
 use crate::config::DoorAddress;
 use crate::mcp::json::Text;
@@ -41,14 +41,24 @@ pub(in crate::cli) struct DoorWord {
 
 impl DoorWord {
     /// That of the toolgate at `address`; none where nothing answers within `bound` that speaks as one.
-    pub(in crate::cli) async fn of(address: DoorAddress, bound: Duration) -> Option<Self> {
-        let (told, instance) = door::look(address, "/readyz", bound).await.ok()?;
-        let ready = told.get("ready")?.parse().ok()?;
-        Some(Self {
+    ///
+    /// # Errors
+    /// Why what is open there cannot be trusted.
+    pub(in crate::cli) async fn of(
+        address: DoorAddress,
+        bound: Duration,
+    ) -> anyhow::Result<Option<Self>> {
+        let (told, instance) = match door::look(address, "/readyz", bound).await {
+            LookedAtDoor::Answers(told, instance) => (told, instance),
+            LookedAtDoor::Untrusted(why) => return Err(why),
+            LookedAtDoor::Closed => return Ok(None),
+        };
+        let ready = told.get("ready").and_then(|ready| ready.parse().ok());
+        Ok(ready.map(|ready| Self {
             told,
             ready,
             instance,
-        })
+        }))
     }
 
     /// Whether that toolgate is the one that `holder` says has the directory.
@@ -74,14 +84,15 @@ fn owner(instance: Option<&str>, holder: &DataHolder, naming: DoorNaming) -> Doo
 /// `bound` to answer.
 ///
 /// # Errors
-/// [`configured::PlaceUnknown`]: the toolgate of another data directory answers there.
+/// [`configured::PlaceUnknown`]: the toolgate of another data directory answers there. Else what is open there cannot
+/// be trusted.
 pub(super) async fn judge(
     data: &Path,
     address: DoorAddress,
     naming: DoorNaming,
     bound: Duration,
 ) -> anyhow::Result<()> {
-    let Some(word) = DoorWord::of(address, bound).await else {
+    let Some(word) = DoorWord::of(address, bound).await? else {
         // Who asks hears that nothing answers.
         return Ok(());
     };

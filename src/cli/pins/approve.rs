@@ -6,7 +6,7 @@ use crate::cli::files;
 use crate::cli::ledger::text::json as escaped;
 use crate::mcp::pretty::plain;
 use crate::model::ids::NAME_SEPARATOR;
-use crate::policy::pins::written;
+use crate::policy::pins::{PIN_FILE_BYTES_MAX, written};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use std::io::Write;
@@ -87,7 +87,8 @@ impl Approve {
             return Ok(0);
         }
         let _alone = files::alone(&ground.file).context("nothing was approved")?;
-        let now = std::fs::read_to_string(&ground.file).ok();
+        let now = files::read(&ground.file, PIN_FILE_BYTES_MAX).ok();
+        let now = now.and_then(|bytes| String::from_utf8(bytes).ok());
         if now != ground.text {
             bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
         }

@@ -1,6 +1,7 @@
 //! The configuration with what a reload applies as a bundle has it. Everything else stays as it is,
 //! byte for byte, and so does what says the same already.
 
+use super::matched::matched;
 use crate::cli::ledger::text::plain;
 use crate::cli::yaml::{flow, key as yaml_key};
 use crate::config::policy_parts::{self, KEPT_OUT};
@@ -8,9 +9,6 @@ use crate::policy::locate::YamlDocument;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-/// The members by which an entry of a list is known.
-const NAMING_MEMBERS: [&str; 2] = ["agent", "name"];
 
 /// The configuration, merged.
 pub(super) struct RestoredConfig {
@@ -21,7 +19,7 @@ pub(super) struct RestoredConfig {
 }
 
 /// `document` with what `wanted` says of what a reload applies. Secrets that a bundle does not hold
-/// are those of now, of the entries of the same name.
+/// are those of now, each of the entry that is meant.
 pub(super) fn merged(
     document: &YamlDocument,
     wanted: &Map<String, Value>,
@@ -38,7 +36,8 @@ pub(super) fn merged(
         if present.get(key) == Some(value) {
             continue;
         }
-        let value = filled(value, &tree[key]).with_context(|| {
+        let without = present.get(key).unwrap_or(&Value::Null);
+        let value = entries_filled(value, &tree[key], without).with_context(|| {
             format!(
                 "`{}` of the configuration differs from the bundle's, which holds no secret that is written out: write such \
                  secrets as ${{NAME}}, change it by hand, or leave the configuration as it is with --keep-config",
@@ -131,29 +130,23 @@ fn replaced(
     out
 }
 
-/// `wanted` with the secrets of `present` where it holds none; an error where there is no entry of that
-/// name to take one from.
+/// `wanted` with the secrets of `present` where it holds none; an error where none of its entries, or
+/// more than one, could have the secret. `without` is `present` without secrets.
+fn entries_filled(wanted: &Value, present: &Value, without: &Value) -> anyhow::Result<Value> {
+    let Some(entries) = wanted.as_array() else {
+        return filled(wanted, present);
+    };
+    let places = matched(entries, without.as_array().map_or(&[], Vec::as_slice));
+    let done = entries.iter().zip(places).map(|(entry, place)| {
+        let place = place.and_then(|place| present.get(place));
+        filled(entry, place.unwrap_or(&Value::Null))
+    });
+    done.collect()
+}
+
+/// One entry, or a map of them, with the secrets of `present`.
 fn filled(wanted: &Value, present: &Value) -> anyhow::Result<Value> {
     match wanted {
-        Value::Array(entries) => {
-            let mut seen: Vec<(&str, usize)> = Vec::new();
-            let mut done = Vec::new();
-            for entry in entries {
-                let name = name_of(entry);
-                let before = seen
-                    .iter()
-                    .filter(|(known, _)| Some(*known) == name)
-                    .count();
-                seen.extend(name.map(|name| (name, before)));
-                let namesakes = present.as_array().into_iter().flatten();
-                let mut namesakes = namesakes.filter(|one| name.is_some() && name_of(one) == name);
-                done.push(filled(
-                    entry,
-                    namesakes.nth(before).unwrap_or(&Value::Null),
-                )?);
-            }
-            Ok(Value::Array(done))
-        }
         Value::Object(members) => {
             let one = |(key, value): (&String, &Value)| {
                 let value = filled(value, present.get(key).unwrap_or(&Value::Null));
@@ -169,15 +162,12 @@ fn filled(wanted: &Value, present: &Value) -> anyhow::Result<Value> {
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
-            | Value::Object(_) => bail!("no secret of that place is written now"),
+            | Value::Object(_) => bail!("which secret of now belongs there cannot be told"),
         },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(wanted.clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Ok(wanted.clone())
+        }
     }
-}
-
-fn name_of(entry: &Value) -> Option<&str> {
-    let mut names = NAMING_MEMBERS.iter().filter_map(|key| entry.get(*key));
-    names.next()?.as_str()
 }
 
 #[cfg(test)]
@@ -255,6 +245,30 @@ mod tests {
         let text = merge(present, &json!({ "callers": [entry, entry] })).unwrap();
         let (first, second) = (text.find("first").unwrap(), text.find("second").unwrap());
         assert!(first < second, "{text}");
+    }
+
+    /// 003-42: no token becomes another tenant's or another role's, wherever its entry stood.
+    #[test]
+    fn no_token_moves_to_another_entry() {
+        let entry = |tenant: &str| json!({ "agent": "a", "tenant": tenant, "token": KEPT_OUT });
+        let wanted = json!({ "callers": [entry("t_1"), entry("t_2")] });
+        let tokens = |tenants: &[&str]| {
+            let line = |tenant: &&str| {
+                format!("  - {{ agent: a, tenant: {tenant}, token: secret-of-{tenant} }}\n")
+            };
+            let lines: String = tenants.iter().map(line).collect();
+            merge(&format!("callers:\n{lines}mode: enforce\n"), &wanted)
+        };
+        insta::assert_snapshot!(tokens(&["t_0", "t_2", "t_1"]).unwrap(), @r#"
+        callers:
+          - { agent: "a", tenant: "t_1", token: "secret-of-t_1" }
+          - { agent: "a", tenant: "t_2", token: "secret-of-t_2" }
+        "#);
+        let why = tokens(&["t_0", "t_1"]).unwrap_err();
+        assert!(
+            why.contains("`callers`") && why.contains("--keep-config"),
+            "{why}"
+        );
     }
 
     #[test]

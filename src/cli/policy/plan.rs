@@ -1,7 +1,7 @@
 //! What a rollback writes and removes.
 
 use super::changes::ChangedFile;
-use super::merged::{RestoredConfig, merged};
+use super::merged::{RestoredConfig, merged, settings_text};
 use super::present::PresentPolicy;
 use crate::cli::files;
 use crate::policy::bundle::{BUNDLE_BYTES_MAX, Bundle, BundledFile, whole};
@@ -26,6 +26,8 @@ pub(super) struct RollbackPlan {
 pub(super) struct RollbackStep {
     pub(super) path: PathBuf,
     pub(super) file: ChangedFile,
+    /// What is shown of it, where secrets may stand in it.
+    shown: Option<ChangedFile>,
 }
 
 impl RollbackPlan {
@@ -56,6 +58,13 @@ impl RollbackPlan {
             Some(present.document.text()),
             Some(plan.config.text.clone()),
         );
+        if let Some(config) = plan.steps.first_mut() {
+            config.shown = Some(ChangedFile {
+                name: config.file.name.clone(),
+                before: Some(settings_text(&present.sources.settings)),
+                after: Some(settings_text(&plan.settings)),
+            });
+        }
         let now: BTreeMap<PathBuf, &SourceFile> = present
             .sources
             .files
@@ -94,6 +103,7 @@ impl RollbackPlan {
                 before,
                 after,
             },
+            shown: None,
         });
     }
 
@@ -118,6 +128,11 @@ fn there(path: &Path) -> Option<String> {
 }
 
 impl RollbackStep {
+    /// What of the file may be read by who asks what would be written: of the configuration, what bundles have of it.
+    pub(super) fn shown(&self) -> &ChangedFile {
+        self.shown.as_ref().unwrap_or(&self.file)
+    }
+
     /// One line: what becomes of the file.
     pub(super) fn words(&self) -> String {
         let word = match self.file.word() {

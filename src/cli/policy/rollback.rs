@@ -72,7 +72,10 @@ impl PolicyRollback {
         };
         let kept = KeptPolicies::read(&place.place()?.data)?;
         let bundle = kept.shelf.get(kept.named(&self.hash)?)?;
-        let present = PresentPolicy::read(&config_of(place, &kept)?)?;
+        let config = config_of(place, &kept)?;
+        // Another rollback would remove the files that this one tries, and change those that it compares.
+        let _alone = files::alone(&config).context("nothing was written")?;
+        let present = PresentPolicy::read(&config)?;
         let plan = RollbackPlan::new(&present, &bundle, self.keep_config)?;
         let mut result = RollbackResult {
             to: plan.bundle()?.name(),
@@ -107,7 +110,6 @@ impl PolicyRollback {
         plan: &RollbackPlan,
         why: Option<String>,
     ) -> anyhow::Result<Digest> {
-        let _alone = files::alone(&present.config).context("nothing was written")?;
         let again = PresentPolicy::read(&present.config)?;
         if again.sources != present.sources || again.document.text() != present.document.text() {
             bail!("the files were written meanwhile; nothing was written, look again");
@@ -172,7 +174,7 @@ impl PolicyRollback {
         }
         if self.dry_run {
             for step in &plan.steps {
-                out.push_str(&colored(&step.file.diff()));
+                out.push_str(&colored(&step.shown().diff()));
             }
         }
         for step in &plan.steps {
@@ -194,7 +196,7 @@ impl PolicyRollback {
 
     fn json(&self, result: &RollbackResult, plan: &RollbackPlan) -> Value {
         let steps = plan.steps.iter();
-        let files: Vec<Value> = steps.map(|step| step.file.json()).collect();
+        let files: Vec<Value> = steps.map(|step| step.shown().json()).collect();
         json!({
             "to": result.to,
             "written": result.copy.is_some(),

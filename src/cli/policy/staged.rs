@@ -38,7 +38,8 @@ impl Drop for StagedDirectory {
     }
 }
 
-/// Judges the files of `plan`, for the configuration at `config`.
+/// Judges the files of `plan`, for the configuration at `config`, beside which the caller is [`files::alone`]: what is
+/// left of another rollback goes.
 pub(super) fn judge(
     shelf: &PolicyShelf,
     config: &Path,

@@ -337,9 +337,11 @@ pub(super) fn unseen(unseen: &UnseenView, seen: &AtRest, page: Page) -> String {
 
 fn directory(out: &mut String, seen: &AtRest, page: Page) {
     page.line(out, "data", &seen.data.display().to_string());
-    let ledger = seen
-        .ledger_bytes
-        .map_or("there is none yet".to_owned(), bytes);
+    let ledger = match (&seen.unread, seen.ledger_bytes) {
+        (Some(why), _) => format!("not seen: {why}"),
+        (None, Some(found)) => bytes(found),
+        (None, None) => "there is none yet".to_owned(),
+    };
     page.line(out, "ledger", &ledger);
     disabled(out, &seen.disabled, page);
     frozen(out, &seen.frozen, page);

@@ -2,9 +2,10 @@
 //! there, they would say of tools what another file says.
 
 use super::written::{DRAFT_MARK, PACKS_DIRECTORY};
+use crate::owners::regular;
 use anyhow::Context as _;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ fn is_of(name: &str, servers: &BTreeSet<&str>) -> bool {
 fn is_draft(path: &Path) -> bool {
     let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
     let mut begins = [0; DRAFT_MARK.len()];
-    let opened = File::open(path).ok().filter(|_| is_file);
+    let opened = regular::open(path).ok().filter(|_| is_file);
     let read = opened.and_then(|mut file| file.read_exact(&mut begins).ok());
     read.is_some() && begins == DRAFT_MARK.as_bytes()
 }

@@ -53,7 +53,6 @@ pub(super) const UNKNOWN_EXIT_CODE: u8 = 3;
 const OBSERVED: &str = "in observe mode nothing makes an undo once: a drill takes `mode: enforce` in the configuration";
 const OWN_DATA: &str =
     "a drill has a data directory of its own, beside that of the configuration: leave --data out";
-const TOLD: &str = "toolgate was told to end";
 const STOPPED: &str = "it is not known what became of the drill before it";
 
 /// How drills are made.
@@ -278,7 +277,7 @@ async fn each(driller: &mut Driller<'_>, rows: Vec<PlannedRow>) -> anyhow::Resul
         let row = match row.work {
             PlannedWork::Drill(planned) if told.is_cancelled() => DrilledRow {
                 sample: Some(planned.sample.clone()),
-                ..undone_row(row.contract, TOLD)
+                ..undone_row(row.contract, DrillEnd::interrupted())
             },
             PlannedWork::Drill(planned) => {
                 let began = Clock.steady();
@@ -312,7 +311,7 @@ fn undrilled(rows: impl IntoIterator<Item = PlannedRow>, why: &str) -> Vec<Drill
     rows.map(|row| match row.work {
         PlannedWork::Drill(planned) => DrilledRow {
             sample: Some(planned.sample.clone()),
-            ..undone_row(row.contract, why)
+            ..undone_row(row.contract, DrillEnd::not_drilled(why.to_owned()))
         },
         work @ (PlannedWork::NotDrilled(_)
         | PlannedWork::NoWayBack(_)
@@ -327,7 +326,9 @@ fn idle(row: PlannedRow) -> DrilledRow {
         PlannedWork::NoWayBack(how) => RowState::NoWayBack(how),
         PlannedWork::NeedsNone(why) => RowState::NeedsNone(why),
         PlannedWork::NotDrilled(why) => RowState::Drilled(DrillEnd::not_drilled(why)),
-        PlannedWork::Drill(_) => return undone_row(row.contract, STOPPED),
+        PlannedWork::Drill(_) => {
+            return undone_row(row.contract, DrillEnd::not_drilled(STOPPED.to_owned()));
+        }
     };
     DrilledRow {
         contract: row.contract,
@@ -337,11 +338,11 @@ fn idle(row: PlannedRow) -> DrilledRow {
     }
 }
 
-fn undone_row(contract: String, why: &str) -> DrilledRow {
+fn undone_row(contract: String, end: DrillEnd) -> DrilledRow {
     DrilledRow {
         contract,
         sample: None,
-        state: RowState::Drilled(DrillEnd::not_drilled(why.to_owned())),
+        state: RowState::Drilled(end),
         took: Duration::ZERO,
     }
 }

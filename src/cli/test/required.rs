@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long all packs together may take; one call more may end after it.
-const PACKS_TIME_MAX: Duration = Duration::from_secs(20);
+pub(super) const PACKS_TIME_MAX: Duration = Duration::from_secs(20);
 /// Cases that are named of those that fail.
 const MAX_FAILURES_NAMED: usize = 100;
 

@@ -260,6 +260,9 @@ samples:
     let (out, code) = test(stage(broken).path(), &[]);
     assert_eq!(code, 1, "{out}");
     insta::assert_snapshot!("broken", out);
+    let before = "pack: one\npolicies: [../policy.yaml]\ncallers: { clerk: { agent: bot, previous: [ { token: a-token-of-16-bytes } ] } }\nsamples: [ { name: a, caller: clerk, tool: billing__create_invoice, expect: allow } ]\n";
+    let (out, code) = test(stage(before).path(), &[]);
+    assert!(code == 1 && out.contains("proves who calls"), "{out}");
     let misplaced = "pack: one\nsecrets: [Bad]\nsamples: [ { name: a, caller: b, tool: c__d, expect: allow } ]\n";
     let (out, code) = test(stage(misplaced).path(), &[]);
     assert_eq!(code, 1, "{out}");

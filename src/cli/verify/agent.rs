@@ -1,39 +1,23 @@
-//! The agent of verifying: it speaks to the door over a pipe that stays in the process, under one id for each request,
-//! and can hang up while it waits.
+//! The agent of verifying: it makes calls through the whole gate, under one id for each request, and can hang up while
+//! it waits.
 
+use crate::cli::agent_pipe::{AgentPipe, PipeReading, ToldOfCall, call_meta};
 use crate::downstream::Door;
-use crate::downstream::stdio::serve;
 use crate::guards::idempotency::KEY_META_NAME;
 use crate::guards::identity::behind::USER_META;
-use crate::guards::task::{SESSION_META, TASK_META};
-use crate::mcp::answer::DECISION_META_KEY;
-use crate::mcp::bridge::{CAPABILITIES_META_KEY, CLIENT_META_KEY, VERSION_META_KEY};
-use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
-use crate::mcp::message::{Message, MessageKind, introduction};
-use crate::mcp::own::OWN_META_PREFIX;
-use crate::mcp::revision::Revision;
+use crate::mcp::message::{Message, MessageKind};
+use crate::mcp::own::FENCE_META_KEY;
 use crate::model::ids::{AgentId, ToolName};
-use crate::model::scope::Scope;
-use crate::telemetry::tasks;
-use crate::upstream::lines::Lines;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
-
-/// Bytes that wait in the pipe.
-const PIPE_BYTES: usize = 64 << 10;
-/// Bytes of an answer, at most.
-const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// One connection of an agent.
 pub(super) struct TrialAgent {
-    answers: Lines<ReadHalf<DuplexStream>>,
-    out: WriteHalf<DuplexStream>,
-    serving: JoinHandle<()>,
+    pipe: AgentPipe,
     /// Answers that came before they were asked for, by the ids of their requests.
     early: BTreeMap<u64, TrialAnswer>,
 }
@@ -69,14 +53,8 @@ pub(super) struct TrialAnswer {
 impl TrialAgent {
     /// The agent that the configuration calls so.
     pub(super) fn new(door: &Arc<Door>, agent: &AgentId) -> Self {
-        let (near, far) = tokio::io::duplex(PIPE_BYTES);
-        let (input, output) = tokio::io::split(far);
-        let (answers, out) = tokio::io::split(near);
-        let serving = serve(door.clone(), agent.clone(), Scope::All, input, output);
         Self {
-            answers: Lines::of(answers, MAX_ANSWER_BYTES),
-            out,
-            serving: tasks::spawn("trial agent", serving),
+            pipe: AgentPipe::open(door, agent.clone(), "trial agent"),
             early: BTreeMap::new(),
         }
     }
@@ -85,13 +63,8 @@ impl TrialAgent {
     pub(super) async fn send(&mut self, call: &TrialCall) -> anyhow::Result<u64> {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        let asked = Message::request(id, "tools/call", Some(Text::of(&call.params())));
-        let line = [&asked.encode()[..], b"\n"].concat();
-        let written = async {
-            self.out.write_all(&line).await?;
-            self.out.flush().await
-        };
-        written.await.context("a call cannot be sent to the gate")?;
+        let sent = self.pipe.call(id, &call.params()).await;
+        sent.context("a call cannot be sent to the gate")?;
         Ok(id)
     }
 
@@ -101,11 +74,11 @@ impl TrialAgent {
             if let Some(answer) = self.early.remove(&id) {
                 return answer;
             }
-            let Ok(Some(line)) = self.answers.next().await else {
-                return TrialAnswer::none();
+            let message = match self.pipe.next().await {
+                PipeReading::Message(message) => Some(message),
+                PipeReading::Unreadable => None,
+                PipeReading::End => return TrialAnswer::none(),
             };
-            let read = Text::read(line, &SERVER_JSON_LIMITS).ok();
-            let message = read.and_then(|read| Message::parse(&read).ok());
             let message = message.filter(|message| message.kind == MessageKind::Response);
             let of = message
                 .as_ref()
@@ -118,16 +91,13 @@ impl TrialAgent {
 
     /// Hangs up: nothing is read any more. What is given ends once all that was begun has.
     pub(super) fn hang_up(self) -> JoinHandle<()> {
-        self.serving
+        self.pipe.hang_up()
     }
 }
 
 impl TrialCall {
     fn params(&self) -> Value {
-        let mut meta = json!({
-            VERSION_META_KEY: Revision::NEWEST_MODERN.as_str(), CLIENT_META_KEY: introduction(), CAPABILITIES_META_KEY: {},
-            TASK_META: self.task, SESSION_META: self.session,
-        });
+        let mut meta = call_meta(&self.task, &self.session);
         if let Some(key) = &self.key {
             meta[KEY_META_NAME] = json!(key);
         }
@@ -135,7 +105,7 @@ impl TrialCall {
             meta[USER_META] = json!(person);
         }
         if let Some(token) = self.token {
-            meta[format!("{OWN_META_PREFIX}fence")] = json!({ "token": token });
+            meta[FENCE_META_KEY] = json!({ "token": token });
         }
         json!({ "name": self.tool, "arguments": self.arguments, "_meta": meta })
     }
@@ -152,22 +122,12 @@ impl TrialAnswer {
     }
 
     fn of(answer: &Message) -> Self {
-        let body = answer.body.as_ref().map_or(Value::Null, Text::value);
-        let holder = if answer.is_error {
-            &body["data"]
-        } else {
-            &body["_meta"]
-        };
-        let decision = &holder[DECISION_META_KEY];
-        let parts = body["content"].as_array().into_iter().flatten();
-        let texts = parts.filter_map(|part| part["text"].as_str());
-        let texts: Vec<&str> = texts.chain(body["message"].as_str()).collect();
+        let told = ToldOfCall::of(answer);
         Self {
-            // An error without a decision is no refusal of the gate's.
-            outcome: decision["outcome"].as_str().unwrap_or("failed").to_owned(),
-            code: decision["code"].as_str().map(str::to_owned),
-            is_replayed: decision["replayed"] == true,
-            words: texts.join("\n"),
+            outcome: told.outcome(),
+            code: told.code(),
+            is_replayed: told.is_replayed(),
+            words: told.texts().collect::<Vec<_>>().join("\n"),
         }
     }
 
@@ -194,6 +154,8 @@ impl TrialAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::answer::DECISION_META_KEY;
+    use crate::mcp::json::Text;
 
     fn read(body: &Value, is_error: bool) -> TrialAnswer {
         TrialAnswer::of(&Message::response(None, Text::of(body), is_error))

@@ -1,8 +1,9 @@
 //! What stands for every tool server of the configuration: a server in the process, on loopback, that has the same
 //! tools. It does nothing but to count what reaches it, and says so in each answer.
 
+use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
-use crate::mcp::own::OWN_META_PREFIX;
+use crate::mcp::own::FENCE_META_KEY;
 use crate::mcp::revision::Revision;
 use crate::model::ids::{ServerName, ToolName};
 use crate::telemetry::tasks;
@@ -23,8 +24,6 @@ use url::Url;
 
 /// For how long a listing counts: longer than verifying takes.
 const LISTING_MILLIS: u64 = 3_600_000;
-/// JSON-RPC: no such method.
-const METHOD_NOT_FOUND: i32 = -32601;
 
 /// A tool as it stands for the server's own.
 #[derive(Debug, Clone)]
@@ -132,7 +131,7 @@ impl EchoShared {
         all.push(EchoExecution {
             tool: ToolName::of(server, own),
             arguments: params["arguments"].clone(),
-            token: params["_meta"][format!("{OWN_META_PREFIX}fence")]["token"].as_u64(),
+            token: params["_meta"][FENCE_META_KEY]["token"].as_u64(),
             said: said.clone(),
         });
         // Who waits for it finds the call in the list.
@@ -210,7 +209,7 @@ mod tests {
         let tools = BTreeMap::from([(shop.clone(), of(&tool)), (bank.clone(), of(&tool))]);
         let echo = EchoServer::start(tools).await.unwrap();
         let fenced =
-            json!({ "arguments": { "a": 1 }, "_meta": { "dev.toolgate/fence": { "token": 7 } } });
+            json!({ "arguments": { "a": 1 }, "_meta": { FENCE_META_KEY: { "token": 7 } } });
         let result = echo.shared.run(&shop, "pay", &fenced).unwrap();
         assert!(echo.shared.run(&bank, "pay", &json!({})).is_some());
         assert!(echo.shared.run(&shop, "pay_all", &json!({})).is_none());

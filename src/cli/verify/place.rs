@@ -2,7 +2,7 @@
 //! there, with nothing in it that leads anywhere else.
 
 use super::echo::EchoServer;
-use crate::config::{Config, Ledger, TransportConfig};
+use crate::config::{Config, Ledger, ServerCredentials, TransportConfig};
 use crate::guards::secrets::Bindings;
 use crate::guards::{hooks, repetition};
 use crate::model::ids::unguessable;
@@ -57,6 +57,7 @@ pub(super) fn own(mut config: Config, data: PathBuf, echo: &EchoServer) -> anyho
         server.transport = TransportConfig::Http {
             url: echo.url(name)?,
             headers: BTreeMap::new(),
+            credentials: ServerCredentials::default(),
         };
         server.era = EraChoice::Auto;
     }
@@ -65,7 +66,7 @@ pub(super) fn own(mut config: Config, data: PathBuf, echo: &EchoServer) -> anyho
 
 /// The policy as it is run there: no hook is asked, no secret is fetched, no breaker takes tools away because of what is
 /// tried, and equal calls are made again and again.
-pub(super) fn tried(policy: &Policy) -> Policy {
+pub(super) fn trial_policy(policy: &Policy) -> Policy {
     Policy {
         hooks: hooks::Rule::default(),
         secrets: Bindings::default(),

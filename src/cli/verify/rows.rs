@@ -24,7 +24,7 @@ pub(super) enum Guarantee {
     Budget(&'static str),
     /// A holder that another has followed changes nothing any more (guarantees §5).
     Fencing,
-    /// What nobody knows is not sent (guarantees §2).
+    /// A tool that no server has is not called (guarantees §2).
     UnknownTool,
     /// Nor what the caller may not use.
     WithheldTool,

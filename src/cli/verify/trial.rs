@@ -95,7 +95,7 @@ impl Trial {
         let mut answer = TrialAnswer::none();
         for _ in 0..MAX_SENDS {
             let id = agent.send(call).await?;
-            let answered = Box::pin(self.answered(agent, id, &mut news, word));
+            let answered = Box::pin(self.wait_for_answer(agent, id, &mut news, word));
             answer = match timeout(CALL_TIMEOUT, answered).await {
                 Ok(answer) => answer?,
                 Err(_) => TrialAnswer::none(),
@@ -106,13 +106,13 @@ impl Trial {
             // It was not waited for: a person says the word now, if none has.
             let held = timeout(Duration::ZERO, next_hold(&mut news)).await;
             if let Ok(held) = held {
-                say(&self.app.door.gate, held, word).await?;
+                Box::pin(say(&self.app.door.gate, held, word)).await?;
             }
         }
         Ok(answer)
     }
 
-    async fn answered(
+    async fn wait_for_answer(
         &self,
         agent: &mut TrialAgent,
         id: u64,
@@ -123,7 +123,7 @@ impl Trial {
             tokio::select! {
                 biased;
                 answer = agent.answer_to(id) => return Ok(answer),
-                held = next_hold(news) => say(&self.app.door.gate, held, word).await?,
+                held = next_hold(news) => Box::pin(say(&self.app.door.gate, held, word)).await?,
             }
         }
     }
@@ -146,7 +146,7 @@ impl Trial {
         };
         let ending = agent.hang_up();
         self.echo.give_answers();
-        ended(ending).await;
+        wait_for_end(ending).await;
         early.transpose()
     }
 
@@ -221,7 +221,7 @@ pub(super) fn new_key() -> String {
 }
 
 /// Waits until what a connection has begun has ended.
-pub(super) async fn ended(ending: JoinHandle<()>) {
+pub(super) async fn wait_for_end(ending: JoinHandle<()>) {
     // A panic in it is in the log, and what does not end is seen in the counts.
     let _ = timeout(CALL_TIMEOUT, ending).await;
 }

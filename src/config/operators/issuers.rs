@@ -1,11 +1,11 @@
 //! The issuers of operators' tokens: `admin.jwt`.
 
-use super::{PRINTED_NAME_HINT, is_printed};
+use super::{ConfiguredAgents, PRINTED_NAME_HINT, is_printed};
 use crate::admin::issued::{IssuedOperators, OperatorIssuer};
 use crate::config::written_operators::OperatorIssuerSettings;
 use crate::config::{Operator, auth};
-use crate::guards::identity::jwt::IssuerTerms;
 use crate::guards::identity::jwt::claims::ClaimPlace;
+use crate::guards::identity::jwt::judge_names;
 use crate::mcp::headers::is_reserved;
 use crate::model::approvers::is_issued_name;
 use crate::model::diagnostic::Problems;
@@ -13,46 +13,39 @@ use axum::http::HeaderName;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Issuers at most.
-const MAX_OPERATOR_ISSUERS: usize = 16;
-
-/// As run, beside the operators of the configuration.
+/// As run, beside the operators of the configuration and its agents.
 pub(super) fn compile(
     written: Vec<OperatorIssuerSettings>,
     known: &[Operator],
+    agents: ConfiguredAgents<'_>,
     directory: &Path,
     problems: &mut Problems,
 ) -> IssuedOperators {
-    if written.len() > MAX_OPERATOR_ISSUERS {
-        let hint = "let one provider issue the tokens of several";
-        problems.error(format!("more than {MAX_OPERATOR_ISSUERS} issuers"), hint);
-    }
-    let named = known.iter().find(|one| is_issued_name(&one.name));
-    if let Some(named) = named.filter(|_| !written.is_empty()) {
+    let names: Vec<String> = written.iter().map(|one| one.issuer.clone()).collect();
+    judge_names(&names, problems);
+    let ambiguous = known.iter().find(|one| is_issued_name(&one.name));
+    if let Some(operator) = ambiguous.filter(|_| !written.is_empty()) {
         let hint = "rename it: a name with `@` is one that an issuer gives";
         problems.error(
             format!(
                 "the operator `{}` of `admin.tokens` could be one of its people",
-                named.name.escape_debug()
+                operator.name.escape_debug()
             ),
             hint,
         );
     }
-    let mut issuers: Vec<OperatorIssuer> = Vec::new();
-    for (index, one) in written.into_iter().enumerate() {
+    let issuers = written.into_iter().enumerate().map(|(index, one)| {
         problems.under(index.to_string(), |problems| {
-            let issuer = issuer(one, directory, problems);
-            let is_twice = |before: &OperatorIssuer| before.terms.name == issuer.terms.name;
-            if issuers.iter().any(is_twice) {
-                problems.under("issuer", |problems| {
-                    let hint = "keep one entry an issuer";
-                    problems.error("another entry is of the same issuer", hint);
+            if agents.issued.contains(&(&*one.issuer, &*one.audience)) {
+                problems.under("audience", |problems| {
+                    let hint = "let the provider issue tokens for the operators' door with an audience of its own";
+                    problems.error("tokens for agents of this issuer have the same audience", hint);
                 });
             }
-            issuers.push(issuer);
-        });
-    }
-    IssuedOperators::new(issuers)
+            issuer(one, directory, problems)
+        })
+    });
+    IssuedOperators::new(issuers.collect())
 }
 
 fn issuer(
@@ -61,27 +54,13 @@ fn issuer(
     problems: &mut Problems,
 ) -> OperatorIssuer {
     auth::settle_file(&mut written.jwks_file, directory, problems);
+    let terms = written.terms();
     let OperatorIssuerSettings {
-        issuer,
-        audience,
-        jwks_url,
-        jwks_file,
-        algs,
-        leeway,
-        max_stale,
         claims,
         roles,
         header,
+        ..
     } = written;
-    let terms = IssuerTerms {
-        issuer,
-        audience,
-        jwks_url,
-        jwks_file,
-        algs,
-        leeway,
-        max_stale,
-    };
     let mut place = |key: &str, written: &str| {
         problems.under("claims", |problems| {
             problems.under(key, |problems| ClaimPlace::compile(written, problems))
@@ -90,7 +69,7 @@ fn issuer(
     let (name, in_claim) = (place("name", &claims.name), place("roles", &claims.roles));
     problems.under("roles", |problems| judge_mapping(&roles, problems));
     OperatorIssuer {
-        terms: terms.compile(problems),
+        issuer: terms.compile(problems),
         name,
         roles: in_claim,
         mapping: roles,
@@ -101,7 +80,7 @@ fn issuer(
 fn judge_mapping(mapping: &BTreeMap<String, Vec<String>>, problems: &mut Problems) {
     if mapping.values().all(Vec::is_empty) {
         let hint = "write which of its roles are which here, such as `{ sre: [approver] }`";
-        problems.error("gives nobody a role", hint);
+        problems.error("gives no operator a role", hint);
     }
     for (there, here) in mapping {
         problems.under(there.clone(), |problems| {

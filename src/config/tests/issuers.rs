@@ -42,6 +42,9 @@ fn what_is_wrong_with_issuers_is_named() {
         format!(
             "mode: observe\nadmin: {{ tokens: [ {{ name: \"ann@example.com\", {token} }} ], jwt: [ {{ {a}, {KEYS}, {who}, roles: {{ sre: [\" \"] }}, header: \"x y\" }}, {{ {a}, {KEYS}, {who}, roles: {{ sre: [] }} }} ] }}\n"
         ),
+        format!(
+            "mode: observe\nauth: {{ jwt: [ {{ {a}, {KEYS}, {agent} }} ] }}\nadmin: {{ tokens: [], jwt: [ {{ {a}, {KEYS}, {who}, roles: {{ sre: [approver] }} }}, {{ issuer: \"https://b.example\", audience: a, {KEYS}, {who}, roles: {{ sre: [approver] }} }} ] }}\n"
+        ),
     ];
     let shown: String = cases.iter().map(|text| errors(text) + "\n").collect();
     insta::assert_snapshot!("what_is_wrong_with_issuers", shown);
@@ -78,11 +81,93 @@ fn a_file_of_keys_is_judged_at_load() {
         line == 2 && missing.contains("missing.json cannot be read: "),
         "{missing}"
     );
+    let pipe = directory.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    let (_, odd) = load("pipe").unwrap();
+    assert!(
+        odd.ends_with("pipe cannot be read: it is no regular file"),
+        "{odd}"
+    );
     let (_, secret) = load("none.json").unwrap();
     assert!(
         secret.ends_with("none of its keys can check the signature of a token"),
         "{secret}"
     );
+}
+
+/// Keys that are too short to be taken are told of, beside those that are.
+#[test]
+fn short_keys_of_a_file_are_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let short = "zUR-Nbi22P5ELj1DcgTlLbIiGlgAigWmxGRxWcMkyYWbgQ52bsnShmPKgo3V9LOy5LBs5gdBx6h85CyCGAcujDW_mS3J6cYWYS52lqbOzBt45RBhcxHYo8LOb0R-1NV7Hi_riUFMNDwQJ8TRw4a7xM1hPjDY8WrfkbdYSiJlsfU";
+    let good = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+    let keys = format!(
+        r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"1","x":"{good}"}},{{"kty":"RSA","kid":"2","n":"{short}","e":"AQAB"}}]}}"#
+    );
+    let config = "mode: observe\nauth: { jwt: [ { issuer: \"https://a.example\", audience: a, jwks_file: keys.json, claims: { agent: azp } } ] }\n";
+    write(
+        directory.path(),
+        &[(FILE_NAME, config), ("keys.json", &keys)],
+    );
+    let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
+    let found = loaded.reading.diagnostics.into_iter();
+    let found = found.filter(|found| found.line == 2);
+    let words =
+        found.map(|found| format!("{}\n    help: {}\n", found.message, found.hint.unwrap()));
+    insta::assert_snapshot!("short_keys_of_a_file", words.collect::<String>());
+}
+
+/// threat-model §10: who may write the keys of an issuer may sign as every agent, or as every operator, so a file
+/// that others may change is an error at both doors, and so is a directory on the way to it.
+#[test]
+fn a_file_of_keys_that_others_may_change_is_an_error() {
+    let one = "issuer: \"https://a.example\", audience: a, jwks_file: keys/set.json";
+    let key = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    for section in [
+        format!("auth: {{ jwt: [ {{ {one}, claims: {{ agent: azp }} }} ] }}"),
+        format!(
+            "admin: {{ jwt: [ {{ {one}, claims: {{ name: email, roles: groups }}, roles: {{ sre: [approver] }} }} ] }}"
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("keys")).unwrap();
+        let config = format!("mode: observe\n{section}\n");
+        write(
+            directory.path(),
+            &[(FILE_NAME, &config), ("keys/set.json", key)],
+        );
+        for (of_directory, of_file, words) in [
+            (0o755, 0o644, None),
+            (0o1777, 0o644, None),
+            (
+                0o755,
+                0o666,
+                Some("others than its owner may write this file"),
+            ),
+            (
+                0o755,
+                0o664,
+                Some("others than its owner may write this file"),
+            ),
+            (0o777, 0o644, Some("whose tokens are taken")),
+        ] {
+            chmod(&directory.path().join("keys"), of_directory);
+            chmod(&directory.path().join("keys/set.json"), of_file);
+            let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
+            let errors = loaded.reading.diagnostics.into_iter();
+            let errors = errors.filter(|found| found.severity == Severity::Error);
+            let said: Vec<String> = errors.map(|found| found.message).collect();
+            assert_eq!(
+                said.len(),
+                usize::from(words.is_some()),
+                "{of_directory:o} {of_file:o} {section}: {said:?}"
+            );
+            assert!(
+                said.iter().all(|said| said.contains(words.unwrap())),
+                "{said:?}"
+            );
+        }
+    }
 }
 
 /// With issuers nobody is let in without a token, and policies may name agents that only tokens do.
@@ -114,4 +199,34 @@ fn issuers_are_callers() {
     );
     let policy = loaded.reading.policy.unwrap();
     assert!(policy.identity.identify(None, |_| None).is_err());
+}
+
+/// Issuers of operators are read at a start: a reload that finds others says so, and names no issuer of agents,
+/// which it takes.
+#[test]
+fn a_reload_says_that_issuers_of_operators_need_a_restart() {
+    let text = |agents: &str, operators: &str| {
+        format!(
+            "mode: observe\nservers: {{ s: {{ command: x }} }}\nauth: {{ jwt: [ {{ issuer: \"https://a.example\", audience: {agents}, {KEYS}, \
+             claims: {{ agent: azp }} }} ] }}\nadmin: {{ jwt: [ {{ issuer: \"https://a.example\", audience: {operators}, {KEYS}, claims: {{ \
+             name: email, roles: groups }}, roles: {{ sre: [approver] }} }} ] }}\n"
+        )
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    let put = |text: String| write(directory.path(), &[(FILE_NAME, &text)]);
+    put(text("a", "door"));
+    let running = load(&path).config.unwrap();
+    let read = reader(path, &running);
+    let said = || -> Vec<String> {
+        let found = read().diagnostics.into_iter();
+        let found = found.filter(|found| found.message.contains("has changed"));
+        let words = |found: Diagnostic| format!("{}: {}", found.message, found.hint.unwrap());
+        found.map(words).collect()
+    };
+    assert_eq!(said(), [""; 0]);
+    put(text("b", "door"));
+    assert_eq!(said(), [""; 0]);
+    put(text("b", "desk"));
+    assert_eq!(said(), ["`admin` has changed: restart to apply it"]);
 }

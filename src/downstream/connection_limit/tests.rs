@@ -123,8 +123,7 @@ async fn one_caller_cannot_have_all_places() {
 
 /// A place of a known caller, a connection that is served there, and its peer.
 async fn served(hands: &'static TestClock) -> (Arc<Guest>, HeadGuard, TcpStream) {
-    let mut crowd = ConnectionLimit::new(16);
-    Arc::get_mut(&mut crowd.0).unwrap().clock = hands.clock();
+    let crowd = ConnectionLimit::timed_by(hands.clock());
     let guest = idle(&crowd, "a").await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let connected = TcpStream::connect(listener.local_addr().unwrap());

@@ -36,6 +36,27 @@ async fn a_socket_has_its_mode_and_leaves_nothing_behind() {
     assert!(!path(address).exists());
 }
 
+/// While another toolgate opens a socket in the same directory, what looks left behind may be its own,
+/// which does not listen yet.
+#[tokio::test]
+async fn two_toolgates_do_not_open_sockets_in_one_place_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = at(&directory);
+    drop(std::os::unix::net::UnixListener::bind(path(address)).unwrap());
+    let other = lock_place(directory.path()).unwrap();
+    let refused = DoorListener::bind(address, &access(0o600)).err();
+    assert_eq!(
+        refused.map(|error| error.kind()),
+        Some(io::ErrorKind::AddrInUse)
+    );
+    assert!(
+        path(address).exists(),
+        "what the other may have bound stays"
+    );
+    drop(other);
+    DoorListener::bind(address, &access(0o600)).unwrap();
+}
+
 /// What a killed process left behind is taken away; a door that is open, and what is no socket, stay.
 #[tokio::test]
 async fn only_a_socket_that_nobody_listens_on_is_removed() {
@@ -56,6 +77,37 @@ async fn only_a_socket_that_nobody_listens_on_is_removed() {
         Some(io::ErrorKind::AlreadyExists)
     );
     assert_eq!(fs::read_to_string(path(address)).unwrap(), "kept");
+}
+
+/// threat-model §10: in a directory such as `/tmp` any account can put a socket there, listen, and let nobody in. A start
+/// waits for none of that.
+#[tokio::test]
+async fn a_full_socket_of_another_is_no_place_to_wait() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let directory = tempfile::tempdir().unwrap();
+    let address = at(&directory);
+    let place = SocketAddrUnix::new(path(address)).unwrap();
+    let socket = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    };
+    let listener = socket();
+    rustix::net::bind(&listener, &place).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let waiting: Vec<_> = std::iter::repeat_with(|| {
+        let one = socket();
+        rustix::net::connect(&one, &place).map(|()| one)
+    })
+    .take(64)
+    .collect();
+    let last = waiting.last().and_then(|one| one.as_ref().err());
+    assert_eq!(last, Some(&rustix::io::Errno::AGAIN), "its queue is full");
+    let refused = DoorListener::bind(address, &access(0o600)).err();
+    assert_eq!(
+        refused.map(|error| error.kind()),
+        Some(io::ErrorKind::AddrInUse)
+    );
+    drop(waiting);
 }
 
 /// A socket that another process has put in its place is not ours to remove.

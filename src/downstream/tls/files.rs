@@ -1,13 +1,15 @@
 //! The files of `tls`: what is in them, and whether it can be used together.
 
 use super::certificate::Validity;
+use crate::owners;
+use crate::owners::regular::{self, FileFault};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ pub(crate) struct TlsFiles {
     pub(crate) cert: PathBuf,
     /// Its private key, in PEM.
     pub(crate) key: PathBuf,
-    /// The authorities whose certificates are taken from peers; none: nobody is asked for one.
+    /// The authorities whose certificates are taken from peers; none: agents are asked for none.
     pub(crate) authorities: Option<PathBuf>,
     /// Whether a peer without one is refused.
     pub(crate) needs_certificate: bool,
@@ -47,7 +49,7 @@ pub(crate) struct TlsFault {
     /// What is wrong.
     pub(crate) message: String,
     /// What helps.
-    pub(crate) hint: &'static str,
+    pub(crate) hint: Cow<'static, str>,
 }
 
 impl TlsFault {
@@ -60,7 +62,7 @@ impl TlsFault {
         Self {
             member,
             message,
-            hint,
+            hint: hint.into(),
         }
     }
 
@@ -90,7 +92,33 @@ impl std::error::Error for TlsFault {}
 impl TlsFiles {
     /// All of the files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.cert, &self.key].into_iter().chain(&self.authorities)
+        self.named().map(|(_, path)| path)
+    }
+
+    /// The same, with the members of `tls` that name them.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let pair = [("cert", &self.cert), ("key", &self.key)];
+        let authorities = self.authorities.iter().map(|path| ("client_ca", path));
+        pair.into_iter().chain(authorities)
+    }
+
+    /// Whether none of them can be another account's doing.
+    ///
+    /// # Errors
+    /// Others may change one, or what is on the way to it: they could show their own certificate, or
+    /// vouch for agents.
+    pub(super) fn judge_owners(&self) -> Result<(), TlsFault> {
+        for (member, path) in self.named() {
+            if let Some(exposed) = owners::exposed(path).first() {
+                let message = format!("{}: {}", exposed.path.display(), exposed.message());
+                return Err(TlsFault {
+                    member,
+                    message,
+                    hint: exposed.hint().into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// What they hold. Reads from disk: not for an async task.
@@ -184,21 +212,16 @@ impl TlsFiles {
 }
 
 fn read(member: &'static str, path: &Path) -> Result<Vec<u8>, TlsFault> {
-    let mut text = Vec::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(TLS_FILE_BYTES_MAX + 1).read_to_end(&mut text));
-    let shown = path.display();
-    match read {
-        Err(error) => Err(TlsFault::new(
-            member,
-            format!("{shown} cannot be read: {error}"),
-        )),
-        Ok(bytes) if bytes as u64 > TLS_FILE_BYTES_MAX => Err(TlsFault::new(
-            member,
-            format!("{shown} is longer than {TLS_FILE_BYTES_MAX} bytes"),
-        )),
-        Ok(_) => Ok(text),
-    }
+    regular::read(path, TLS_FILE_BYTES_MAX).map_err(|fault| {
+        let shown = path.display();
+        let words = match fault {
+            FileFault::TooLarge(most) => format!("{shown} is longer than {most} bytes"),
+            other @ (FileFault::Unreadable(_) | FileFault::NotRegular) => {
+                format!("{shown} cannot be read: {other}")
+            }
+        };
+        TlsFault::new(member, words)
+    })
 }
 
 /// All certificates of a file, at least one.

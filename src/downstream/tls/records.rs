@@ -2,6 +2,7 @@
 //! been read is what decides if something was on its way from the peer, and the library that
 //! decrypts does not say it.
 
+use crate::downstream::poll_bytes::poll_bytes;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context as Task, Poll, ready};
@@ -15,6 +16,7 @@ const RECORD_HEADER_BYTES: u8 = 5;
 pub(in crate::downstream) struct Records {
     stream: TcpStream,
     place: RecordReading,
+    handed_over: u64,
 }
 
 /// Where in a record the next byte is.
@@ -54,6 +56,7 @@ impl Records {
         Self {
             stream,
             place: RecordReading::default(),
+            handed_over: 0,
         }
     }
 
@@ -66,6 +69,17 @@ impl Records {
     pub(in crate::downstream) fn is_within_record(&self) -> bool {
         self.place != RecordReading::default()
     }
+
+    /// How many bytes of its own records the kernel has taken, from 0 on again after the last number.
+    pub(in crate::downstream) fn handed_over(&self) -> u64 {
+        self.handed_over
+    }
+
+    fn hands_over(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let bytes = ready!(written)?;
+        self.handed_over = self.handed_over.wrapping_add(bytes as u64);
+        Poll::Ready(Ok(bytes))
+    }
 }
 
 impl AsyncRead for Records {
@@ -74,9 +88,8 @@ impl AsyncRead for Records {
         task: &mut Task<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(task, buffer))?;
-        self.place.follow(&buffer.filled()[before..]);
+        let bytes = ready!(poll_bytes(&mut self.stream, task, buffer))?;
+        self.place.follow(bytes);
         Poll::Ready(Ok(()))
     }
 }
@@ -87,7 +100,8 @@ impl AsyncWrite for Records {
         task: &mut Task<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(task, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(task, bytes);
+        self.hands_over(written)
     }
 
     fn poll_write_vectored(
@@ -95,7 +109,8 @@ impl AsyncWrite for Records {
         task: &mut Task<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(task, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(task, bytes);
+        self.hands_over(written)
     }
 
     fn is_write_vectored(&self) -> bool {

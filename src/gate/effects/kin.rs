@@ -11,6 +11,7 @@ use crate::model::refusal::Refusal;
 use crate::model::times::millis;
 use crate::store::state::claim::{Age, Claim, ClaimPhase};
 use crate::store::state::kinship::Kinship;
+use crate::store::state::undo::OpenUndo;
 use crate::store::state::{Millis, StoreKeys};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -110,9 +111,13 @@ impl HeldKeys {
 }
 
 impl Effects {
-    /// How calls that equal this one stand, under other keys. Where the store cannot say, nothing
-    /// begins.
-    pub(in crate::gate) async fn kin(&self, keyed: &Keyed) -> Result<KinStand, Refusal> {
+    /// How calls that equal this one stand, under other keys; `takes_back`: the call that this one was asked to take
+    /// back, if it was. Where the store cannot say, nothing begins.
+    pub(in crate::gate) async fn kin(
+        &self,
+        keyed: &Keyed,
+        takes_back: Option<ActionId>,
+    ) -> Result<KinStand, Refusal> {
         let own = keyed.call_key();
         let now = self.store.now();
         let found = self.holder(keyed).await?;
@@ -147,7 +152,47 @@ impl Effects {
             self.held.forget(own);
             return Ok(KinStand::Free);
         }
+        if let (Some(of), Some(claim)) = (takes_back, &known)
+            && !Box::pin(self.has_taken_back(of, claim)).await?
+        {
+            // It says nothing of this undo.
+            self.held.forget(own);
+            return Ok(KinStand::Free);
+        }
         Ok(self.ended(keyed, known.as_ref(), now))
+    }
+
+    /// Whether `claim`, which equals the call that is to take `of` back, has done that: it began after `of`, was made
+    /// for no other call, and did not fail. One that has not ended may have.
+    async fn has_taken_back(&self, of: ActionId, claim: &Claim) -> Result<bool, Refusal> {
+        match &claim.phase {
+            ClaimPhase::Completed(_) => {}
+            ClaimPhase::Failed { .. } | ClaimPhase::NotSent => return Ok(false),
+            ClaimPhase::Dispatching
+            | ClaimPhase::AwaitingInput { .. }
+            | ClaimPhase::Unknown { .. }
+            | ClaimPhase::Abandoned => return Ok(true),
+        }
+        let place = StoreKeys {
+            undo: Some(OpenUndo::key_of(of)),
+            ..StoreKeys::default()
+        };
+        let undo = self.look(place).await?.undo.filter(|undo| undo.of == of);
+        let Some(undo) = undo else { return Ok(false) };
+        let since = self.began(&undo).await?;
+        let is_its = claim.undoes.is_none_or(|other| other == of) && claim.began >= since;
+        Ok(is_its && self.has_succeeded(claim).await?)
+    }
+
+    /// When the call began that `undo` takes back.
+    pub(in crate::gate) async fn began(&self, undo: &OpenUndo) -> Result<Millis, Refusal> {
+        if let Some(began) = undo.began {
+            return Ok(began);
+        }
+        let taken = self.claim_of(undo.key).await?;
+        let taken = taken.filter(|taken| taken.action == undo.of);
+        // Of a call whose claim is gone, it is known when its outcome was.
+        Ok(taken.map_or(undo.offered, |taken| taken.began))
     }
 
     /// What a call reads that was held for `claim`.

@@ -10,7 +10,7 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
-use crate::store::state::claim::{ClaimStatus, Stored};
+use crate::store::state::claim::{Age, Claim, ClaimPhase, ClaimStatus, Stored};
 use crate::store::state::undo::OpenUndo;
 use crate::store::state::{Millis, StoreKeys};
 use crate::upstream::owners::is_task;
@@ -72,6 +72,28 @@ impl Effects {
         let read = Text::read_oddly(body, &SERVER_JSON_LIMITS);
         let (body, _) = read.map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
+    }
+
+    /// Whether the answer that was given says that the call failed.
+    pub(in crate::gate) async fn was_failure(&self, stored: &Stored) -> Result<bool, Refusal> {
+        let answer = self.answer(stored).await?;
+        let said = answer.body.as_ref().and_then(|body| body.get("isError"));
+        Ok(answer.is_error || said.is_some_and(|flag| flag.is_true()))
+    }
+
+    /// Whether the call of `claim` was carried out, and has not failed. Of one whose answer is forgotten, it is known
+    /// from its claim.
+    pub(in crate::gate) async fn has_succeeded(&self, claim: &Claim) -> Result<bool, Refusal> {
+        let ClaimPhase::Completed(stored) = &claim.phase else {
+            return Ok(false);
+        };
+        if stored.is_error || claim.may_undo.is_some_and(|undo| undo.is_over) {
+            return Ok(false);
+        }
+        if claim.age(self.store.now()) != Age::Fresh {
+            return Ok(true);
+        }
+        Ok(!self.was_failure(stored).await?)
     }
 
     /// Whether the round that the call brings answers nothing: toolgate itself put what was `asked`,
@@ -158,12 +180,29 @@ impl ReplayedCall<'_> {
 /// What an agent reads whose call was held for an equal one of another session, which has been
 /// carried out since, at `at`.
 pub(in crate::gate) fn done_elsewhere(call: &Call, at: Millis) -> Message {
+    if call.takes_back().is_some() {
+        return undone_elsewhere(call, at);
+    }
     let words = format!(
         "toolgate: Nothing ran now. A call that equals this one was made under another key or in another session of yours, \
          and its outcome was unknown when this call came first. It has been carried out: that was known at {}. Its answer \
          belongs to that call. To run this call as well, send it with a new idempotency key.",
         shown(at)
     );
+    said(call, &words)
+}
+
+/// The same of a call that was to take another one back, which that one has done.
+fn undone_elsewhere(call: &Call, at: Millis) -> Message {
+    let words = format!(
+        "toolgate: Nothing was sent now. The agent has made a call itself since that equals this one, and its outcome was \
+         unknown. It has been carried out, and has taken the call back: that was known at {}.",
+        shown(at)
+    );
+    said(call, &words)
+}
+
+fn said(call: &Call, words: &str) -> Message {
     let mut result = json!({ "content": [{ "type": "text", "text": words }], "isError": false });
     if call.origin.era == Era::Modern {
         result["resultType"] = json!("complete");

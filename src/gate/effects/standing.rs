@@ -217,7 +217,7 @@ impl Effects {
         let kin = if is_paid {
             KinStand::Free
         } else {
-            self.kin(asked.keyed).await?
+            self.kin(asked.keyed, asked.call().takes_back()).await?
         };
         let (action, because) = match kin {
             KinStand::Free => return Ok(Stand::Open { is_paid }),
@@ -345,7 +345,7 @@ impl Effects {
             tokio::select! {
                 biased;
                 () = self.store.wait_ended(key, action) => {}
-                () = call.origin.gone() => return Err(Refusal::Cancelled),
+                _ = call.origin.gone() => return Err(Refusal::Cancelled),
             }
         }
     }

@@ -235,19 +235,20 @@ impl HeldClaim {
             late.exchange = listened.until_end(action, late.exchange);
             late
         });
+        let of = claimed.round;
         let round = EndedRound {
             key,
             action,
-            round: claimed.round,
+            round: of,
             proof,
         };
-        let phase = phase(effects, round, answer, &entry).await;
-        let (phase, unkept) = match phase {
+        let (phase, unkept) = match phase(effects, round, answer, &entry).await {
             Ok(phase) => (phase, None),
             Err(error) => (unkept_answer(), Some(error)),
         };
         // The handle of a task and a question are no answers of the tool.
         let is_answered = phase.is_final() && phase.stored().is_some() && answer.is_some();
+        let kept_later = unkept.is_some().then(|| worth.clone());
         let settle = Settle {
             key,
             action,
@@ -258,11 +259,8 @@ impl HeldClaim {
             seen: ended.seen,
             worth,
         };
-        let settled = match effects
-            .store
-            .run(StoreCommand::Settle(settle), Some(*entry))
-            .await
-        {
+        let settle = StoreCommand::Settle(settle);
+        let settled = match effects.store.run(settle, Some(*entry)).await {
             // It is queued, and will be written when there is room.
             Err(StoreError::Full(_)) => {
                 Box::pin(late::written(&*effects.store, key, PATIENCE)).await
@@ -278,7 +276,8 @@ impl HeldClaim {
         drop(claimed);
         let Some(error) = unkept else { return settled };
         if error.ends_by_itself() {
-            keep_later(effects, round, answer, cost);
+            let worth = kept_later.unwrap_or_default();
+            keep_later(effects, round, answer, LateWorth { cost, worth });
         }
         Err(error)
     }
@@ -295,8 +294,15 @@ struct EndedRound {
     proof: Proof,
 }
 
+/// What is known of an answer that is kept later.
+struct LateWorth {
+    cost: Option<u64>,
+    worth: AnswerWorth,
+}
+
 /// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
-fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, cost: Option<u64>) {
+fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, left: LateWorth) {
+    let LateWorth { cost, worth } = left;
     let EndedRound {
         key,
         action,
@@ -314,7 +320,6 @@ fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>, co
         match late::keep(&*store, is_error, body).await {
             Ok(stored) => {
                 let phase = late::ended_with(proof, round, stored);
-                let worth = AnswerWorth::Unread;
                 let ending = LateEnding { phase, cost, worth };
                 Box::pin(late::settle(&*store, key, action, ending)).await;
             }

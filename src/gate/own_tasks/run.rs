@@ -192,7 +192,7 @@ impl Gate {
             task,
             asks_page: AtomicBool::default(),
             undoes: origin.undoes.clone(),
-            undoes_unasked: Mutex::default(),
+            own_undo: Mutex::default(),
             claimed: OnceLock::new(),
             page: OnceLock::new(),
             waited: AtomicU64::default(),

@@ -74,7 +74,7 @@ impl WatchedEnd<'_> {
             // Its agent may ask as often as it likes: nothing becomes unknown, and nothing breaks, by that.
             CallOutcome::Unknown => self.is_sent.then_some(BreakerKind::Unknown),
             CallOutcome::Answered => (self.is_sent && is_error()).then_some(BreakerKind::Failure),
-            // What its agent gave up has not broken: nobody waited for what its server would have said.
+            // What its agent gave up has not broken: its agent did not wait for what the tool server would have said.
             CallOutcome::Failed => (!self.is_given_up()).then_some(BreakerKind::Failure),
             CallOutcome::Refused => self.is_refusal().then_some(BreakerKind::Refused),
             CallOutcome::Planned => None,

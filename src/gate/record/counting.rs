@@ -4,14 +4,13 @@ use crate::gate::Gate;
 use crate::gate::record::Ending;
 use crate::gate::record::RecordedCall;
 use crate::gate::record::breaking::WatchedEnd;
-use crate::gate::record::findings::Findings;
 use crate::gate::record::is_tool_error;
 use crate::gate::record::outcome_of;
 use crate::gate::record::sent;
 use crate::mcp::answer::SentMeta;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::telemetry::metrics::{CallEffects, CallLabels};
+use crate::telemetry::metrics::{CallEffects, CallLabels, ExecutedEffect};
 use crate::telemetry::traces::{SpanVerdict, failed, record_sent, record_usage, record_verdict};
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
             (None, None) => labels,
         },
     };
-    let is_again = effects(gate, found, counted, ending, now);
+    let is_again = effects(recorded, counted, ending, now);
     // Names that agents make up are no tools.
     if let Some(tool) = recorded.listed() {
         let end = WatchedEnd {
@@ -107,13 +106,10 @@ pub(in crate::gate) struct Counted {
 }
 
 /// Whether the effect of the call ran again.
-fn effects(
-    gate: &Gate,
-    found: &Findings,
-    counted: &Counted,
-    ending: &Ending,
-    now: Duration,
-) -> bool {
+fn effects(recorded: &RecordedCall<'_>, counted: &Counted, ending: &Ending, now: Duration) -> bool {
+    let RecordedCall {
+        gate, call, found, ..
+    } = recorded;
     let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
     let taken = u64::from(found.dispatch.attempts > 0);
     let approval = found.approval.as_ref();
@@ -125,7 +121,10 @@ fn effects(
         is_replayed: found.key.replayed,
         would_join: found.key.would_join(),
         is_failed_first: counted.claimed && ending.is_err(),
-        executed: counted.executed,
+        executed: counted.executed.map(|digest| ExecutedEffect {
+            digest,
+            is_anew: found.key.after_undo().is_some() || call.compensates().is_some(),
+        }),
         used: found
             .usage
             .used

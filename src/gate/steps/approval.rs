@@ -14,8 +14,8 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
 use crate::gate::steps::opened_page;
-use crate::gate::steps::still_so::{bound_to, is_said_by_operators, is_still_so};
-use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, passed, progress_token};
+use crate::gate::steps::still_so::{bound_to, is_proved, is_said_by_operators, is_still_so};
+use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token, wait_for};
 use crate::guards::approval::Approved;
 use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::budget::word;
@@ -121,22 +121,20 @@ impl ApprovalAsking<'_> {
         changes.mark_unchanged();
         let is_bound = || {
             let so = is_still_so(gate, self.policy, self.subject);
-            let said = |()| {
-                hold.as_ref()
-                    .map_or(Ok(()), |hold| is_said_by_operators(&gate.approvers, hold))
-            };
-            so.and_then(said)
-                .map_err(|why| Refusal::ApprovalTimeout { id, why })
+            let said = |hold| is_said_by_operators(&gate.approvers, hold);
+            so.and_then(|()| hold.as_ref().map_or(Ok(()), said))
         };
+        let void = |why| Refusal::ApprovalTimeout { id, why };
         match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {
-                is_bound()?;
+                let is_proved = |()| is_proved(gate, self.subject);
+                is_bound().and_then(is_proved).map_err(void)?;
                 let approved = approved.of_edited(hold.as_ref().and_then(Hold::edited));
                 Ok(Some((approved, hold.as_ref().map(found_in))))
             }
             Ok(None) => self.granted_or_asked(key).await,
             Err(pending @ Refusal::ApprovalPending { .. }) => {
-                is_bound()?;
+                is_bound().map_err(void)?;
                 let hold = AwaitedHold {
                     id,
                     roles: &rule.roles,
@@ -322,8 +320,10 @@ impl ApprovalAsking<'_> {
         }
         tokio::select! {
             biased;
-            () = call.origin.gone() => {
-                self.hung_up();
+            away = call.origin.gone() => {
+                if let Some(away) = away {
+                    self.hung_up(away);
+                }
                 Err(Refusal::CancelledUnsent { hold: Some(hold.id) })
             }
             () = self.effects.ending.cancelled() => Ok(()),
@@ -334,15 +334,15 @@ impl ApprovalAsking<'_> {
                 Ok(())
             }
             _ = changes.changed() => Ok(()),
-            () = passed(self.gate.clock, most) => Ok(()),
+            () = wait_for(self.gate.clock, most) => Ok(()),
             never = news.tell() => match never {},
         }
     }
 
-    /// The next call of the agent's program is answered before it hangs up.
-    fn hung_up(&self) {
+    /// The next call of the agent's program is answered before it hangs up, which it did so long ago.
+    fn hung_up(&self, ago: Duration) {
         let (call, now) = (&self.subject.call, self.gate.clock.steady());
-        let after = now.saturating_sub(call.judged.arrived);
+        let after = now.saturating_sub(call.judged.arrived + ago);
         if let Some(program) = ClientProgram::of(call) {
             let limits = &self.effects.client_limits;
             limits.hung_up(program, after, now);

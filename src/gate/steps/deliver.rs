@@ -309,8 +309,11 @@ impl SendingLog<'_> {
         ended.map_err(|broken| match broken {
             Broken::Cancelled(_) => Refusal::Cancelled,
             Broken::Fault(fault) => {
+                let unsent = fault
+                    .lack
+                    .map_or(Refusal::UpstreamUnavailable, Refusal::NoCredential);
                 let refusal = match (fault.sent, side_effect) {
-                    (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
+                    (Sent::Nothing, _) => unsent,
                     (Sent::Maybe | Sent::Answered, true) => Refusal::OutcomeUnknown,
                     (Sent::Maybe, false) if self.found.is_out_of_time => out_of_time(),
                     (Sent::Maybe | Sent::Answered, false) => Refusal::UpstreamFailed,

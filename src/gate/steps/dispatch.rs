@@ -3,7 +3,6 @@
 use crate::failpoint;
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;
-use crate::gate::call::FENCE;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::steps::cleared::{Cleared, Stamp};
 use crate::gate::steps::hops;
@@ -17,7 +16,7 @@ use crate::mcp::bridge::TaskSupport;
 use crate::mcp::headers::PARAM_HEADER_PREFIX;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
-use crate::mcp::own::without_ours;
+use crate::mcp::own::{FENCE_META_KEY, without_ours};
 use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::side::capabilities;
@@ -125,7 +124,7 @@ pub(in crate::gate) fn pack(
             .get("_meta")
             .and_then(Text::object)
             .unwrap_or_default();
-        meta.set(FENCE, fence.clone());
+        meta.set(FENCE_META_KEY, fence.clone());
         params.set("_meta", meta.text());
     }
     let mut headers = match call.origin.links.wire(&tool.server) {

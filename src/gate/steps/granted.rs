@@ -94,6 +94,10 @@ impl Gate {
 }
 
 impl GrantJudge for Gate {
+    fn roles(&self, tool: &ToolName) -> Vec<String> {
+        self.by_rules(|rules| rules.roles(tool))
+    }
+
     fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss> {
         self.by_rules(|rules| rules.rules(tool, arguments))
     }

@@ -5,6 +5,7 @@ use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::tool::Tool;
 use crate::guards::idempotency::{Keyed, Placement, Probe, Rule, UpstreamKeyRule};
+use crate::guards::identity::kept_of;
 use crate::guards::secrets;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, TenantId, ToolName};
@@ -78,6 +79,7 @@ fn question(gate: &Gate, subject: &Subject<'_>, rule: &Rule, key: &str) -> Optio
     let question = KeptQuestion {
         probe: probe.digest(),
         tenant: tenant.map(TenantId::as_str).map(str::to_owned),
+        caller: Some(kept_of(&call.origin.caller)),
         arguments,
         key: None,
     };

@@ -323,7 +323,7 @@ pub(in crate::gate) async fn written(
             }
         }
     };
-    tokio::time::timeout(patience, durable)
+    Box::pin(tokio::time::timeout(patience, durable))
         .await
         .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
 }

@@ -131,7 +131,7 @@ impl<'p> Rewriting<'_, 'p> {
         let id = format!("{}_before_{}", call.judged.action, hook.name);
         let answer = tokio::select! {
             biased;
-            () = origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
+            _ = origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
             answer = hook.ask(&gate.hooks.connections, &id, body.bytes()) => answer,
         };
         let HookAnswer {

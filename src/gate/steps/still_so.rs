@@ -1,6 +1,7 @@
 //! Whether what a person has allowed is still what would run (guarantees §7): looked at before a person is
 //! asked, when a decision is taken up, and right before the call begins, which may wait for its turn until then.
 
+use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::offered::is_offered;
@@ -25,6 +26,8 @@ const TOOL_WITHHELD: &str =
 const OPERATOR_GONE: &str =
     "an operator who has allowed it is none any more who may decide about it";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
+const TOKEN_OVER: &str = "the token that the call came with counts no more, and its agent has shown none since that gives \
+                          it the same roles; sent again with a token that counts, the call takes up what was decided";
 /// What a record of before says is bound to what no call is bound to any more.
 const TOOLGATE_CHANGED: &str = "toolgate was updated since a person was asked, so no call is bound to the \
                                 decision any more";
@@ -86,7 +89,18 @@ pub(in crate::gate) fn is_still_so(
     why_another(&now, listed.as_deref(), &tool.hash).map_or(Ok(()), Err)
 }
 
-/// The same of a call that is about to begin by what was `found`; one of which nobody was asked is judged by
+/// Whether the caller of what was allowed is still who it was, with its roles: a call that is held may wait for
+/// longer than the token lasts that it came by. It is not void for that: sent again, it takes up the decision.
+pub(in crate::gate) fn is_proved(gate: &Gate, subject: &Subject<'_>) -> Result<(), &'static str> {
+    let (caller, now) = (&subject.call.origin.caller, gate.policy.current());
+    if now.identity.still_proves(caller) {
+        Ok(())
+    } else {
+        Err(TOKEN_OVER)
+    }
+}
+
+/// All of it of a call that is about to begin by what was `found`; one of which nobody was asked is judged by
 /// the policy that it came under. False: the grant that covered it counts no more.
 pub(in crate::gate) fn may_begin(
     gate: &Gate,
@@ -94,12 +108,17 @@ pub(in crate::gate) fn may_begin(
     subject: &Subject<'_>,
     found: Option<&ApprovalFound>,
 ) -> Result<bool, Refusal> {
+    failpoint::held("beginning");
     let Some(found) = found else {
         return Ok(true);
     };
+    let refused = |id, why| Err(Refusal::ApprovalTimeout { id, why });
     match (is_still_so(gate, policy, subject), found.hold) {
-        (Ok(()), _) => Ok(true),
-        (Err(why), Some(id)) => Err(Refusal::ApprovalTimeout { id, why }),
+        (Ok(()), Some(id)) => {
+            is_proved(gate, subject).map_or_else(|why| refused(id, why), |()| Ok(true))
+        }
+        (Ok(()), None) => Ok(true),
+        (Err(why), Some(id)) => refused(id, why),
         (Err(_), None) => Ok(false),
     }
 }

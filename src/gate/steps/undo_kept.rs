@@ -7,6 +7,7 @@ use crate::gate::record::is_tool_error;
 use crate::gate::steps::proof::Broken;
 use crate::gate::steps::shaper::Shaper;
 use crate::guards::ToolRules;
+use crate::guards::identity::kept_of;
 use crate::guards::rollback::{ARGUMENTS_PREFIX, RESULT_PREFIX, Rollback, UndoCheck, filled};
 use crate::guards::task::Belonging;
 use crate::mcp::message::Message;
@@ -40,6 +41,10 @@ pub(in crate::gate) fn terms(
     taken.extend(of_check(rollback, ARGUMENTS_PREFIX, &call.judged.arguments));
     let kept = kept_text(rollback, &taken);
     let caller = &call.origin.caller;
+    let action = call.judged.action.to_string();
+    // What takes nothing of the result is known now: its outcome may be told by no answer.
+    let made = filled(&rollback.arguments, &taken, &action).ok();
+    let made = made.map(|made| known_by(caller, &rollback.tool, &Value::Object(made)));
     Some(Box::new(UndoTerms {
         tool: rollback.tool.clone(),
         arguments: store.seal_text(call.judged.action, ARGUMENTS_PART, &kept),
@@ -49,6 +54,8 @@ pub(in crate::gate) fn terms(
         user: caller.user.as_ref().map(ToString::to_string),
         place: place_of(caller, &call.judged),
         by_agent: rollback.by_agent,
+        call: made,
+        caller: Some(kept_of(caller)),
     }))
 }
 

@@ -42,7 +42,7 @@ pub(in crate::gate) async fn resolve(
     let turn = gate.effects.inquiries.turns.enter(action);
     let turn = tokio::select! {
         biased;
-        () = subject.call.origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
+        _ = subject.call.origin.gone() => return Err(Refusal::CancelledUnsent { hold: None }),
         turn = tokio::time::timeout(TURN_PATIENCE, turn) => turn,
     };
     let _turn = turn.map_err(|_| Refusal::OutcomeUnknown)?;

@@ -134,7 +134,7 @@ impl<'a> HeldNews<'a> {
 }
 
 /// Done when `time` has passed; soon after that where the machine has slept through the rest of it.
-pub(in crate::gate) async fn passed(clock: Clock, time: Duration) {
+pub(in crate::gate) async fn wait_for(clock: Clock, time: Duration) {
     let (began, mut waited) = (clock.steady(), Duration::ZERO);
     loop {
         let passed = clock.steady().saturating_sub(began).max(waited);

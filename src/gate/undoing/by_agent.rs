@@ -25,7 +25,7 @@ use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
 use crate::store::claims::StoreError;
 use crate::store::state::undo::OpenUndo;
-use crate::store::undos::{NoUndo, UndoMaker, UndoReport, UndoWord, known};
+use crate::store::undos::{NoUndo, UndoReport, UndoWord, known};
 use crate::telemetry::metrics::CallOutcome;
 use futures_util::future::{BoxFuture, Either};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ impl Gate {
             why,
             is_dry: false,
         };
-        Ok(match undoer.undo(word).await {
+        Ok(match undoer.asked_by(word, Some(caller.clone())).await {
             Ok(report) => ToldUndo::Made(Box::new(report)),
             Err(NoUndo::Unfit(why)) => {
                 return Err(Refusal::SchemaInvalid {

@@ -40,6 +40,8 @@ pub(super) struct UndoEnd {
     pub(super) code: Option<String>,
     pub(super) approval_id: Option<String>,
     pub(super) words: String,
+    /// The call whose end was its answer: nothing was sent.
+    pub(super) same_as: Option<ActionId>,
 }
 
 impl UndoEnd {
@@ -55,6 +57,7 @@ impl UndoEnd {
             code: refusal.map(|refusal| refusal.code().to_owned()),
             approval_id: None,
             words: refusal.map_or_else(|| PASSED.to_owned(), Refusal::words),
+            same_as: None,
         }
     }
 
@@ -65,6 +68,8 @@ impl UndoEnd {
             let word = decision.as_ref()?.get(name)?;
             Some(word.as_str()?.into_owned())
         };
+        let replayed = decision.as_ref().and_then(|told| told.get("replayed"));
+        let is_replayed = replayed.is_some_and(|told| told.is_true());
         let said = body.and_then(said).unwrap_or_else(|| UNANSWERED.to_owned());
         let end = said.floor_char_boundary(MAX_WORDS_BYTES);
         Self {
@@ -74,6 +79,9 @@ impl UndoEnd {
             approval_id: word("approval_id")
                 .filter(|_| word("code").as_deref() == Some("approval_pending")),
             words: said[..end].to_owned(),
+            same_as: word("claimed_by")
+                .filter(|_| is_replayed)
+                .and_then(|id| id.parse().ok()),
         }
     }
 }
@@ -141,7 +149,7 @@ impl CallUndoer {
             is_relayed: false,
             task: TaskTerms::Unknown,
             undoes: made.undoes,
-            undoes_unasked: Mutex::default(),
+            own_undo: Mutex::default(),
             claimed: OnceLock::new(),
             asks_page: AtomicBool::default(),
             page: OnceLock::new(),

@@ -32,7 +32,7 @@ impl CallUndoer {
                 why: word.why.clone(),
                 is_dry: word.is_dry,
             };
-            let step = match Box::pin(self.made(asked)).await {
+            let step = match Box::pin(self.made(asked, None)).await {
                 Ok(report) => TaskUndoStep {
                     action_id: report.action_id,
                     state: report.state,

@@ -1,7 +1,7 @@
 //! What an operator says of the calls that a standing grant is to cover, made into constraints: exactly
 //! the arguments that were shown, but for those that are named one by one.
 
-use super::grants::{amount_at, fit, is_below, leads_up, step};
+use super::grants::{amount_at, fit, is_below, leads_up, numbered_members, step};
 use crate::model::amount::Amount;
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::{is_pointer, of, steps};
@@ -121,6 +121,9 @@ impl GrantTerms {
             if constraints.len() > MAX_GRANT_CONSTRAINTS {
                 return Err(too_many());
             }
+            for one in &mut constraints {
+                one.numbered_members = numbered_members(&one.pointer, shown);
+            }
             fit(&constraints, shown)
                 .map_err(|miss| format!("the call that was shown is not covered: {miss}"))?;
         }
@@ -205,7 +208,13 @@ impl ConstraintWords {
             | ArgumentRule::OneOf(_)
             | ArgumentRule::AtMost(_)
             | ArgumentRule::StartsWith(_)
-            | ArgumentRule::Any => return Ok(ArgumentConstraint { pointer, is }),
+            | ArgumentRule::Any => {
+                return Ok(ArgumentConstraint {
+                    pointer,
+                    numbered_members: Vec::new(),
+                    is,
+                });
+            }
         };
         Err(format!("`{pointer}`: {why}"))
     }
@@ -293,6 +302,7 @@ fn fill(constraints: &mut Vec<ArgumentConstraint>, value: &Value, at: String) {
         | Value::Array(_)
         | Value::Object(_) => constraints.push(ArgumentConstraint {
             pointer: at,
+            numbered_members: Vec::new(),
             is: ArgumentRule::Equals(value.clone()),
         }),
     }

@@ -17,6 +17,9 @@ use crate::store::state::grant::{ArgumentConstraint, ArgumentRule, Grant, GrantU
 use serde_json::{Number, Value};
 use std::iter::once_with;
 
+/// What marks the step to an item of an array: an escape that no key of a pointer has.
+const ITEM_MARK: &str = "~2";
+
 /// A call that a grant may cover.
 #[derive(Debug, Clone, Copy)]
 pub struct GrantSubject<'a> {
@@ -195,10 +198,64 @@ fn unfit<'a>(
 ) -> impl Iterator<Item = GrantMiss> + 'a {
     let others = constraints
         .iter()
-        .filter(|one| !is_met(&one.is, arguments.pointer(&one.pointer)))
+        .filter(|one| !is_met(&one.is, found(one, arguments)))
         .map(|one| GrantMiss::Other(one.pointer.clone()));
-    let unsaid = once_with(move || unnamed(constraints, arguments, String::new()));
-    others.chain(unsaid.flatten().map(GrantMiss::Unnamed))
+    let unsaid = once_with(move || {
+        let places: Vec<String> = constraints.iter().map(place).collect();
+        unnamed(&places, arguments, String::new())
+    });
+    // No key is escaped so: it leaves the pointer.
+    let unsaid = unsaid.flatten().map(|place| place.replace(ITEM_MARK, ""));
+    others.chain(unsaid.map(GrantMiss::Unnamed))
+}
+
+/// Whether a step of a pointer names an item of an array, if `numbered_members` of its constraint do not say
+/// that it is the `nth` step and a member.
+fn is_item(one: &ArgumentConstraint, nth: usize, step: &str) -> bool {
+    is_number(step) && !one.numbered_members.contains(&nth)
+}
+
+fn is_number(step: &str) -> bool {
+    !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What the constraint speaks of, through arrays and objects as it names them.
+fn found<'a>(one: &ArgumentConstraint, arguments: &'a Value) -> Option<&'a Value> {
+    let mut steps = pointer::steps(&one.pointer).into_iter().enumerate();
+    steps.try_fold(arguments, |value, (nth, step)| {
+        match (value, is_item(one, nth, &step)) {
+            // As the library reads it: without zeros before it.
+            (Value::Array(_), true) => value.pointer(&format!("/{step}")),
+            (Value::Object(members), false) => members.get(&step),
+            _ => None,
+        }
+    })
+}
+
+/// Its pointer, in which the steps to items are marked.
+fn place(one: &ArgumentConstraint) -> String {
+    let steps = one.pointer.split('/').skip(1).enumerate();
+    steps.fold(String::new(), |place, (nth, step)| {
+        let mark = if is_item(one, nth, step) {
+            ITEM_MARK
+        } else {
+            ""
+        };
+        place + "/" + mark + step
+    })
+}
+
+/// Which steps to what `pointer` names in the arguments that were `shown` are digits and name members.
+pub(super) fn numbered_members(pointer: &str, shown: &Value) -> Vec<usize> {
+    let (mut numbered, mut value) = (Vec::new(), Some(shown));
+    for (nth, step) in pointer::steps(pointer).iter().enumerate() {
+        if is_number(step) && value.is_some_and(Value::is_object) {
+            numbered.push(nth);
+        }
+        let next = pointer::of(std::slice::from_ref(step));
+        value = value.and_then(|value| value.pointer(&next));
+    }
+    numbered
 }
 
 fn is_met(rule: &ArgumentRule, argument: Option<&Value>) -> bool {
@@ -236,20 +293,26 @@ pub(super) fn leads_up(text: &str) -> bool {
     plain.split(['/', '\\']).any(|step| step == "..")
 }
 
-/// The first part of `value`, which stands at `at`, that none of `constraints` speaks of.
-fn unnamed(constraints: &[ArgumentConstraint], value: &Value, at: String) -> Option<String> {
-    if constraints.iter().any(|one| one.pointer == at) {
+/// The first part of `value`, which stands at `at`, that none of the marked `places` is. What they lead through as
+/// an array is no object, and the other way about.
+fn unnamed(places: &[String], value: &Value, at: String) -> Option<String> {
+    if places.contains(&at) {
         return None;
     }
-    let is_deeper = constraints.iter().any(|one| is_below(&one.pointer, &at));
+    let leads_deeper = |to_items: bool| {
+        let below = places.iter().filter(|place| is_below(place, &at));
+        let mut steps = below.map(|place| &place[at.len() + 1..]);
+        steps.any(|step| step.starts_with(ITEM_MARK) == to_items)
+    };
     match value {
-        Value::Object(members) if is_deeper || at.is_empty() && members.is_empty() => members
-            .iter()
-            .find_map(|(key, value)| unnamed(constraints, value, step(&at, key))),
-        Value::Array(items) if is_deeper => {
+        Value::Object(members) if leads_deeper(false) || at.is_empty() && members.is_empty() => {
+            let mut members = members.iter();
+            members.find_map(|(key, value)| unnamed(places, value, step(&at, key)))
+        }
+        Value::Array(items) if leads_deeper(true) => {
             let mut items = items.iter().enumerate();
             items.find_map(|(index, value)| {
-                unnamed(constraints, value, step(&at, &index.to_string()))
+                unnamed(places, value, format!("{at}/{ITEM_MARK}{index}"))
             })
         }
         Value::Null

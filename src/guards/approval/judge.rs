@@ -36,6 +36,9 @@ pub(crate) struct GrantedCall {
 
 /// The rules in force, and the tools as they are now.
 pub(crate) trait GrantJudge: Send + Sync {
+    /// Who reads how the contract of `tool` stands: operators with one of the roles that decide about its calls, or,
+    /// where nobody is asked about any, about calls of other tools. Never empty.
+    fn roles(&self, tool: &ToolName) -> Vec<String>;
     /// What a grant for calls of `tool` like one with these arguments is minted by, or why there can be
     /// none.
     fn rules(&self, tool: &ToolName, arguments: &Value) -> Result<GrantRules, GrantMiss>;

@@ -1,7 +1,7 @@
 //! Who is asked about what, and what a decision is about.
 
 use super::*;
-use crate::model::approvers::Approver;
+use crate::model::approvers::{Approver, ApproverName};
 use crate::model::diagnostic::Severity;
 use crate::model::ids::TenantId;
 use serde_json::json;
@@ -247,7 +247,7 @@ fn nobody_to_ask_means_no() {
     .0
     .unwrap();
     let one = |name: &str| Approver {
-        name: name.to_owned(),
+        name: ApproverName::One(name.to_owned()),
         roles: vec!["finance".to_owned()],
     };
     let caller = Caller::named("bot");

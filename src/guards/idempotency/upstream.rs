@@ -1,6 +1,7 @@
 //! Where a tool server takes a key of its own, and for how long it remembers one.
 
 use crate::mcp::headers::is_reserved;
+use crate::mcp::own::OWN_META_PREFIX;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use schemars::JsonSchema;
@@ -13,8 +14,6 @@ const DEFAULT_REMEMBERED_WINDOW: Duration = Duration::from_hours(24);
 const REMEMBERED_WINDOW_BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(24 * 365);
 const WINDOW_MARGIN: Duration = Duration::from_mins(5);
-/// What begins with it is ours.
-const OWN_META_PREFIX: &str = "dev.toolgate/";
 /// The key for the tool server: exactly one of `argument`, `meta` and `header`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -98,27 +98,48 @@ impl Rule {
             return Ok(by_certificate(None));
         }
         let by_token = self.identify(bearer, header)?;
-        // A token of an issuer may say besides for whom the agent acts; that person stays.
-        let certified_too = Caller {
-            user: by_token.caller.user.clone(),
-            issued: by_token.caller.issued.clone(),
-            ..Caller::clone(certified)
-        };
+        if by_token.caller.issued.is_some() {
+            judge_issued(certified, &by_token.caller)?;
+            // Such a token may say besides for whom the agent acts; that person stays.
+            let both = Caller {
+                user: by_token.caller.user.clone(),
+                issued: by_token.caller.issued.clone(),
+                ..Caller::clone(certified)
+            };
+            return Ok(Identified {
+                caller: Arc::new(both),
+                user_header: None,
+            });
+        }
         let shown_too = Caller {
             certificate: certified.certificate.clone(),
             ..Caller::clone(&by_token.caller)
         };
-        if shown_too != certified_too {
+        if shown_too != **certified {
             return Err(Unauthorized::Contradicted);
         }
-        if certified_too.issued.is_none() {
-            return Ok(by_certificate(by_token.user_header));
-        }
-        Ok(Identified {
-            caller: Arc::new(certified_too),
-            user_header: None,
-        })
+        Ok(by_certificate(by_token.user_header))
     }
+}
+
+/// Whether a token of an issuer says of the `certified` caller what its entry does, as far as tokens
+/// can say it. What else stands in the entry (a model, a parent, `owner`) the certificate alone proves.
+fn judge_issued(certified: &Caller, by_token: &Caller) -> Result<(), Unauthorized> {
+    if by_token.agent != certified.agent {
+        return Err(Unauthorized::Contradicted);
+    }
+    let has_all = |one: &Caller, of: &Caller| of.roles.iter().all(|role| one.roles.contains(role));
+    let has_same_roles = has_all(by_token, certified) && has_all(certified, by_token);
+    for (is_same, what) in [
+        (by_token.tenant == certified.tenant, "tenant"),
+        (by_token.group == certified.group, "group"),
+        (has_same_roles, "roles"),
+    ] {
+        if !is_same {
+            return Err(Unauthorized::Unlike(what));
+        }
+    }
+    Ok(())
 }
 
 /// Why it is no URI of a certificate, if it is none.

@@ -7,19 +7,22 @@ mod present;
 pub(crate) mod settings;
 
 use super::jwt::claims::Claims;
+use super::jwt::key_ring::KeyRing;
 use super::jwt::rejected::TokenRejected;
-use super::jwt::verified::{VerifiedToken, VerifiedTokens};
-use super::jwt::{self, LackingKey, TokenMoment};
+use super::jwt::verified::VerifiedTokens;
+use super::jwt::{CheckedToken, Issuer, LackingKey, TokenMoment};
 use super::{ANONYMOUS_AGENT, hash};
-use crate::model::caller::{Caller, IssuedIdentity};
+use crate::model::caller::{Caller, CallerKey, CallerProof, IssuedIdentity};
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, TenantId, UserId};
 use crate::model::rate::Meter;
+use crate::model::secret::Secret;
 use compiled::CallerIssuer;
 use parking_lot::Mutex;
-use present::PresentCallers;
+use present::{PresentCallers, PresentProof, ProvedUsers};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Agents that have a rate of their own; those that come later share one.
 const MAX_PACED_AGENTS: usize = 4096;
@@ -34,77 +37,82 @@ pub(crate) struct IssuedCallers {
     kept_agents: HashSet<String>,
     verified: VerifiedTokens<Arc<Caller>>,
     present: PresentCallers,
+    proved: ProvedUsers,
     paces: Mutex<HashMap<AgentId, Arc<Meter>>>,
+    /// Whether callers keep their tokens: a tool server is shown what is made of them.
+    keeps_tokens: AtomicBool,
     clock: Clock,
 }
 
 impl IssuedCallers {
-    /// Who sends `token`.
-    pub(super) fn identify(&self, token: &str) -> Result<Arc<Caller>, TokenRejected> {
-        let (hash, at) = (hash(token), self.now());
-        if let Some(caller) = self.verified(&hash, at)? {
-            return Ok(caller);
-        }
-        let terms = self.issuers.iter().map(|issuer| &issuer.terms);
-        let (index, checked) = jwt::check(terms, token, at)?;
-        let issuer = self.issuers.get(index).ok_or(TokenRejected::Issuer)?;
-        if !issuer.gives_scopes(&checked.claims) {
-            return Err(TokenRejected::Scope);
-        }
-        let caller = Arc::new(self.caller(issuer, &checked.claims)?);
-        self.present.came(&caller, checked.until, at.wall);
-        let kept = VerifiedToken {
-            issuer: index,
-            generation: checked.generation,
-            until: checked.until,
-            who: caller.clone(),
-        };
-        self.verified.put(hash, kept, at.wall);
-        Ok(caller)
+    /// The same; `keeps`: callers keep their tokens.
+    pub(super) fn keeping_tokens(self, keeps: bool) -> Self {
+        self.keeps_tokens.store(keeps, Ordering::Relaxed);
+        self
     }
 
-    /// Who sends the token of that hash, if it was checked by keys that count still.
-    fn verified(
-        &self,
-        hash: &[u8; 32],
-        at: TokenMoment,
-    ) -> Result<Option<Arc<Caller>>, TokenRejected> {
-        let Some(known) = self.verified.get(hash, at.wall) else {
-            return Ok(None);
+    /// Who sends `token`.
+    pub(super) fn identify(&self, token: &str) -> Result<Arc<Caller>, TokenRejected> {
+        let at = TokenMoment::at(self.clock);
+        let make = |index: usize, checked: &CheckedToken| {
+            let own = self.issuers.get(index).ok_or(TokenRejected::Issuer)?;
+            if !own.gives_scopes(&checked.claims) {
+                return Err(TokenRejected::Scope);
+            }
+            let keeps = self.keeps_tokens.load(Ordering::Relaxed);
+            let proof = keeps.then(|| CallerProof {
+                token: Secret::new(token.to_owned()),
+                digest: hash(token),
+                until: checked.expires,
+            });
+            let caller = Arc::new(self.caller(own, &checked.claims, proof)?);
+            let present = PresentProof {
+                issuer: own.issuer.name.clone(),
+                key: checked.key.clone(),
+                roles: caller.roles.clone(),
+                until: checked.until,
+            };
+            self.present.came(&caller, present.clone(), at.wall);
+            self.proved.came(&caller, present, at.wall);
+            Ok(caller)
         };
-        let Some(issuer) = self.issuers.get(known.issuer) else {
-            return Ok(None);
-        };
-        let still = issuer.terms.still_checks(known.generation, at)?;
-        Ok(still.then_some(known.who))
+        let verified = self.verified.or_check(self.as_run(), token, at, make);
+        verified.map(|verified| verified.who)
     }
 
     /// The keys to fetch before `token` can be judged, if that helps.
     pub(super) fn lacking(&self, token: &str) -> Option<LackingKey> {
-        let at = self.now();
-        if matches!(self.verified(&hash(token), at), Ok(Some(_))) {
-            return None;
-        }
-        jwt::lacking(self.issuers.iter().map(|issuer| &issuer.terms), token, at)
+        let at = TokenMoment::at(self.clock);
+        self.verified.lacking(self.as_run(), token, at)
     }
 
-    fn caller(&self, issuer: &CallerIssuer, claims: &Claims) -> Result<Caller, TokenRejected> {
-        let agent = claims.name(&issuer.agent)?;
-        if !self.may_name(issuer, &agent) {
+    fn as_run(&self) -> impl Iterator<Item = &Issuer> + Clone {
+        self.issuers.iter().map(|own| &own.issuer)
+    }
+
+    fn caller(
+        &self,
+        own: &CallerIssuer,
+        claims: &Claims,
+        proof: Option<CallerProof>,
+    ) -> Result<Caller, TokenRejected> {
+        let agent = claims.name(&own.agent)?;
+        if !self.may_name(own, &agent) {
             return Err(TokenRejected::Agent);
         }
         let name = |place: &Option<_>| place.as_ref().map(|place| claims.name(place)).transpose();
-        let roles = issuer.roles.as_ref().map(|place| claims.names(place));
+        let roles = own.roles.as_ref().map(|place| claims.names(place));
         let identity = IssuedIdentity {
-            issuer: issuer.terms.name.clone(),
+            issuer: own.issuer.name.clone(),
             subject: claims.subject(),
+            proof,
         };
         Ok(Caller {
-            tenant: name(&issuer.tenant)?.as_deref().map(TenantId::new),
-            user: name(&issuer.on_behalf_of)?.as_deref().map(UserId::new),
+            tenant: name(&own.tenant)?.as_deref().map(TenantId::new),
+            user: name(&own.on_behalf_of)?.as_deref().map(UserId::new),
             roles: roles.transpose()?.unwrap_or_default(),
             issued: Some(Arc::new(identity)),
-            ..self.named(issuer, &agent)
+            ..self.named(own, &agent)
         })
     }
 
@@ -122,8 +130,7 @@ impl IssuedCallers {
         let is_full = paces.len() >= MAX_PACED_AGENTS && !paces.contains_key(agent);
         let of = if is_full { ANONYMOUS_AGENT } else { agent };
         let pace = paces.entry(AgentId::new(of));
-        pace.or_insert_with(|| Arc::new(Meter::new(super::family::DEFAULT_MESSAGE_RATE)))
-            .clone()
+        pace.or_insert_with(default_pace).clone()
     }
 
     fn may_name(&self, issuer: &CallerIssuer, agent: &str) -> bool {
@@ -159,9 +166,33 @@ impl IssuedCallers {
         self.issuers.iter().filter(may_be).map(supposed).collect()
     }
 
-    /// Those whose token has not expired.
+    /// Whether one of that name and tenant has come by a token since toolgate was started.
+    pub(super) fn has_come(&self, agent: &str, tenant: Option<&str>) -> bool {
+        !self.present.of(agent, tenant).is_empty()
+    }
+
+    /// Those of whom a token counts: it has not expired, and the key that signed it is its issuer's.
     pub(super) fn present(&self) -> Vec<Arc<Caller>> {
-        self.present.at(self.now().wall)
+        let at = TokenMoment::at(self.clock);
+        self.present.at(at.wall, |proof| self.counts(proof, at))
+    }
+
+    /// Whether a token counts just now that names `caller` with all its roles: the one it came by, or one
+    /// that it has shown since.
+    pub(super) fn still_names(&self, caller: &Caller) -> bool {
+        let at = TokenMoment::at(self.clock);
+        let has = |key: &CallerKey| {
+            let counts = |proof: &PresentProof| self.counts(proof, at);
+            self.proved.has(key, &caller.roles, at.wall, counts)
+        };
+        // One that names users itself may have come by a token that names none.
+        has(&caller.key()) || (caller.names_users && has(&caller.as_agent().key()))
+    }
+
+    /// Whether the key of `proof` is one of its issuer's still.
+    fn counts(&self, proof: &PresentProof, at: TokenMoment) -> bool {
+        let issuer = self.as_run().find(|issuer| issuer.name == proof.issuer);
+        issuer.is_some_and(|issuer| issuer.still_signs(&proof.key, at))
     }
 
     /// What the configuration says of an agent of that name, whatever its tokens say.
@@ -190,12 +221,12 @@ impl IssuedCallers {
 
     /// The names of the issuers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.issuers.iter().map(|issuer| issuer.terms.name.as_str())
+        self.as_run().map(|issuer| issuer.name.as_str())
     }
 
     /// The keys of the issuers.
-    pub(crate) fn rings(&self) -> impl Iterator<Item = &Arc<jwt::key_ring::KeyRing>> {
-        self.issuers.iter().map(|issuer| &issuer.terms.ring)
+    pub(crate) fn rings(&self) -> impl Iterator<Item = &Arc<KeyRing>> {
+        self.as_run().map(|issuer| &issuer.ring)
     }
 
     /// The scopes that tokens need, those of all issuers.
@@ -215,16 +246,13 @@ impl IssuedCallers {
         if std::ptr::eq(self, before) {
             return;
         }
+        // A server that is shown what is made of tokens is so until a restart.
+        let keeps = before.keeps_tokens.load(Ordering::Relaxed);
+        self.keeps_tokens.fetch_or(keeps, Ordering::Relaxed);
         for ring in self.rings() {
             before.rings().for_each(|old| ring.take_over(old));
         }
-        let mut paces = self.paces.lock();
-        for (agent, pace) in before.paces.lock().iter() {
-            paces
-                .entry(agent.clone())
-                .or_insert_with(|| Arc::clone(pace));
-        }
-        drop(paces);
+        self.go_on_counting(before);
         let is_same = |group: Option<&str>, agent: &str| {
             let mut issuers = self.issuers.iter();
             issuers.any(|issuer| {
@@ -236,14 +264,30 @@ impl IssuedCallers {
         self.present.take_over(&before.present, |caller| {
             is_same(caller.group.as_deref(), caller.agent.as_str())
         });
+        self.proved.take_over(&before.proved, |key, proof| {
+            let mut issuers = self.issuers.iter();
+            issuers.any(|issuer| {
+                issuer.issuer.name == proof.issuer
+                    && self.may_name(issuer, key.agent.as_str())
+                    && before.issuers.iter().any(|old| old.class == issuer.class)
+            })
+        });
     }
 
-    fn now(&self) -> TokenMoment {
-        TokenMoment {
-            wall: self.clock.wall().as_duration().as_secs_f64(),
-            steady: self.clock.steady(),
+    /// What an agent has used of its rate stays used, also where that rate was an entry's that is gone.
+    fn go_on_counting(&self, before: &Self) {
+        let now = self.clock.steady();
+        let mut paces = self.paces.lock();
+        for (agent, used) in before.paces.lock().iter() {
+            let pace = paces.entry(agent.clone());
+            pace.or_insert_with(default_pace).take_over(used, now);
         }
     }
+}
+
+/// How fast an agent may send that no entry of `callers` gives a rate.
+fn default_pace() -> Arc<Meter> {
+    Arc::new(Meter::new(super::family::DEFAULT_MESSAGE_RATE))
 }
 
 #[cfg(test)]

@@ -14,19 +14,22 @@ pub(crate) mod signing;
 mod tests;
 mod token;
 pub(crate) mod verified;
+pub(crate) mod written;
 
+use crate::model::address::is_trustworthy;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 pub(crate) use algorithm::SigningAlgorithm;
 use claims::Claims;
 use key_ring::{IssuerKeySource, KeyRing};
+use key_set::IssuerKey;
 use rejected::TokenRejected;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use token::SignedToken;
-use url::{Host, Url};
 
 /// How far the clocks of an issuer and of this machine may be apart.
 const LEEWAY_BOUNDS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(5);
@@ -36,15 +39,27 @@ const MAX_STALE_BOUNDS: RangeInclusive<Duration> =
     Duration::from_mins(1)..=Duration::from_hours(24);
 const DEFAULT_MAX_STALE: Duration = Duration::from_hours(1);
 
+/// Bytes of a token (threat-model §8).
+const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Issuers of one door at most.
+const MAX_ISSUERS: usize = 16;
+
 /// What both doors are told of an issuer, as written.
 #[derive(Debug, Default)]
 pub(crate) struct IssuerTerms {
+    /// What `iss` of its tokens says: an address.
     pub(crate) issuer: String,
+    /// What `aud` of its tokens has to name.
     pub(crate) audience: String,
+    /// Where its keys are: this, or `jwks_file`.
     pub(crate) jwks_url: Option<String>,
+    /// The file that they are in.
     pub(crate) jwks_file: Option<String>,
+    /// What may sign; none: what usually does.
     pub(crate) algs: Vec<SigningAlgorithm>,
+    /// How far its clock may be off, from 0 to 5m; `30s` if absent.
     pub(crate) leeway: Option<String>,
+    /// For how long its last keys count, from 1m to 24h; `1h` if absent.
     pub(crate) max_stale: Option<String>,
 }
 
@@ -68,8 +83,12 @@ pub(crate) struct CheckedToken {
     pub(crate) claims: Claims,
     /// Until when it counts, in seconds since 1970.
     pub(crate) until: f64,
+    /// When it ends, as it says itself.
+    pub(crate) expires: f64,
     /// The keys it was checked by.
     pub(crate) generation: u64,
+    /// The one of them that has signed it.
+    pub(crate) key: Arc<IssuerKey>,
 }
 
 /// The moment at which a token is judged.
@@ -79,6 +98,16 @@ pub(crate) struct TokenMoment {
     pub(crate) wall: f64,
     /// On the steady clock, by which keys get old.
     pub(crate) steady: Duration,
+}
+
+impl TokenMoment {
+    /// Now, by `clock`.
+    pub(crate) fn at(clock: Clock) -> Self {
+        Self {
+            wall: clock.wall().as_duration().as_secs_f64(),
+            steady: clock.steady(),
+        }
+    }
 }
 
 // === impl IssuerTerms ===
@@ -136,18 +165,8 @@ fn source(url: Option<String>, file: Option<String>, problems: &mut Problems) ->
     }
 }
 
-/// Who can change keys on their way to toolgate can be every agent.
 fn judge_url(url: &str, problems: &mut Problems) {
-    let read = Url::parse(url).ok().filter(Url::has_host);
-    let is_plain = |url: &Url| url.username().is_empty() && url.password().is_none();
-    let is_near = |url: &Url| match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
-        None => false,
-    };
-    let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_near(url));
-    if !read.is_some_and(|url| is_plain(&url) && is_safe(&url)) {
+    if !is_trustworthy(url) {
         let hint = "write an https:// address without a user, such as https://login.example.com/jwks; http:// only to this \
                     machine";
         problems.error("is no address to take keys from", hint);
@@ -175,16 +194,20 @@ impl Issuer {
         if fitting.is_empty() {
             return Err(TokenRejected::UnknownKey);
         }
-        let mut fitting = fitting.into_iter();
-        if !fitting.any(|key| token.by.has_signed(key, token.signed, &token.signature)) {
-            return Err(TokenRejected::Signature);
-        }
+        let has_signed = |key: &&Arc<IssuerKey>| {
+            let by = &key.material;
+            token.by.has_signed(by, token.signed, &token.signature)
+        };
+        let key = fitting.into_iter().find(has_signed);
+        let key = key.ok_or(TokenRejected::Signature)?.clone();
         let claims = Claims(token.claims.value());
         let until = self.judge(&claims, at.wall)?;
         Ok(CheckedToken {
             claims,
             until,
+            expires: until - self.leeway,
             generation: good.generation,
+            key,
         })
     }
 
@@ -206,13 +229,16 @@ impl Issuer {
 
     /// Whether a token counts still that was checked by the keys of `generation`: they are the
     /// issuer's keys still, and not too old.
-    pub(crate) fn still_checks(
-        &self,
-        generation: u64,
-        at: TokenMoment,
-    ) -> Result<bool, TokenRejected> {
+    fn still_checks(&self, generation: u64, at: TokenMoment) -> Result<bool, TokenRejected> {
         let good = self.ring.good(at.steady)?;
         Ok(good.generation == generation)
+    }
+
+    /// Whether what was signed by `key` counts still as far as that key goes: it is one of the issuer's,
+    /// and they are not too old. Keys that come beside it change nothing.
+    pub(crate) fn still_signs(&self, key: &IssuerKey, at: TokenMoment) -> bool {
+        let good = self.ring.good(at.steady);
+        good.is_ok_and(|good| good.keys.holds(key))
     }
 
     /// Whether `token` says that it is of this issuer.
@@ -222,8 +248,26 @@ impl Issuer {
     }
 }
 
+/// A token names one issuer, and each entry of a door is of another: `names`, in their order.
+pub(crate) fn judge_names(names: &[String], problems: &mut Problems) {
+    if names.len() > MAX_ISSUERS {
+        let hint = "let one provider issue the tokens of several";
+        problems.error(format!("more than {MAX_ISSUERS} issuers"), hint);
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            problems.under(index.to_string(), |problems| {
+                problems.under("issuer", |problems| {
+                    let hint = "keep one entry an issuer";
+                    problems.error("another entry is of the same issuer", hint);
+                });
+            });
+        }
+    }
+}
+
 /// Checks `token` with the one of `issuers` that it names; which one.
-pub(crate) fn check<'i>(
+fn check<'i>(
     issuers: impl IntoIterator<Item = &'i Issuer>,
     token: &str,
     at: TokenMoment,
@@ -237,7 +281,7 @@ pub(crate) fn check<'i>(
 
 /// The keys that have to be fetched before `token` can be judged, and which of them; none where that
 /// would not help.
-pub(crate) fn lacking<'i>(
+fn lacking<'i>(
     issuers: impl IntoIterator<Item = &'i Issuer>,
     token: &str,
     at: TokenMoment,

@@ -25,10 +25,17 @@ impl Rule {
     }
 
     /// All callers there are just now: those of the configuration, and those whom a token has named
-    /// that has not expired.
+    /// that counts still.
     pub(crate) fn present(&self) -> Vec<Arc<Caller>> {
         let issued = self.issued.iter().flat_map(|issued| issued.present());
         self.callers.iter().cloned().chain(issued).collect()
+    }
+
+    /// Whether `caller` could come as who it is just now: where an issuer's token has named it, one
+    /// counts that gives the same agent, tenant and user all its roles.
+    pub(crate) fn still_proves(&self, caller: &Caller) -> bool {
+        let issued = self.issued.as_ref();
+        caller.issued.is_none() || issued.is_some_and(|issued| issued.still_names(caller))
     }
 
     /// Whether a token may name an agent that the configuration does not.

@@ -290,3 +290,43 @@ fn a_child_has_no_more_than_its_parents() {
         assert_eq!(compiled(vec![child, main_agent()]).1, [expected]);
     }
 }
+
+/// 003-64: a call that is made later in its caller's place is made by the same rights, or, where it is not clear whose
+/// they are now, by nobody's.
+#[test]
+fn an_entry_is_found_again_by_its_rights() {
+    let with = |roles: &[&str]| {
+        let callers = roles.iter().enumerate().map(|(nth, role)| CallerSettings {
+            roles: vec![(*role).to_owned()],
+            ..caller("bot", Some(&format!("0123456789abcdef-{nth}")), None)
+        });
+        let mut problems = Problems::default();
+        let rule = Settings {
+            callers: callers.collect(),
+            ..Settings::default()
+        }
+        .compile(&mut problems);
+        assert_eq!(problems.into_found(), []);
+        rule
+    };
+    let tenant = Some("t_001");
+    let kept = kept_of(&with(&["junior"]).entries_of("bot", tenant)[0]);
+    for (roles, kept, expected) in [
+        (&["senior", "junior"][..], Some(&kept), Ok("junior")),
+        (&["junior", "senior"], Some(&kept), Ok("junior")),
+        (&["senior"], Some(&kept), Ok("senior")),
+        (
+            &["senior", "lead"],
+            Some(&kept),
+            Err(EntryMiss::OtherRights),
+        ),
+        (&["senior", "junior"], None, Err(EntryMiss::OtherRights)),
+        (&["senior", "senior"], None, Ok("senior")),
+        (&[], Some(&kept), Err(EntryMiss::Gone)),
+    ] {
+        let rule = with(roles);
+        let found = rule.entry_again("bot", tenant, kept);
+        let found = found.map(|entry| entry.roles[0].clone());
+        assert_eq!(found, expected.map(str::to_owned), "{roles:?}");
+    }
+}

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Bytes below which a token can be guessed.
-const MIN_TOKEN_BYTES: usize = 16;
+pub(crate) const MIN_TOKEN_BYTES: usize = 16;
 
 /// A token that was in force before, and still is for a while.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,19 +43,54 @@ impl FrontEndSettings {
     }
 }
 
-/// When tokens end that do, by their digests: on the steady clock, so that a wall clock that is put
-/// back prolongs none.
+/// When a token ends: at a moment of both clocks, of which the first to show it counts. A wall clock
+/// that is put back prolongs no token, nor does one that was behind when the end was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TokenEnd {
+    steady: Duration,
+    wall: Timestamp,
+}
+
+impl TokenEnd {
+    /// At `until`.
+    pub(crate) fn at(until: Timestamp, clock: Clock) -> Self {
+        let left = Duration::try_from(until.duration_since(clock.wall()));
+        Self {
+            steady: clock.steady().saturating_add(left.unwrap_or_default()),
+            wall: until,
+        }
+    }
+
+    fn is_over(self, clock: Clock) -> bool {
+        self.left(clock).is_zero()
+    }
+
+    /// How long until it is over by the first of both clocks.
+    fn left(self, clock: Clock) -> Duration {
+        let steady = self.steady.saturating_sub(clock.steady());
+        let wall = Duration::try_from(self.wall.duration_since(clock.wall()));
+        steady.min(wall.unwrap_or_default())
+    }
+}
+
+/// When tokens end that do, by their digests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TokenEnds(HashMap<[u8; 32], Duration>);
+pub(crate) struct TokenEnds(HashMap<[u8; 32], TokenEnd>);
 
 impl TokenEnds {
     /// Whether the token of that digest is still taken.
     pub(crate) fn lasts(&self, token: &[u8; 32]) -> bool {
-        self.0.get(token).is_none_or(|end| Clock.steady() < *end)
+        self.0.get(token).is_none_or(|end| !end.is_over(Clock))
+    }
+
+    /// For how long the token of that digest is taken from now on; none: until another configuration says so.
+    pub(crate) fn left(&self, token: &[u8; 32]) -> Option<Duration> {
+        let end = self.0.get(token)?;
+        Some(end.left(Clock))
     }
 
     /// The token of that digest is taken until `end`, if that is some.
-    pub(crate) fn note(&mut self, token: [u8; 32], end: Option<Duration>) {
+    pub(crate) fn note(&mut self, token: [u8; 32], end: Option<TokenEnd>) {
         self.0.extend(end.map(|end| (token, end)));
     }
 }
@@ -112,8 +147,8 @@ pub(super) fn previous(
     })
 }
 
-/// When a token ends that is taken `until` then, on the steady clock; none: never.
-pub(crate) fn end(until: Option<&str>, problems: &mut Problems) -> Option<Duration> {
+/// When a token ends that is taken `until` then; none: never.
+pub(crate) fn end(until: Option<&str>, problems: &mut Problems) -> Option<TokenEnd> {
     let until = until?;
     problems.under("until", |problems| {
         let Ok(until) = until.parse::<Timestamp>() else {
@@ -121,14 +156,48 @@ pub(crate) fn end(until: Option<&str>, problems: &mut Problems) -> Option<Durati
             problems.error("is no time", hint);
             return None;
         };
-        let left = until.duration_since(Clock.wall());
-        let Ok(left) = Duration::try_from(left) else {
+        let end = TokenEnd::at(until, Clock);
+        if end.is_over(Clock) {
             problems.warning(
                 "the time of this token is over: it is not taken any more",
                 "take the entry away",
             );
-            return Some(Duration::ZERO);
-        };
-        Some(Clock.steady().saturating_add(left))
+        }
+        Some(end)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::clock::hands::TestClock;
+
+    /// Issue 20 "tokens rotate with overlap": the overlap ends, whatever becomes of the wall clock.
+    #[test]
+    fn a_token_ends_by_whichever_clock_is_first() {
+        const ONE_HOUR: Duration = Duration::from_hours(1);
+        const FIFTY_YEARS: i64 = 50 * 365 * 24 * 3600;
+        let end = |hands: &'static TestClock, after: Duration| {
+            let until = hands.clock().wall().checked_add(after).unwrap();
+            TokenEnd::at(until, hands.clock())
+        };
+        let hands = TestClock::new();
+        let usual = end(hands, ONE_HOUR);
+        hands.pass(Duration::from_mins(59));
+        assert!(!usual.is_over(hands.clock()));
+        hands.pass(Duration::from_mins(1));
+        assert!(usual.is_over(hands.clock()));
+        let put_back = end(hands, ONE_HOUR);
+        hands.jump(-FIFTY_YEARS);
+        hands.pass(ONE_HOUR);
+        assert!(put_back.is_over(hands.clock()));
+        // A machine that starts without the time, and is told it a while later.
+        let until = put_back.wall.checked_add(4 * ONE_HOUR).unwrap();
+        let behind = TokenEnd::at(until, hands.clock());
+        hands.jump(FIFTY_YEARS);
+        assert!(!behind.is_over(hands.clock()));
+        hands.pass(4 * ONE_HOUR);
+        assert!(behind.is_over(hands.clock()));
+        assert!(TokenEnd::at(until, hands.clock()).is_over(hands.clock()));
+    }
 }

@@ -5,6 +5,7 @@ use crate::guards::idempotency::given::key_required;
 use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate, task};
 use crate::model::ids::{ActionId, TenantId, ToolName};
 use crate::model::refusal::{PendingHold, Refusal, RefusalKind};
+use crate::model::reply::CredentialLack;
 use crate::model::task::{TaskState, TaskStopped};
 use std::fmt::Write as _;
 
@@ -157,6 +158,9 @@ fn of_sending() -> Vec<Refusal> {
         Refusal::SecretDenied,
         Refusal::ExecutedButNotRecorded,
         Refusal::UpstreamUnavailable,
+        Refusal::NoCredential(CredentialLack::Token),
+        Refusal::NoCredential(CredentialLack::Proof),
+        Refusal::NoCredential(CredentialLack::Session),
         Refusal::UpstreamRefused,
         Refusal::OutcomeUnknown,
         Refusal::UpstreamFailed,

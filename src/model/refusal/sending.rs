@@ -2,6 +2,7 @@
 
 use super::facts::{Ran, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::model::ids::ActionId;
+use crate::model::reply::CredentialLack;
 
 pub(crate) const EXECUTED_BUT_NOT_RECORDED: RefusalCode = RefusalCode {
     code: "executed_but_not_recorded",
@@ -37,6 +38,27 @@ pub(super) fn upstream_unavailable() -> RefusalFacts {
             "the tool server cannot be reached; nothing was sent",
             "Send the same call again later.",
         )
+    }
+}
+
+pub(super) fn no_credential(lack: CredentialLack) -> RefusalFacts {
+    let (what, next) = match lack {
+        CredentialLack::Token => (
+            "the authorization server of the tool server gives no token for it; nothing was sent",
+            "Send the same call again later.",
+        ),
+        CredentialLack::Proof => (
+            "the tool server is asked in the name of its caller, whose own token is not at hand or is over; nothing was sent",
+            "Come with a token that an identity provider has signed, and send the same call again.",
+        ),
+        CredentialLack::Session => (
+            "the session at the tool server was begun in the name of another; nothing was sent",
+            "Begin a new session, and send the same call again.",
+        ),
+    };
+    RefusalFacts {
+        retry: Retry::SameKey,
+        ..RefusalFacts::new(&UPSTREAM_UNAVAILABLE, what, next)
     }
 }
 

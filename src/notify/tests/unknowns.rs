@@ -53,6 +53,7 @@ fn claim() -> Claim {
         inquiry: None,
         undo: None,
         undoes: None,
+        may_undo: None,
     }
 }
 

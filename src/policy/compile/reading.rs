@@ -112,8 +112,9 @@ impl Compiler {
             .into_found()
             .into_iter()
             .map(|problem| document.locate(names::tell(problem)))
-            // What could not be read is not missing.
-            .filter(|found| !found.message.starts_with("missing") || !document.is_torn(found.line));
+            // What could not be read is not missing, nor is its key without a value.
+            .filter(|found| !found.message.starts_with("missing") || !document.is_torn(found.line))
+            .filter(|found| !document.is_left_empty(found));
         self.diagnostics.extend(found);
         self.written
             .extend(written.map(|written| (document, written)));

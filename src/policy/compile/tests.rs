@@ -67,6 +67,21 @@ fn bot() -> Caller {
     Caller::named("support-bot")
 }
 
+/// D13: a key whose value could not be read is not told to have none: who took it away would lose what is below it.
+#[test]
+fn what_could_not_be_read_is_not_empty() {
+    for (text, is_empty) in [
+        ("contracts:\n  billing__pay: { purpose: \"x\" ]\n", false),
+        ("contracts:\n  billing__pay:\n    purpose: \"x\n", false),
+        ("contracts:\n", true),
+        ("contracts:\n  billing__pay: a: b\nbudgets:\n", true),
+    ] {
+        let (compiled, shown) = compile_files(&[("policy.yaml", text)], Mode::Enforce);
+        assert!(!compiled.diagnostics.is_empty(), "{text}");
+        assert_eq!(shown.contains("empty value"), is_empty, "{text}{shown}");
+    }
+}
+
 const GOOD_POLICY: &str = r#"
 contracts:
   billing__create_invoice:

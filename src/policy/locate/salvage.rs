@@ -1,7 +1,7 @@
 //! What can be read of a file that is not YAML all through: the entries with the errors are left
 //! out, and the rest is judged in the same run. Such a file is never used, only judged.
 
-use super::{YamlDocument, text_of};
+use super::{EMPTY_VALUE_MESSAGE, YamlDocument, text_of};
 use crate::model::diagnostic::Diagnostic;
 use std::ops::Range;
 use std::path::Path;
@@ -40,7 +40,12 @@ impl YamlDocument {
             .any(|lost| (first..end).contains(lost))
     }
 
-    /// The same of a text.
+    /// Whether `found` says of a key that it has no value, and that could not be read.
+    pub(crate) fn is_left_empty(&self, found: &Diagnostic) -> bool {
+        found.message == EMPTY_VALUE_MESSAGE && self.is_torn(found.line)
+    }
+
+    /// As [`Self::read_through`], of a text.
     fn parse_through(file: &str, text: String) -> (Option<Self>, Vec<Diagnostic>) {
         let mut found: Vec<Diagnostic> = Vec::new();
         let mut lines: Vec<&str> = text.split('\n').collect();

@@ -230,9 +230,13 @@ fn add_tools(
 /// Judged as a caller of a configuration, with a token that nothing ever shows.
 fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Option<Arc<Caller>> {
     let mut problems = Problems::default();
-    let is_certified = settings.certificate.is_some();
-    if settings.token.is_some() || settings.front_end.is_some() || is_certified {
-        let hint = "take `token` and `front_end` away: nobody calls";
+    let has_proof = settings.token.is_some()
+        || !settings.previous.is_empty()
+        || settings.certificate.is_some()
+        || settings.front_end.is_some();
+    if has_proof {
+        let hint =
+            "take `token`, `previous`, `certificate` and `front_end` away: no agent calls here";
         problems.under("callers", |problems| {
             problems.under("0", |problems| problems.error("proves who calls", hint));
         });

@@ -5,6 +5,7 @@ use super::stand_in;
 use crate::model::diagnostic::PROBLEMS_AT_MOST;
 use crate::model::pointer::steps;
 use crate::model::spelling::{nearest, suggest};
+use crate::policy::locate::EMPTY_VALUE_MESSAGE;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
@@ -67,7 +68,7 @@ fn blanks(tree: &Value, path: &mut Vec<String>, found: &mut Vec<Flaw>) {
         Value::Null => {
             return found.push(Flaw {
                 path: path.clone(),
-                message: "empty value".to_owned(),
+                message: EMPTY_VALUE_MESSAGE.to_owned(),
                 hint: "write a value, or take the key away".to_owned(),
                 kind: FlawKind::Blank,
             });

@@ -5,7 +5,7 @@ use crate::model::looks::is_secret_key;
 use crate::model::spelling::suggest;
 use jsonschema::JsonType;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 
 /// By what a tree is judged.
 #[derive(Clone, Copy)]
@@ -38,6 +38,8 @@ const SPAN_WORDS: [&str; 8] = [
     "How old",
     "when it has waited",
 ];
+/// How the descriptions of modes of files begin.
+const MODE_WORDS: &str = "The mode of";
 const POINTER_WORDS: [&str; 3] = ["JSON pointer", "A JSON pointer", "which arguments"];
 
 /// What is read in place of the value, so that the rest can be judged; none: it can be read itself.
@@ -191,7 +193,7 @@ impl Wanted<'_> {
                 }
                 _ => "text".to_owned(),
             },
-            Value::Number(number) if self.repeatable() => format!("\"{number}\""),
+            Value::Number(number) if self.repeatable() => format!("\"{}\"", self.digits(number)),
             Value::Bool(truth) if !self.path.iter().any(|step| is_secret_key(step)) => {
                 format!("\"{truth}\"")
             }
@@ -201,6 +203,17 @@ impl Wanted<'_> {
             | Value::String(_)
             | Value::Object(_) => "text".to_owned(),
         }
+    }
+
+    /// What its author wrote for `number`, as far as that is known: YAML takes `0600` for 600.0, and tells
+    /// `0o600` from 384 no more.
+    fn digits(&self, number: &Number) -> String {
+        let text = number.to_string();
+        let zeroed = text.strip_suffix(".0");
+        if !self.description().starts_with(MODE_WORDS) {
+            return zeroed.unwrap_or(&text).to_owned();
+        }
+        zeroed.map_or_else(|| "0600".to_owned(), |digits| format!("{digits:0>4}"))
     }
 
     fn is_pointer(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Why what an operator says of a held call counts for nothing.
 
 use crate::model::ids::ActionId;
-use crate::store::claims::StoreError;
+use crate::store::claims::{Store, StoreError};
+use crate::store::state::hold::Hold;
+use crate::store::undos::known;
 
 /// Why an operator's word counts for nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +19,9 @@ pub(crate) enum DecisionError {
         /// The operator is named like the agent that asks.
         is_itself: bool,
     },
+    /// The operator has asked for the undo that the call makes.
+    #[error("an undo is not decided by an operator who has asked for it")]
+    AskedUndo,
     /// The first decision stands.
     #[error("it is {} already, and that stands", if *.allowed { "allowed" } else { "denied" })]
     Other {
@@ -44,6 +49,31 @@ pub(crate) enum DecisionError {
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why what these say of `hold`, which is one word, does not count.
+pub(super) async fn not_theirs(
+    store: &dyn Store,
+    hold: &Hold,
+    names: impl Iterator<Item = &String> + Clone,
+) -> Result<DecisionError, StoreError> {
+    let question = &hold.question;
+    let undo = match &question.undoes {
+        Some(undoes) => known(store, undoes.of).await?,
+        None => None,
+    };
+    let has_asked = |who: &String| {
+        let is_later = undo.as_ref().is_some_and(|undo| undo.is_asked_by(who));
+        is_later || question.is_asked_by(who)
+    };
+    let is_itself = !hold.self_approval && names.clone().any(|who| question.is_of(who));
+    if !hold.self_approval && !is_itself && names.clone().any(has_asked) {
+        return Ok(DecisionError::AskedUndo);
+    }
+    Ok(DecisionError::NotYours {
+        roles: hold.roles.clone(),
+        is_itself,
+    })
 }
 
 fn not_yours(roles: &[String], is_itself: bool) -> String {

@@ -1,6 +1,7 @@
 //! An operator changes arguments of a held call before it is allowed: those that its contract names,
 //! to what the call itself could have brought. What was said before is void (guarantees §7).
 
+use super::decision_error::not_theirs;
 use super::{DecisionError, OpenHold, VoidJudge, as_shown, why_void};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::absence::DecidingRight;
@@ -63,7 +64,7 @@ pub(crate) async fn edit(
         return Err(DecisionError::Gone(id));
     }
     if !hold.is_decided_by(&asked.who, &asked.right.roles) {
-        return Err(not_theirs(&hold, &asked.who));
+        return Err(not_theirs(store, &hold, std::iter::once(&asked.who)).await?);
     }
     as_shown(&OpenHold::of(&hold, now, void), Some(&asked.shown))?;
     if let Some(why) = was_void {
@@ -91,7 +92,7 @@ pub(crate) async fn edit(
         }
         Err(CommandRefusal::Undecided(Undecided::Edited)) => return Err(DecisionError::Changed),
         Err(CommandRefusal::Undecided(Undecided::NotYours)) => {
-            return Err(not_theirs(&hold, &asked.who));
+            return Err(not_theirs(store, &hold, std::iter::once(&asked.who)).await?);
         }
         Err(CommandRefusal::Undecided(Undecided::EditsSpent)) => {
             let words = format!("they were changed {MAX_HOLD_EDITS} times, which is the most");
@@ -101,13 +102,6 @@ pub(crate) async fn edit(
     }
     let now = super::show(store, void, id).await?;
     now.ok_or(DecisionError::Gone(id))
-}
-
-fn not_theirs(hold: &Hold, who: &str) -> DecisionError {
-    DecisionError::NotYours {
-        roles: hold.roles.clone(),
-        is_itself: hold.question.is_asked_by(who) && !hold.self_approval,
-    }
 }
 
 /// The arguments with these changes, or why there can be none.

@@ -1,7 +1,8 @@
 //! What operators see of held calls, and what their words do.
 
 use super::super::memory::MemoryStore;
-use super::super::state::command::{Intent, Withdraw};
+use super::super::state::command::{HoldVoid, Intent, Withdraw};
+use super::super::state::hold::INCIDENT_SURFACE;
 use super::super::state::tests::{ask, intent, right};
 use super::*;
 use crate::model::clock::hands::TestClock;
@@ -224,6 +225,19 @@ async fn operators_decide_what_is_theirs() {
         held.decide(said("billing-agent", true)).await,
         not_yours(true)
     );
+    // More time is refused with the same words.
+    for (who, role, is_itself) in [
+        ("eve", "teller", false),
+        ("billing-agent", "approver", true),
+    ] {
+        let more_time = ExtensionRequest {
+            who: who.to_owned(),
+            roles: vec![role.to_owned()],
+            why: None,
+        };
+        let extended = extend(&held.store, &|_| None, held.id, more_time).await;
+        assert_eq!(extended.err(), not_yours(is_itself).err(), "{who}");
+    }
 }
 
 /// Whatever an operator is told is what was counted.
@@ -303,7 +317,10 @@ async fn what_is_void_is_void_after_a_word_and_after_an_incident() {
         key: ask("pending").key,
         id,
         who: "ann".to_owned(),
-        void: Some("incident 1: odd".to_owned()),
+        void: Some(HoldVoid {
+            surface: INCIDENT_SURFACE,
+            why: "incident 1: odd".to_owned(),
+        }),
     };
     held.run(StoreCommand::Withdraw(withdraw)).await;
     for allow in [true, false] {

@@ -57,6 +57,7 @@ mod tests {
         let question = KeptQuestion {
             probe: Digest::of(b"probe"),
             tenant: None,
+            caller: None,
             arguments: "{\"order\":\"o-7\"}".to_owned(),
             key: None,
         };

@@ -12,6 +12,8 @@
 //! u <key>                an undo: JSON
 //! w <key>                the undo is wanted, and not done
 //! l <call> <time> <key>  the call that is known so makes the undo, the newest first
+//! e <call> <time> <key>  the call that is known so may take another one back, the newest first
+//! v <tool>               it takes calls back
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! k <kin> <call key>     the claim holds the calls that equal it
@@ -31,33 +33,36 @@ use super::park::block_on_for;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use anew::unkept_run;
+use claims::{put_claim, put_ends};
 use names::{
-    CLAIM_PREFIX, EXPIRY_PREFIX, GRANT_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, KIN_PREFIX,
-    META_KEY, OPEN_PREFIX, RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting, behind,
-    expiring, idle_since, kept_in, named, named_by,
+    CLAIM_PREFIX, GRANT_PREFIX, HOLD_PREFIX, KIN_PREFIX, META_KEY, OPEN_PREFIX, RESULT_PREFIX,
+    SESSION_PREFIX, TASK_PREFIX, UNDO_PREFIX, acting, behind, expiring, idle_since, named,
+    named_by,
 };
+use own_calls::UndoingTools;
 use parking_lot::Mutex;
 use rows::IndexRows;
 use runs::IndexRuns;
 use serde::{Deserialize, Serialize};
 use sled::Db;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use values::{claim_text, read, read_claim, read_grant, read_hold, text, unreadable};
+use values::{read, read_claim, read_grant, read_hold, text, unreadable};
 
 mod anew;
 mod changes;
+mod claims;
 mod grants;
 mod holds;
 mod kin;
 mod merge_ahead;
 mod names;
+mod own_calls;
 mod rows;
 mod runs;
 mod stopped;
@@ -71,8 +76,6 @@ pub(super) use changes::IndexChanges;
 const FLUSH_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of pages sled keeps in memory.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Keys that stand together at most.
-const MAX_KEYS_PER_GROUP: usize = 64;
 /// Keys learned at once.
 const KEYS_PER_PORTION: usize = 4096;
 
@@ -96,6 +99,8 @@ pub(super) struct Index {
     known: Mutex<KeyFilter>,
     /// Whether a claim may hold the calls that equal it: few ever do.
     holds: AtomicBool,
+    /// Which tools take back what it holds.
+    undoing: Mutex<UndoingTools>,
     /// Where it lies.
     dir: PathBuf,
     /// All that is known, while it is made anew.
@@ -126,6 +131,7 @@ impl Index {
             hangs: AtomicBool::new(false),
             known: Mutex::new(KeyFilter::new()),
             holds: AtomicBool::new(false),
+            undoing: Mutex::default(),
             dir: dir.to_owned(),
             runs: Mutex::new(None),
         };
@@ -135,6 +141,7 @@ impl Index {
             .transpose()?
             .unwrap_or_default();
         index.learn()?;
+        index.learn_undoing()?;
         index.name_holds()?;
         let first = calmly(|| index.db.scan_prefix([KIN_PREFIX]).next().transpose())?;
         index.holds.store(first.is_some(), Ordering::Release);
@@ -258,7 +265,7 @@ impl Index {
         Ok(None)
     }
 
-    /// Up to `most` keys whose claims have not come to an end.
+    /// The keys of `page` whose claims have not come to an end, in their order.
     pub(super) fn open_keys(&self, page: ClaimPage) -> Result<Vec<Digest>, StoreError> {
         let keys = calmly(|| {
             self.db
@@ -277,10 +284,12 @@ impl Index {
         applied: IndexProgress,
     ) -> Result<(), StoreError> {
         let mut rows = IndexRows::default();
+        self.put_undoing(&mut rows, changes);
         for (key, claim) in &changes.claims {
             let is_new = self.known.lock().add(key);
             self.drop_past(&mut rows, key, claim)?;
             put_claim(&mut rows, key, claim, is_new)?;
+            self.put_own(&mut rows, key, claim, is_new)?;
             self.put_kin(&mut rows, key, claim);
         }
         put_ends(&mut rows, &changes.claims, applied.seq);
@@ -431,59 +440,6 @@ fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
 fn free(changes: usize) {
     for _ in 0..changes / 64 + 4 {
         crossbeam_epoch::pin().flush();
-    }
-}
-
-/// `is_new`: nothing of it is in the index.
-fn put_claim(
-    rows: &mut IndexRows,
-    key: &Digest,
-    claim: &Claim,
-    is_new: bool,
-) -> Result<(), StoreError> {
-    rows.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
-    if !is_new || !claim.phase.is_final() {
-        rows.insert(acting(claim.action), key.as_bytes().to_vec());
-    }
-    if let Some(past) = claim.kinship.past {
-        rows.remove(acting(past));
-    }
-    if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
-        rows.mark(kept_in(stored.kept_digest(), key));
-    }
-    if claim.phase.is_final() {
-        if !is_new {
-            rows.remove(named(OPEN_PREFIX, key));
-        }
-    } else {
-        rows.mark(named(OPEN_PREFIX, key));
-    }
-    Ok(())
-}
-
-/// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a
-/// time: those of one moment stand together, under names that no other write uses.
-fn put_ends(rows: &mut IndexRows, claims: &[(Digest, Claim)], seq: u64) {
-    let mut ends = BTreeMap::<Millis, Vec<u8>>::new();
-    for (key, claim) in claims.iter().filter(|(_, claim)| claim.phase.is_final()) {
-        ends.entry(claim.changed + claim.ttl)
-            .or_default()
-            .extend_from_slice(key.as_bytes());
-    }
-    for (at, keys) in &ends {
-        for some in keys.chunks(MAX_KEYS_PER_GROUP * KEY_BYTES) {
-            // While a carried state is read, several writes have the same number; no two of them
-            // have the same keys.
-            let name = [
-                &[EXPIRY_PREFIX][..],
-                &at.to_be_bytes(),
-                &[GROUP_PREFIX],
-                &seq.to_be_bytes(),
-                &some[..KEY_BYTES],
-            ]
-            .concat();
-            rows.insert(name, some.to_vec());
-        }
     }
 }
 

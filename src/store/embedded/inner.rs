@@ -17,6 +17,7 @@ use crate::store::sent_flags::SentFlags;
 use crate::store::state::claim::Claim;
 use crate::store::state::command::StoreCommand;
 use crate::store::state::event::StoreEvent;
+use crate::store::state::hold::Hold;
 use crate::store::state::undo::OpenUndo;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView, decide};
 use crate::store::table::StateTable;
@@ -102,13 +103,21 @@ impl EmbeddedInner {
         self.pace.is_stuck(MAX_UNINDEXED).then(crowded)
     }
 
-    /// The place of `command`, with what only the claim knows of it.
+    /// The place of `command`, with what only the claim or the hold knows of it.
     pub(super) fn place(
         &self,
         table: &StateTable,
         command: &StoreCommand,
     ) -> Result<StoreKeys, StoreError> {
         let place = command.place();
+        if let (Some(_), None, None) = (place.hold, place.call, place.undo) {
+            let undo = self
+                .view(table, place)?
+                .hold
+                .as_ref()
+                .and_then(OpenUndo::key_of_held);
+            return Ok(StoreKeys { undo, ..place });
+        }
         let (Some(key), None) = (place.call, place.task) else {
             return Ok(place);
         };
@@ -124,10 +133,10 @@ impl EmbeddedInner {
         Ok(StoreKeys {
             task: claim.as_ref().map(|claim| claim.task),
             account: claim.as_ref().and_then(|claim| claim.account),
-            undo: claim
+            undo: place.undo.or(claim
                 .as_ref()
                 .and_then(|claim| claim.undoes)
-                .map(OpenUndo::key_of),
+                .map(OpenUndo::key_of)),
             grant: claim.and_then(|claim| claim.grant).map(|used| used.key),
             ..place
         })
@@ -206,6 +215,12 @@ impl EmbeddedInner {
             .map(|claim| (key, claim)))
     }
 
+    /// The held call whose id is `id`, where it is open, or was used lately.
+    pub(super) fn hold_in_memory(&self, id: ActionId) -> Option<(Digest, Hold)> {
+        let found = self.table.lock().find_hold(id);
+        found.or_else(|| self.feed.used(id, self.time.now()))
+    }
+
     /// A claim that holds the calls of `kin`, else one that has held them: what is in memory is newer
     /// than what is indexed.
     pub(super) fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
@@ -221,8 +236,8 @@ impl EmbeddedInner {
         Ok(if holds { indexed } else { newest.or(indexed) })
     }
 
-    /// Claims that have not come to an end: those in memory as they are there, the others as they
-    /// are indexed.
+    /// Claims that have not come to an end, in the order of their keys, as callers page by it: those in
+    /// memory as they are there, the others as they are indexed.
     pub(super) fn unsettled(&self, page: ClaimPage) -> Result<Vec<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
         let mut found = table.unsettled(page);

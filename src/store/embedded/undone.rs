@@ -2,8 +2,11 @@
 
 use super::inner::EmbeddedInner;
 use crate::model::digest::Digest;
+use crate::model::ids::ToolName;
 use crate::store::claims::{StoreError, UndoSearch};
+use crate::store::state::claim::Claim;
 use crate::store::state::undo::OpenUndo;
+use crate::store::table::own_calls::newest_calls;
 use crate::store::table::undos::newest_undos;
 
 impl EmbeddedInner {
@@ -21,5 +24,27 @@ impl EmbeddedInner {
         })?;
         found.extend(indexed);
         Ok(newest_undos(found, most))
+    }
+
+    /// Up to `most` claims of calls that may take another one back and are known by `made`, the newest first.
+    pub(super) fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        let table = self.table.lock();
+        let mut found = table.own_calls(made, most);
+        found.extend(self.lookup.ask(|index| {
+            let is_elsewhere = |key: &Digest| table.claims.contains_key(key);
+            index.own_calls(&made, most, is_elsewhere)
+        })?);
+        Ok(newest_calls(found, most))
+    }
+
+    /// Whether `tool` takes any call back, or may.
+    pub(super) fn takes_back(&self, tool: &ToolName) -> bool {
+        let is_here = self.table.lock().takes_back(tool);
+        let indexed = || self.lookup.ask(|index| Ok(index.takes_back(tool)));
+        is_here || indexed().unwrap_or(true)
     }
 }

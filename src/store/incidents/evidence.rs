@@ -25,6 +25,9 @@ pub(crate) struct BundleCount {
     pub rows: usize,
     /// Older rows that there are beside them.
     pub left_out: usize,
+    /// Records of that time or before that were dropped, and are in no archive that could be read: nobody knows
+    /// which of them were about the tools.
+    pub missing: u64,
     /// Files of the configuration.
     pub files: usize,
 }

@@ -3,8 +3,8 @@
 use super::record::Incident;
 use crate::model::wildcard;
 use crate::store::claims::{Store, StoreError};
-use crate::store::state::command::{RevokeGrant, StoreCommand, Withdraw};
-use crate::store::state::hold::{HoldPhase, MAX_DECISION_REASON_BYTES};
+use crate::store::state::command::{HoldVoid, RevokeGrant, StoreCommand, Withdraw};
+use crate::store::state::hold::{HoldPhase, INCIDENT_SURFACE, MAX_DECISION_REASON_BYTES};
 
 /// Held calls that are looked at: more than there can be at once (threat-model §8).
 const MAX_HOLDS_VOIDED: usize = 100_000;
@@ -45,7 +45,10 @@ pub(super) async fn void(store: &dyn Store, incident: &Incident) -> Result<usize
             key,
             id: hold.id,
             who: incident.who.clone(),
-            void: Some(words(incident)),
+            void: Some(HoldVoid {
+                surface: INCIDENT_SURFACE,
+                why: words(incident),
+            }),
         };
         let told = store.run(StoreCommand::Withdraw(withdraw), None).await?;
         voided += usize::from(told.is_ok());
@@ -72,7 +75,8 @@ pub(super) async fn revoke(store: &dyn Store, incident: &Incident) -> Result<usi
     Ok(revoked)
 }
 
-fn names(incident: &Incident, tool: &str) -> bool {
+/// Whether the incident freezes `tool` while it is open.
+pub(super) fn names(incident: &Incident, tool: &str) -> bool {
     wildcard::matches(&incident.scope, tool, false)
 }
 

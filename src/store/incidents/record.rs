@@ -67,6 +67,9 @@ pub(crate) struct IncidentSample {
     pub expect: String,
     /// The pack that holds it.
     pub file: String,
+    /// The call's tool, of which the sample has to be; none: it was noted by a toolgate that kept no tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool: Option<String>,
 }
 
 /// One line of a timeline.

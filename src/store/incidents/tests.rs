@@ -56,6 +56,7 @@ fn sample(action_id: &str) -> IncidentSample {
         action_id: action_id.to_owned(),
         expect: "too_much".to_owned(),
         file: "tests/incidents.yaml".to_owned(),
+        tool: Some("bank__pay".to_owned()),
     }
 }
 
@@ -182,6 +183,23 @@ async fn a_forced_end_says_so() {
     );
     let next = incidents.begin(store, wish("bank__pay", "again")).await;
     assert_eq!(next.unwrap().id, 2, "a number is given once");
+}
+
+/// A call of a tool that the incident does not freeze is no sample of it.
+#[tokio::test]
+async fn a_call_of_another_tool_is_no_sample() {
+    let data = tempfile::tempdir().unwrap();
+    let bed = open(data.path());
+    let opened = bed.incidents.begin(&bed.store, wish("bank__*", "odd"));
+    opened.await.unwrap();
+    for tool in [Some("fs__wipe".to_owned()), None] {
+        let sample = IncidentSample {
+            tool,
+            ..sample("a-1")
+        };
+        let noted = bed.incidents.sampled(&bed.store, 1, sample, "ann").await;
+        assert_eq!(noted, Err(IncidentError::NoSuchCall));
+    }
 }
 
 /// A crash right after the file was durable: the next start freezes, and does the rest.

@@ -62,6 +62,9 @@ pub(crate) enum IncidentError {
         "breakers have opened {MAX_TRIPPED_INCIDENTS} incidents that are open, and can open no more"
     )]
     TooManyTripped,
+    /// The sample is of no call that the incident is about.
+    #[error("the ledger has no call of that action id whose tool the incident freezes")]
+    NoSuchCall,
     /// No more samples can be noted.
     #[error("the incident has as many samples as it can have")]
     TooManySamples,

@@ -174,7 +174,15 @@ impl DataHolder {
             .open(data.join("lock"));
         let mut file = match opened {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::Free,
+            // Nothing that is no directory has a lock.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Self::Free;
+            }
             Err(_) => return Self::Hidden,
         };
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
@@ -311,6 +319,8 @@ mod tests {
         assert_eq!(DataHolder::of(temp.path()), DataHolder::Process(note));
         drop(first);
         assert_eq!(DataHolder::of(temp.path()), DataHolder::Free);
+        let file = temp.path().join("lock");
+        assert_eq!(DataHolder::of(&file), DataHolder::Free, "no directory");
     }
 
     /// A toolgate of an earlier version notes its process id alone, with and without the end of the line.

@@ -80,6 +80,7 @@ pub struct JournalReader {
     /// What stands in the place of what was dropped, where that is needed and not read yet.
     carried: Option<Summary>,
     anew: bool,
+    missing: u64,
 }
 
 impl JournalReader {
@@ -98,6 +99,7 @@ impl JournalReader {
     pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, JournalError> {
         let walk = JournalWalk::begin_before(data, archive, seq.saturating_add(1))?;
         Ok(Self {
+            missing: walk.head.seq.saturating_sub(seq),
             walk,
             rest: Bytes::new(),
             seq: 0,
@@ -122,6 +124,11 @@ impl JournalReader {
             seq: after,
             ..Self::after(data, after)?
         })
+    }
+
+    /// How many of the records that were asked for come before the first that is there: they were dropped.
+    pub fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Whether it begins with a whole state, and not with changes to one.

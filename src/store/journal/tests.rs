@@ -352,6 +352,8 @@ async fn an_entry_that_is_too_large_is_shortened() {
     let huge = Entry {
         request_id: "\u{1}\"é".repeat(100_000),
         fault: Some("\u{7f}x".repeat(100_000)),
+        issuer: Some(format!("https://login.example/{}", "x".repeat(100_000))),
+        subject: Some("\u{1}\"é".repeat(100_000)),
         roles: vec!["role".repeat(1000); 1000],
         audit: [("note".to_owned(), "x".repeat(100_000).into())]
             .into_iter()
@@ -373,6 +375,9 @@ async fn an_entry_that_is_too_large_is_shortened() {
         (entry(1).action_id, entry(1).tool)
     );
     assert!(kept.request_id.starts_with("\u{1}\"é") && kept.request_id.ends_with('…'));
+    let (issuer, subject) = (kept.issuer.unwrap(), kept.subject.unwrap());
+    assert!(issuer.starts_with("https://login.example/x") && issuer.ends_with('…'));
+    assert!(subject.starts_with("\u{1}\"é") && subject.ends_with('…'));
     assert!(
         kept.audit["toolgate"]
             .as_str()

@@ -56,6 +56,11 @@ pub(crate) enum Unasked {
     /// The agent is gone.
     #[error("its agent is no longer configured: nothing is asked in its name")]
     NoCaller,
+    /// Others of its name have other rights.
+    #[error(
+        "its agent is known with other rights now, and not only with one set of them: nothing is asked in its name"
+    )]
+    OtherRights,
     /// The read is gone.
     #[error("the read's tool is not listed, not approved or disabled")]
     NoTool,

@@ -1,7 +1,7 @@
 //! What events make of what was known.
 
 use super::budget::TaskUsage;
-use super::claim::{Age, Claim, ClaimPhase};
+use super::claim::{Age, Claim, ClaimPhase, PossibleUndo};
 use super::event::{
     BudgetReserved, BudgetSettled, Carried, HoldDecided, HoldEdited, HoldExtended, Intended,
     Settled, StoreEvent, TaskAct, TaskSteered,
@@ -65,7 +65,7 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             let meant = view.grant.iter_mut().filter(|grant| grant.id == revoked.id);
             meant.for_each(|grant| grant.revoked = Some(revoked.revoked.clone()));
         }
-        StoreEvent::UndoAsked(asked) => undoing::ask(asked, &mut view.undo),
+        StoreEvent::UndoAsked(asked) => undoing::ask(asked, view),
         StoreEvent::Carried(Carried::Undo(_, undo)) => view.undo = Some((**undo).clone()),
         StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
         StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
@@ -338,6 +338,7 @@ impl Claim {
             inquiry: intended.inquiry.clone(),
             undo: intended.undo.clone(),
             undoes: intended.undoes,
+            may_undo: intended.may_undo.map(PossibleUndo::new),
         }
     }
 
@@ -376,6 +377,17 @@ impl Claim {
         self.changed = settled.at;
         if self.phase.is_final() {
             self.inquiry = None;
+        }
+        let has_failed = match self.phase {
+            ClaimPhase::Completed(_) => settled.failed,
+            ClaimPhase::Failed { .. } | ClaimPhase::NotSent => true,
+            ClaimPhase::Dispatching
+            | ClaimPhase::AwaitingInput { .. }
+            | ClaimPhase::Unknown { .. }
+            | ClaimPhase::Abandoned => false,
+        };
+        if let Some(undo) = self.may_undo.as_mut().filter(|_| has_failed) {
+            undo.is_over = true;
         }
         if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
             // The operator speaks of the call, not of the round in which it stood.

@@ -86,7 +86,23 @@ pub struct Claim {
     /// The call that it takes back, if it takes one back.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub undoes: Option<ActionId>,
+    /// It may take back a call of its agent though nothing says so; none where its tool takes none back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub may_undo: Option<PossibleUndo>,
 }
+
+/// That a call may take back another one of which it is not known, when it begins, what becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PossibleUndo {
+    /// What it is known by, as [`OpenUndo::call`](super::undo::OpenUndo::call).
+    pub call: Digest,
+    /// It has failed, or is known to have taken one back.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_over: bool,
+}
+
+/// Milliseconds after its end for which a call is known that may take another one back: 30 days.
+const OWN_UNDO_RETENTION_MS: Millis = 30 * 24 * 3600 * 1000;
 
 /// How far a claim got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -374,6 +390,16 @@ pub enum Age {
     Forgotten,
 }
 
+impl PossibleUndo {
+    /// Of a call that begins, and is known by `call`.
+    pub fn new(call: Digest) -> Self {
+        Self {
+            call,
+            is_over: false,
+        }
+    }
+}
+
 impl Claim {
     /// Whether it holds every call that equals it: it may have run.
     pub fn holds_kin(&self) -> bool {
@@ -418,6 +444,13 @@ impl Claim {
                 | ClaimPhase::Failed { again: true, .. }
                 | ClaimPhase::Failed { answer: None, .. }
         )
+    }
+
+    /// Until when it is known, though its key may be free long before.
+    pub fn known_until(&self) -> Millis {
+        let used = self.changed + self.ttl + self.keep;
+        let own = self.may_undo.map(|_| self.changed + OWN_UNDO_RETENTION_MS);
+        used.max(own.unwrap_or_default())
     }
 
     /// How old it is at `now`. The time to live counts from the end; what has not ended never ages,

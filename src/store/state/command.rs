@@ -151,6 +151,8 @@ pub struct Intent {
     pub undo: Option<Box<UndoTerms>>,
     /// The call that it takes back, if it takes one back.
     pub undoes: Option<ActionId>,
+    /// As [`PossibleUndo::call`](super::claim::PossibleUndo::call), where it may be one.
+    pub may_undo: Option<Digest>,
 }
 
 /// What became of a claim.
@@ -325,17 +327,27 @@ pub struct ExtendHold {
     pub why: Option<String>,
 }
 
-/// The agent wants a held call no more, or an incident voids it.
+/// What voids a held call, which nobody's word allows any more.
+#[derive(Debug, Clone)]
+pub struct HoldVoid {
+    /// Where it is said: [`INCIDENT_SURFACE`](super::hold::INCIDENT_SURFACE) or
+    /// [`DROP_SURFACE`](super::hold::DROP_SURFACE).
+    pub surface: &'static str,
+    /// Which incident it is, or who has dropped the undo, and why.
+    pub why: String,
+}
+
+/// The agent wants a held call no more, or something voids it.
 #[derive(Debug, Clone)]
 pub struct Withdraw {
     /// The key under which it is held.
     pub key: Digest,
     /// The hold that is meant.
     pub id: ActionId,
-    /// The agent; the operator who opened the incident, or a breaker.
+    /// The agent; the operator who opened the incident or dropped the undo, or a breaker.
     pub who: String,
-    /// Which incident voids it, and why; none: its agent cancels it.
-    pub void: Option<String>,
+    /// What voids it; none: its agent cancels it.
+    pub void: Option<HoldVoid>,
 }
 
 /// A standing grant that is to begin.
@@ -447,6 +459,7 @@ impl StoreCommand {
             },
             Self::AskUndo(ask) => StoreKeys {
                 undo: Some(OpenUndo::key_of(ask.of)),
+                call: ask.made_by.map(|made_by| made_by.key),
                 ..StoreKeys::default()
             },
             Self::Fence { session, .. } => StoreKeys {

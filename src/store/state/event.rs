@@ -233,6 +233,9 @@ pub struct Intended {
     /// The call that it takes back, if it takes one back.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub undoes: Option<ActionId>,
+    /// As [`PossibleUndo::call`](super::claim::PossibleUndo::call), where it may be one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub may_undo: Option<Digest>,
 }
 
 /// A claim comes to another phase.
@@ -363,14 +366,6 @@ fn of_hold(key: Digest) -> StoreKeys {
     }
 }
 
-/// What is about the undo of a call.
-fn of_undo(of: ActionId) -> StoreKeys {
-    StoreKeys {
-        undo: Some(OpenUndo::key_of(of)),
-        ..StoreKeys::default()
-    }
-}
-
 impl StoreEvent {
     /// What it is about.
     pub fn place(&self) -> StoreKeys {
@@ -428,7 +423,7 @@ impl StoreEvent {
                 grant: Some(Grant::key_of(*id)),
                 ..StoreKeys::default()
             },
-            Self::UndoAsked(asked) => of_undo(asked.of),
+            Self::UndoAsked(asked) => asked.place(),
             Self::Carried(carried) => carried.place(),
             Self::Noted(_) => StoreKeys::default(),
         }

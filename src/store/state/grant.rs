@@ -88,6 +88,10 @@ pub struct GrantScope {
 pub struct ArgumentConstraint {
     /// JSON pointer; the empty one is all arguments.
     pub pointer: String,
+    /// Which steps of the pointer, counted from 0, are digits and name a member of an object. Every other step of
+    /// digits names an item of an array.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub numbered_members: Vec<usize>,
     /// What the argument has to be.
     pub is: ArgumentRule,
 }

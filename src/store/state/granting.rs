@@ -36,7 +36,7 @@ pub(super) fn minted(
         return Err(CommandRefusal::TooManyGrants(GrantBound::All));
     }
     let decided = mint.allow.as_ref();
-    let decided = decided.map(|allow| holding::decided(allow, view.hold.as_ref(), now));
+    let decided = decided.map(|allow| holding::decided(allow, view, now));
     let minted = GrantMinted {
         grant: Grant {
             minted: now,

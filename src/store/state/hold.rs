@@ -27,6 +27,8 @@ pub const MAX_KEPT_REQUEST_BYTES: usize = 3 << 10;
 pub const MAX_HOLD_EDITS: usize = 8;
 /// Where it is said that an incident voids a hold.
 pub const INCIDENT_SURFACE: &str = "incident";
+/// Where it is said that an undo is dropped, which voids what is held for it.
+pub const DROP_SURFACE: &str = "drop";
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
@@ -195,10 +197,13 @@ impl HoldQuestion {
     /// Whether `who` is the name of the agent that asks, of the user for whom it does, or of the operator
     /// who asks for an undo.
     pub fn is_asked_by(&self, who: &str) -> bool {
-        let operator = self.undoes.iter().map(|undoes| &undoes.who);
-        let mut asking = std::iter::once(&self.agent)
-            .chain(&self.user)
-            .chain(operator);
+        let mut operator = self.undoes.iter().map(|undoes| &undoes.who);
+        self.is_of(who) || operator.any(|name| is_same_name(who, name))
+    }
+
+    /// Whether `who` is the name of the agent that asks, or of the user for whom it does.
+    pub fn is_of(&self, who: &str) -> bool {
+        let mut asking = std::iter::once(&self.agent).chain(&self.user);
         asking.any(|name| is_same_name(who, name))
     }
 }
@@ -215,7 +220,7 @@ pub struct OperatorDecision {
     pub allow: bool,
     /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
     pub why: String,
-    /// Where it was said: `page`, `api`, or `incident`; none in records from before that was kept.
+    /// Where it was said: `page`, `api`, `incident` or `drop`; none in records from before that was kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub surface: Option<String>,
     /// When.
@@ -445,10 +450,15 @@ impl HoldQuestion {
     }
 }
 
+/// Whether what is said there voids a held call.
+pub(crate) fn is_voiding(surface: Option<&str>) -> bool {
+    matches!(surface, Some(INCIDENT_SURFACE | DROP_SURFACE))
+}
+
 impl OperatorDecision {
-    /// Whether an incident said it, and no agent that cancels.
-    pub fn is_of_incident(&self) -> bool {
-        self.surface.as_deref() == Some(INCIDENT_SURFACE)
+    /// Whether an incident said it, or who has dropped the undo, and no agent that cancels.
+    pub fn is_void(&self) -> bool {
+        is_voiding(self.surface.as_deref())
     }
 }
 
@@ -504,7 +514,7 @@ impl Hold {
     /// Whether the operator `who` may decide about it by that right: what one who is away may not decide,
     /// nobody decides for them.
     pub fn is_decided_rightly(&self, who: &str, right: &DecidingRight) -> bool {
-        let mut names = right.on_behalf.iter().map(String::as_str).chain([who]);
+        let mut names = right.names(who);
         names.all(|name| self.is_decided_by(name, &right.roles))
     }
 

@@ -3,10 +3,10 @@
 use super::command::{Decide, EditHold, ExtendHold, HoldBounds, HoldRequest, Withdraw};
 use super::event::{CallHeld, HoldDecided, HoldEdited, HoldExtended};
 use super::hold::{
-    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, INCIDENT_SURFACE, MAX_HOLD_EDITS,
-    OperatorDecision, OperatorEdit, Undecided, WaitingHolds, hold_status,
+    EditedCall, Hold, HoldBound, HoldPhase, HoldStatus, MAX_HOLD_EDITS, OperatorDecision,
+    OperatorEdit, Undecided, WaitingHolds, hold_status,
 };
-use super::{CommandRefusal, Millis};
+use super::{CommandRefusal, Millis, StoreView, undoing};
 
 /// Step 10: the call is held, unless it is held already or too many are.
 pub(super) fn open_hold(
@@ -74,7 +74,8 @@ pub(super) fn withdrawn(
         | HoldStatus::Lapsed { .. } => return Err(Undecided::Gone),
     }
     let Withdraw { key, id, who, void } = withdraw.clone();
-    let surface = void.is_some().then(|| INCIDENT_SURFACE.to_owned());
+    let surface = void.as_ref().map(|void| void.surface.to_owned());
+    let void = void.map(|void| void.why);
     Ok(HoldDecided {
         key,
         id,
@@ -94,9 +95,10 @@ pub(super) fn withdrawn(
 /// as it needs.
 pub(super) fn decided(
     decide: &Decide,
-    hold: Option<&Hold>,
+    view: &StoreView,
     now: Millis,
 ) -> Result<HoldDecided, Undecided> {
+    let hold = view.hold.as_ref();
     let hold = hold
         .filter(|hold| hold.id == decide.id)
         .ok_or(Undecided::Gone)?;
@@ -111,6 +113,7 @@ pub(super) fn decided(
     if !hold.is_decided_rightly(&decide.who, &decide.right) {
         return Err(Undecided::NotYours);
     }
+    undoing::admit_word(hold, view.undo.as_ref(), decide.right.names(&decide.who))?;
     if let Some(allowed) = already {
         return Err(if allowed == decide.allow {
             Undecided::Same
@@ -160,15 +163,17 @@ pub(super) fn decided(
 /// Changes the arguments of `hold`, as the gate has judged them: what was said before is void.
 pub(super) fn edited(
     edit: &EditHold,
-    hold: Option<&Hold>,
+    view: &StoreView,
     now: Millis,
 ) -> Result<HoldEdited, Undecided> {
+    let hold = view.hold.as_ref();
     let hold = hold
         .filter(|hold| hold.id == edit.id && hold.is_waiting(now))
         .ok_or(Undecided::Gone)?;
     if !hold.is_decided_rightly(&edit.who, &edit.right) {
         return Err(Undecided::NotYours);
     }
+    undoing::admit_word(hold, view.undo.as_ref(), edit.right.names(&edit.who))?;
     if edit.edits != hold.edits.len() {
         return Err(Undecided::Edited);
     }
@@ -205,9 +210,10 @@ pub(super) fn edited(
 /// Gives `hold` as much time again as it had, once.
 pub(super) fn extended(
     extend: &ExtendHold,
-    hold: Option<&Hold>,
+    view: &StoreView,
     now: Millis,
 ) -> Result<HoldExtended, Undecided> {
+    let hold = view.hold.as_ref();
     let hold = hold
         .filter(|hold| hold.id == extend.id && hold.is_waiting(now))
         .ok_or(Undecided::Gone)?;
@@ -221,6 +227,7 @@ pub(super) fn extended(
     if !hold.is_decided_by(&who, &roles) {
         return Err(Undecided::NotYours);
     }
+    undoing::admit_word(hold, view.undo.as_ref(), std::iter::once(&who))?;
     if hold.extended_by.is_some() {
         return Err(Undecided::Same);
     }

@@ -5,11 +5,12 @@ use super::claim::Stored;
 use super::command::{Decide, HoldBounds, HoldRequest};
 use super::hold::HoldQuestion;
 use super::settlement::Evidence;
-use super::undo::AnswerWorth;
+use super::undo::{AnswerWorth, UndoTerms};
 use super::*;
 use crate::model::absence::DecidingRight;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
+use crate::store::state::kept_text::KeptText;
 use crate::store::state::kinship::Kinship;
 use bytes::Bytes;
 use serde_json::json;
@@ -83,6 +84,23 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         inquiry: None,
         undo: None,
         undoes: None,
+        may_undo: None,
+    }
+}
+
+/// That `tool` takes a call back within an hour of its end.
+pub(in crate::store) fn undone_by(tool: &str) -> UndoTerms {
+    UndoTerms {
+        tool: ToolName::new(tool),
+        arguments: KeptText::plain("{}"),
+        within: HOUR_MS,
+        agent: "billing-agent".to_owned(),
+        tenant: None,
+        user: None,
+        place: None,
+        by_agent: false,
+        call: None,
+        caller: None,
     }
 }
 

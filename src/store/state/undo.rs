@@ -1,10 +1,13 @@
 //! What takes a call back (003-64): offered with the outcome of a call that was carried out, asked
 //! for by an operator, and made by a call of its own, whose claim says what becomes of it.
 
-use super::Millis;
+use super::hold::Hold;
 use super::kept_text::KeptText;
+use super::{Millis, StoreKeys};
+use crate::mcp::json::fold::is_same_name;
 use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::kept_caller::KeptCaller;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds for which an undo can still be shown after its end: a day if nobody asked for it,
@@ -35,6 +38,13 @@ pub struct UndoTerms {
     /// May its agent ask for that itself?
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub by_agent: bool,
+    /// As [`OpenUndo::call`], where that takes nothing of the result: it is known before the answer, and
+    /// whether one comes or not. None in records from before it was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub call: Option<Digest>,
+    /// By which rights the call was made; none in records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub caller: Option<KeptCaller>,
 }
 
 /// The undo of a call that was carried out.
@@ -53,7 +63,7 @@ pub struct OpenUndo {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub values: Option<KeptText>,
     /// What the call that takes it back is known by when its agent makes that call itself; none where
-    /// that could not be made when its answer came.
+    /// that could not be made when its answer came, or nobody looked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub call: Option<Digest>,
     /// Whether its answer left all that is needed. Not known where nobody looked.
@@ -62,6 +72,9 @@ pub struct OpenUndo {
     /// Why the call that takes it back cannot be made, in words. None where it can be, or nobody looked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lacks: Option<String>,
+    /// When it began; none in records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub began: Option<Millis>,
     /// When it was known that it was carried out.
     pub offered: Millis,
     /// It cannot be taken back from then on.
@@ -73,6 +86,13 @@ pub struct OpenUndo {
     /// Who asked for it last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asked: Option<UndoAsking>,
+    /// Everybody who has asked for it since it was offered, or dropped last: none of them is the person who
+    /// allows it. Empty in records from before they were kept.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub askers: Vec<String>,
+    /// When the first of them did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked_since: Option<Millis>,
     /// How far it was before its agent made that call itself, unasked; none: it has not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub before: Option<UndoPhase>,
@@ -117,6 +137,9 @@ pub struct UndoAsking {
     pub why: String,
     /// When.
     pub at: Millis,
+    /// By whose rights it is made where its agent asks; none: by those of the call.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub caller: Option<KeptCaller>,
 }
 
 /// An operator, or the agent whose call it is, asks for the undo of a call.
@@ -128,8 +151,22 @@ pub struct AskUndo {
     pub who: String,
     /// Why.
     pub why: String,
+    /// As [`UndoAsking::caller`].
+    pub caller: Option<KeptCaller>,
     /// Nobody is to take it back any more, as it was asked for: it is done by hand, or left.
     pub drops: bool,
+    /// The call that has taken it back though nothing knew that it was to: one that equals the one that was asked
+    /// for, and ran when it was not known what had become of either.
+    pub made_by: Option<OwnCall>,
+}
+
+/// A call that has taken another one of its agent back by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnCall {
+    /// The call.
+    pub action: ActionId,
+    /// Its call key.
+    pub key: Digest,
 }
 
 /// An operator has asked for it, or has dropped that.
@@ -142,6 +179,12 @@ pub struct UndoAsked {
     /// Was it dropped?
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub drops: bool,
+    /// The call that has taken it back already, where one has.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub made_by: Option<ActionId>,
+    /// The call key of that one; none in records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub made_key: Option<Digest>,
 }
 
 /// What the end of a call makes of an undo.
@@ -201,6 +244,17 @@ pub enum UndoBar {
     Over(Millis),
 }
 
+impl UndoAsked {
+    /// What it changes.
+    pub(super) fn place(&self) -> StoreKeys {
+        StoreKeys {
+            call: self.made_key,
+            undo: Some(OpenUndo::key_of(self.of)),
+            ..StoreKeys::default()
+        }
+    }
+}
+
 impl AnswerWorth {
     /// Whether the answer left all that its undo needs, as far as anybody has looked.
     pub fn is_whole(&self) -> bool {
@@ -246,9 +300,50 @@ impl OpenUndo {
         Digest::of_parts("undo", &[of.as_bytes()])
     }
 
+    /// Under which key the undo is kept that `hold` is for, where it is for one.
+    pub fn key_of_held(hold: &Hold) -> Option<Digest> {
+        let undoes = hold.question.undoes.as_ref();
+        undoes.map(|undoes| Self::key_of(undoes.of))
+    }
+
     /// The call key of the call that takes `of` back, which operator ever asks for it: twice is once.
     pub fn call_key_of(of: ActionId) -> Digest {
         Digest::of_parts("comp", &[of.as_bytes()])
+    }
+
+    /// What those undos of an agent are found by that `tool` makes and of which nobody knows with which
+    /// arguments: the outcome of their calls was told by a look or a person, and part of the result is needed.
+    pub fn unread(
+        tool: &ToolName,
+        agent: &str,
+        tenant: Option<&str>,
+        of_user: Option<&str>,
+    ) -> Digest {
+        let named = [[u8::from(tenant.is_some())], [u8::from(of_user.is_some())]];
+        let parts: [&[u8]; 6] = [
+            tool.as_str().as_bytes(),
+            agent.as_bytes(),
+            &named[0],
+            tenant.unwrap_or_default().as_bytes(),
+            &named[1],
+            of_user.unwrap_or_default().as_bytes(),
+        ];
+        Digest::of_parts("undos of which nobody knows the call", &parts)
+    }
+
+    /// By what it is found when its agent makes a call that may be the one: [`Self::call`], else, where nobody
+    /// looked, [`Self::unread`]. None where no call can be made of it.
+    pub fn found_by(&self) -> Option<Digest> {
+        let UndoTerms {
+            tool,
+            agent,
+            tenant,
+            user,
+            ..
+        } = &self.terms;
+        let is_unread = self.call.is_none() && self.lacks.is_none();
+        let unread = || Self::unread(tool, agent, tenant.as_deref(), user.as_deref());
+        self.call.or_else(|| is_unread.then(unread))
     }
 
     /// When it may be forgotten.
@@ -262,6 +357,27 @@ impl OpenUndo {
             | UndoPhase::Unknown { .. } => ASKED_RETENTION_MS,
         };
         self.until.max(self.changed).saturating_add(kept)
+    }
+
+    /// Whether `who` has asked for it, as far as that is not dropped.
+    pub fn is_asked_by(&self, who: &str) -> bool {
+        let last = self.asked.as_ref().map(|asked| &asked.who);
+        let last = last.filter(|_| self.phase != UndoPhase::Offered);
+        let mut known = self.askers.iter().chain(last);
+        known.any(|known| is_same_name(who, known))
+    }
+
+    /// Whether what was held since `asked` was held for this asking: not for one that was dropped.
+    pub fn is_held_for(&self, asked: Millis) -> bool {
+        self.asked_since.is_none_or(|since| since <= asked)
+    }
+
+    /// By whose rights the call is made that takes it back: those of who asks, where its agent does.
+    pub fn caller(&self) -> Option<&KeptCaller> {
+        let is_asked = self.phase != UndoPhase::Offered;
+        let asked = self.asked.as_ref().filter(|_| is_asked);
+        let asking = asked.and_then(|asked| asked.caller.as_ref());
+        asking.or(self.terms.caller.as_ref())
     }
 
     /// Why it cannot begin at `now`; none if it can.
@@ -321,6 +437,13 @@ impl OpenUndo {
         let has_failed = matches!(phase, UndoPhase::Failed { .. });
         let before = self.before.take_if(|_| has_failed);
         self.come_to(before.unwrap_or(phase), at);
+    }
+
+    /// Notes that `who` has asked for it, too.
+    pub(super) fn note_asker(&mut self, who: &str) {
+        if !self.askers.iter().any(|known| is_same_name(known, who)) {
+            self.askers.push(who.to_owned());
+        }
     }
 
     /// Comes to `phase`.

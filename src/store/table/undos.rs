@@ -7,8 +7,7 @@ use crate::store::state::Millis;
 use crate::store::state::undo::{OpenUndo, UndoPhase};
 use std::cmp::Reverse;
 
-/// What a call that takes another one back is known by, when that one was offered, newest first, and
-/// the key of its undo.
+/// By what an undo is found when its call is made, when it was offered, newest first, and its key.
 pub(in crate::store) type MadeUndo = (Digest, Reverse<Millis>, Digest);
 
 impl UndoSearch {
@@ -18,7 +17,7 @@ impl UndoSearch {
             Self::Wanted => undo.is_wanted(),
             Self::MadeBy(call) => {
                 let is_done = matches!(undo.phase, UndoPhase::Done { .. });
-                undo.call == Some(*call) && !is_done
+                undo.found_by() == Some(*call) && !is_done
             }
         }
     }
@@ -47,10 +46,10 @@ impl StateTable {
         }
     }
 
-    /// Notes by what the call is known that `undo` is made by.
+    /// Notes by what `undo` is found when the call is made that takes it back.
     pub(super) fn note_made(&mut self, key: Option<Digest>, undo: Option<&OpenUndo>) {
         if let (Some(key), Some(undo)) = (key, undo)
-            && let Some(call) = undo.call
+            && let Some(call) = undo.found_by()
         {
             let made = (call, Reverse(undo.offered), key);
             if UndoSearch::MadeBy(call).fits(undo) {
@@ -66,7 +65,7 @@ impl StateTable {
         let made = &mut self.made;
         self.undos.retain(|key, kept| {
             let stays = is_kept(key, kept.change);
-            if let Some(call) = kept.value.call.filter(|_| !stays) {
+            if let Some(call) = kept.value.found_by().filter(|_| !stays) {
                 made.remove(&(call, Reverse(kept.value.offered), *key));
             }
             stays
@@ -88,8 +87,7 @@ pub(in crate::store) fn newest_undos(
 mod tests {
     use super::*;
     use crate::model::ids::{ActionId, ToolName};
-    use crate::store::state::kept_text::KeptText;
-    use crate::store::state::undo::UndoTerms;
+    use crate::store::state::tests::undone_by;
     use crate::store::table::Versioned;
 
     fn undo(call: Option<Digest>, offered: Millis, phase: UndoPhase) -> OpenUndo {
@@ -97,25 +95,19 @@ mod tests {
             of: ActionId::generate(),
             tool: ToolName::new("bank__draft"),
             key: Digest::of(b"key"),
-            terms: UndoTerms {
-                tool: ToolName::new("bank__bin"),
-                arguments: KeptText::plain("{}"),
-                within: 1000,
-                agent: "bot".to_owned(),
-                tenant: None,
-                user: None,
-                place: None,
-                by_agent: false,
-            },
+            terms: undone_by("bank__bin"),
             values: None,
             call,
             is_whole: true,
             lacks: None,
+            began: None,
             offered,
             until: offered + 1000,
             phase,
             changed: offered,
             asked: None,
+            askers: Vec::new(),
+            asked_since: None,
             before: None,
         }
     }
@@ -155,6 +147,17 @@ mod tests {
         assert_eq!(found(&table, UndoSearch::MadeBy(call), 9), [new.of, old.of]);
         assert_eq!(found(&table, UndoSearch::MadeBy(call), 1), [new.of]);
         assert_eq!(found(&table, UndoSearch::Wanted, 9), [strange.of, old.of]);
+        let unread = UndoSearch::MadeBy(OpenUndo::unread(
+            &bare.terms.tool,
+            "billing-agent",
+            None,
+            None,
+        ));
+        assert_eq!(
+            found(&table, unread, 9),
+            [bare.of],
+            "nobody read its answer"
+        );
         table.forget_undos(|_, change| change != 1);
         assert_eq!(found(&table, UndoSearch::MadeBy(call), 9), [old.of]);
         table.forget_undos(|_, _| false);

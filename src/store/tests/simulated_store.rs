@@ -252,6 +252,8 @@ impl SimulatedStore {
             place.grant = claim.grant.map(|used| used.key);
             place.undo = claim.undoes.map(OpenUndo::key_of);
         }
+        let held = table.view(place).hold;
+        place.undo = place.undo.or(held.as_ref().and_then(OpenUndo::key_of_held));
         let now = self.time.now();
         let view = StoreView {
             waiting: table.waiting(command, now),
@@ -337,6 +339,18 @@ impl Store for SimulatedStore {
 
     async fn held(&self, kin: Digest) -> Result<Option<(Digest, Claim)>, StoreError> {
         Ok(self.table.lock().held(kin))
+    }
+
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        Ok(self.table.lock().own_calls(made, most))
+    }
+
+    fn takes_back(&self, tool: &ToolName) -> bool {
+        self.table.lock().takes_back(tool)
     }
 
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {

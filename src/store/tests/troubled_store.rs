@@ -85,6 +85,18 @@ impl Store for TroubledStore {
         self.within.held(kin).await
     }
 
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.within.own_calls(made, most).await
+    }
+
+    fn takes_back(&self, tool: &ToolName) -> bool {
+        self.within.takes_back(tool)
+    }
+
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         self.within.holds(most).await
     }

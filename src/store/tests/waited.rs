@@ -65,6 +65,18 @@ impl Store for Waited {
         self.0.held(kin).await
     }
 
+    async fn own_calls(
+        &self,
+        made: Digest,
+        most: usize,
+    ) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        self.0.own_calls(made, most).await
+    }
+
+    fn takes_back(&self, tool: &ToolName) -> bool {
+        self.0.takes_back(tool)
+    }
+
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         self.0.holds(most).await
     }

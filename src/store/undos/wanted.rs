@@ -83,7 +83,8 @@ fn next(undo: &OpenUndo, now: Millis) -> String {
             format!("`toolgate calls resolve {by}` says what became of it")
         }
         UndoPhase::Requested => format!(
-            "a person has to allow it (`toolgate approvals`), or it was refused: `toolgate undo {of} --why …` asks again"
+            "a person has to allow it (`toolgate approvals`), or it was refused, or an equal call of unknown outcome stops it (`toolgate \
+             calls list --state unknown`): `toolgate undo {of} --why …` asks again"
         ),
         UndoPhase::Failed { .. } => {
             format!("`toolgate undo {of} --why …` tries again; `--drop` where it is done by hand")

@@ -43,12 +43,21 @@ pub struct CallEffects<'a> {
     pub would_join: &'a [&'static str],
     /// It was the first of its key, was sent or about to be, and has no answer.
     pub is_failed_first: bool,
-    /// It changes something and was sent: a digest of trace, tool and arguments.
-    pub executed: Option<u64>,
+    /// It changes something and was sent.
+    pub executed: Option<ExecutedEffect>,
     /// Steps that its task has used, this call included, and their cost in millionths of a unit.
     pub used: Option<(u64, u64)>,
     /// What its task has left, by dimension.
     pub remaining: Option<&'a serde_json::Value>,
+}
+
+/// A side effect that was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecutedEffect {
+    /// A digest of trace, tool and arguments.
+    pub digest: u64,
+    /// It was made since an equal one was taken back, or takes a call back itself: that it runs again is meant.
+    pub is_anew: bool,
 }
 
 #[derive(Debug)]
@@ -267,7 +276,8 @@ impl EffectMetrics {
         }
         let mut is_again = false;
         if let Some(effect) = tally.executed {
-            is_again = self.recent.lock().has_seen(effect, now);
+            // Noted in any case: the next equal one may not be meant.
+            is_again = self.recent.lock().has_seen(effect.digest, now) && !effect.is_anew;
             self.executed.inc();
             self.executed_again.inc_by(u64::from(is_again));
         }

@@ -43,8 +43,8 @@ impl Metrics {
     }
 
     /// The keys of an issuer, which the configuration names, were fetched or could not be.
-    pub(crate) fn issuer_keys_fetched(&self, issuer: &str, did: bool) {
-        let outcome = Some(if did { "fetched" } else { "failed" });
+    pub(crate) fn issuer_keys_fetched(&self, issuer: &str, is_fetched: bool) {
+        let outcome = Some(if is_fetched { "fetched" } else { "failed" });
         let labels = IssuerLabels(issuer.to_owned(), outcome);
         self.issuers.fetches.get_or_create(&labels).inc();
     }
@@ -54,5 +54,12 @@ impl Metrics {
         let seconds = age.map_or(-1, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
         let labels = IssuerLabels(issuer.to_owned(), None);
         self.issuers.age.get_or_create(&labels).set(seconds);
+    }
+
+    /// An issuer is no longer configured: how old its keys are is forgotten, what was counted of them
+    /// stays.
+    pub(crate) fn issuer_keys_gone(&self, issuer: &str) {
+        let labels = IssuerLabels(issuer.to_owned(), None);
+        self.issuers.age.remove(&labels);
     }
 }

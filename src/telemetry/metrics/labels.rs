@@ -240,6 +240,17 @@ impl EncodeLabelSet for IssuerLabels {
     }
 }
 
+/// A tool server, by its name in the configuration, and what became of a fetch of its tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ServerTokenLabels(pub(super) String, pub(super) &'static str);
+
+impl EncodeLabelSet for ServerTokenLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("server", self.0.as_str()).encode(encoder.encode_label())?;
+        ("outcome", self.1).encode(encoder.encode_label())
+    }
+}
+
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct LabelPair(pub(super) &'static str, pub(super) &'static str);

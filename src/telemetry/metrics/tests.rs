@@ -3,8 +3,8 @@
 mod labels;
 
 use super::{
-    CallEffects, CallLabels, CallOutcome, MAX_CALL_SERIES, Metrics, MetricsFormat, ReloadLabel,
-    Synced,
+    CallEffects, CallLabels, CallOutcome, ExecutedEffect, MAX_CALL_SERIES, Metrics, MetricsFormat,
+    ReloadLabel, Synced,
 };
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
@@ -49,7 +49,10 @@ fn busy() -> Metrics {
         is_duplicate: true,
         is_replayed: true,
         is_failed_first: true,
-        executed: Some(7),
+        executed: Some(ExecutedEffect {
+            digest: 7,
+            is_anew: false,
+        }),
         ..CallEffects::default()
     };
     let used = CallEffects {
@@ -66,6 +69,7 @@ fn busy() -> Metrics {
     metrics.issuer_keys_fetched("https://login.example", true);
     metrics.issuer_keys_age("https://login.example", Some(Duration::from_secs(90)));
     metrics.certificate("agents", 86_400);
+    metrics.server_tokens("billing", 3, 1);
     metrics.set_open_undos("failed", 1);
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
@@ -92,7 +96,7 @@ fn names(text: &str) -> Vec<&str> {
     names
 }
 
-const PROMISED_NAMES: [&str; 64] = [
+const PROMISED_NAMES: [&str; 65] = [
     "toolgate_after_hooks_total",
     "toolgate_approval_oldest_wait_seconds",
     "toolgate_approval_seconds",
@@ -141,6 +145,7 @@ const PROMISED_NAMES: [&str; 64] = [
     "toolgate_replays_total",
     "toolgate_resident_bytes",
     "toolgate_secrets_removed_total",
+    "toolgate_server_token_fetches_total",
     "toolgate_sessions",
     "toolgate_side_effects_total",
     "toolgate_side_messages_total",
@@ -195,6 +200,7 @@ fn values_and_labels_arrive() {
         r#"toolgate_issuer_key_fetches_total{issuer="https://login.example",outcome="fetched"} 1"#,
         r#"toolgate_issuer_keys_age_seconds{issuer="https://login.example"} 90"#,
         r#"toolgate_tls_certificate_expires_seconds{door="agents"} 86400"#,
+        r#"toolgate_server_token_fetches_total{server="billing",outcome="failed"} 1"#,
         r#"toolgate_dropped_messages_total{reason="unsolicited_answer"} 1"#,
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",
@@ -280,15 +286,16 @@ fn the_number_of_series_is_bounded() {
 #[test]
 fn what_runs_twice_is_counted_for_a_while() {
     let metrics = Metrics::new();
-    let run = |effect, at| {
+    let runs = |digest, at, is_anew| {
         metrics.effects(
             &CallEffects {
-                executed: Some(effect),
+                executed: Some(ExecutedEffect { digest, is_anew }),
                 ..CallEffects::default()
             },
             Duration::from_secs(at),
         );
     };
+    let run = |effect, at| runs(effect, at, false);
     let twice = || {
         metrics
             .render(MetricsFormat::OpenMetrics)
@@ -303,6 +310,8 @@ fn what_runs_twice_is_counted_for_a_while() {
             .contains("toolgate_duplicates_executed_total 0\n"),
         "not the same after ten minutes"
     );
+    runs(2, 2, true);
+    assert!(!twice(), "it is meant where the first was taken back");
     run(1, 1199);
     assert!(twice(), "{}", metrics.render(MetricsFormat::OpenMetrics));
     for other in 10..80_000 {

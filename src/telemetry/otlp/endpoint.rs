@@ -108,7 +108,7 @@ pub enum BadOtlpEndpoint {
         /// The variable at fault.
         variable: &'static str,
     },
-    /// A time is none.
+    /// A time is not in milliseconds, or out of bounds.
     #[error("{variable} is not a number of milliseconds from 10 to 86400000")]
     Milliseconds {
         /// The variable at fault.

@@ -35,14 +35,17 @@ pub(crate) async fn export(
     stop: CancellationToken,
 ) {
     let began = Clock.wall();
-    while !stop.is_cancelled() {
-        tokio::select! {
-            () = tokio::time::sleep(interval) => {}
-            () = stop.cancelled() => {}
-        }
+    loop {
+        let is_last = tokio::select! {
+            () = stop.cancelled() => true,
+            () = tokio::time::sleep(interval) => false,
+        };
         let request = request(&scrape(), began, Clock.wall());
         // Counts go on growing: what one export lost, the next one tells.
         collector.post(request).await;
+        if is_last {
+            break;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Those of this process.
 pub(crate) static OTLP_TALLIES: OtlpTallies = OtlpTallies {
-    requests: [const { [AtomicU64::new(0), AtomicU64::new(0)] }; 3],
+    requests: [const { [AtomicU64::new(0), AtomicU64::new(0)] }; OtlpSignal::ALL.len()],
     lost_records: AtomicU64::new(0),
 };
 
@@ -13,7 +13,7 @@ pub(crate) static OTLP_TALLIES: OtlpTallies = OtlpTallies {
 #[derive(Debug)]
 pub(crate) struct OtlpTallies {
     /// Of each signal: requests that the collector took, and others.
-    requests: [[AtomicU64; 2]; 3],
+    requests: [[AtomicU64; 2]; OtlpSignal::ALL.len()],
     lost_records: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ impl OtlpTallies {
         self.requests[signal as usize][usize::from(!is_taken)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many log records reach nobody.
+    /// So many log records reach no collector.
     pub(super) fn lose(&self, records: usize) {
         let records = u64::try_from(records).unwrap_or(u64::MAX);
         self.lost_records.fetch_add(records, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl OtlpTallies {
         })
     }
 
-    /// Log records that reached nobody so far.
+    /// Log records that reached no collector so far.
     pub(crate) fn lost_records(&self) -> u64 {
         self.lost_records.load(Ordering::Relaxed)
     }

@@ -3,6 +3,7 @@
 mod records;
 
 use super::endpoint::{OtlpEndpoint, OtlpSignal, milliseconds};
+use super::post::OnRuntime;
 use super::scrapes;
 use crate::telemetry::metrics::{Metrics, MetricsFormat};
 use jiff::Timestamp;
@@ -11,7 +12,10 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 type Read = Result<Option<OtlpEndpoint>, String>;
 
@@ -220,4 +224,30 @@ fn every_family_of_a_scrape_becomes_a_metric() {
             Data::Histogram(_) | Data::ExponentialHistogram(_) | Data::Summary(_) => &[],
         });
     assert!(points.flatten().all(|point| point.value.is_some()));
+}
+
+/// What was counted until the end leaves, whenever the end comes: before the first export, or while one is under way.
+#[tokio::test]
+async fn the_last_metrics_are_sent() {
+    for (interval, stops_at, expected) in [
+        (Duration::from_hours(1), 0, 1),
+        (Duration::from_millis(1), 1, 2),
+    ] {
+        // Nothing listens there: each export fails at once.
+        let set = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")];
+        let endpoint = read(OtlpSignal::Metrics, &set).unwrap().unwrap();
+        let collector = OnRuntime::new(OtlpSignal::Metrics, &endpoint, Handle::current()).unwrap();
+        let (stop, taken) = (CancellationToken::new(), AtomicUsize::new(0));
+        if stops_at == 0 {
+            stop.cancel();
+        }
+        let scrape = || {
+            if taken.fetch_add(1, Ordering::Relaxed) + 1 == stops_at {
+                stop.cancel();
+            }
+            String::new()
+        };
+        scrapes::export(scrape, collector, interval, stop.clone()).await;
+        assert_eq!(taken.load(Ordering::Relaxed), expected, "{interval:?}");
+    }
 }

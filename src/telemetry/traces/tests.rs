@@ -176,7 +176,7 @@ fn settings(traces: Option<OtlpEndpoint>) -> TelemetrySettings {
         shape: logs::LogFormat::Json,
         traces,
         metrics: None,
-        lines: None,
+        records: None,
     }
 }
 

@@ -51,7 +51,7 @@ async fn introduced(
     params: &Text,
 ) -> Result<(Arc<Link>, Message, UnsolicitedReceiver, Option<ChildSeat>), Fault> {
     if !server.settings.is_child() {
-        let (link, answer, unsolicited) = server.open(params).await?;
+        let (link, answer, unsolicited) = server.open(params, caller).await?;
         return Ok((link, answer, unsolicited, None));
     }
     let (inbox, unsolicited) = mpsc::channel(INBOX_MESSAGES_MAX);

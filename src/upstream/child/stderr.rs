@@ -5,6 +5,7 @@
 //! a secret of the process's environment nor one of a call is repeated.
 
 use super::ChildCommand;
+use crate::model::child_target::CHILD_TARGET;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
 use crate::model::looks::{is_harmless, is_telling};
@@ -130,7 +131,7 @@ impl StderrCapture {
             return;
         }
         if pace.allows(&self.server) {
-            tracing::info!(target: "toolgate::child", server = %self.server, "{line}");
+            tracing::info!(target: CHILD_TARGET, server = %self.server, "{line}");
         }
         self.kept.lock().push(line);
     }
@@ -209,7 +210,7 @@ impl LogRate {
 
     fn tell(&self, server: &ServerName) {
         if self.dropped > 0 {
-            tracing::warn!(target: "toolgate::child", %server, lines = self.dropped, "standard error is too fast to log; lines were dropped");
+            tracing::warn!(target: CHILD_TARGET, %server, lines = self.dropped, "standard error is too fast to log; lines were dropped");
         }
     }
 }

@@ -10,12 +10,13 @@ use url::Url;
 const MAX_ADDRESS_BYTES: usize = 4 << 10;
 
 impl ServerEndpoint {
-    /// The address that `said` names, seen from this one; with the same headers.
+    /// The address that `said` names, seen from this one; with the same headers and credentials.
     pub(in crate::upstream) fn beside(&self, said: &str) -> Result<Self, Fault> {
         let EndpointInner {
             connections,
             uri,
-            heads,
+            credentials,
+            name,
             ..
         } = &*self.0;
         let uri = address(uri, said).map_err(|why| {
@@ -23,8 +24,10 @@ impl ServerEndpoint {
                 "the address that the tool server names for messages {why}; it is not used"
             ))
         })?;
-        let headers = heads.of_all().clone();
-        Ok(Self::new(connections.clone(), uri, headers))
+        let headers = self.plain_heads().of_all().clone();
+        let (connections, credentials) = (connections.clone(), credentials.clone());
+        let name = name.clone();
+        Ok(Self::new(connections, uri, headers, credentials, name))
     }
 }
 

@@ -124,6 +124,14 @@ impl HttpExchange {
         self.wire.session.is_some() && self.has_status(StatusCode::NOT_FOUND)
     }
 
+    /// Whether the server takes the token no more that it was shown, and would be shown another now. It
+    /// says nothing of the request (guarantees §4).
+    pub fn token_is_old(&self) -> bool {
+        let shown = self.wire.proof.as_ref();
+        self.has_status(StatusCode::UNAUTHORIZED)
+            && shown.is_some_and(|shown| self.endpoint.shows_another(shown))
+    }
+
     /// Whether the server has begun to answer as it does in the session: what says an error may be
     /// a proxy's word.
     pub fn is_heard(&self) -> bool {
@@ -281,6 +289,8 @@ impl HttpExchange {
     async fn resume(&mut self) -> Result<(), Fault> {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
+        // What was shown may be over.
+        self.wire.proof = None;
         let response = self.endpoint.get(&self.wire, Some(&after)).await;
         let found =
             response.and_then(|response| Ok((response.status(), ReplySource::of(response)?)));

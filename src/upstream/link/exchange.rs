@@ -180,6 +180,11 @@ impl UpstreamExchange {
         matches!(&self.source, ExchangeSource::Http(exchange) if exchange.session_is_gone())
     }
 
+    /// Whether the server takes the token no more that came with the request, and there may be another.
+    pub(crate) fn token_is_old(&self) -> bool {
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.token_is_old())
+    }
+
     /// The fault of an answer that is none to this request.
     pub fn unanswered(&self, what: &str) -> Fault {
         let fault = Fault::after_sending(what);

@@ -6,6 +6,7 @@ use super::news::room_for;
 use crate::mcp::bridge::{LegacyIntroduction, notification_to_legacy_agent, to_modern_server};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, MessageKind};
+use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
@@ -58,6 +59,7 @@ pub(super) struct SessionFeed {
 /// What the task of a subscription knows.
 struct FeedTask {
     server: Arc<UpstreamServer>,
+    caller: Arc<Caller>,
     introduction: LegacyIntroduction,
     wish: watch::Receiver<Wish>,
     taken: watch::Sender<u64>,
@@ -147,6 +149,7 @@ impl Links {
                 .introduce(&session.caller, name, &session.initialize);
             let task = FeedTask {
                 server,
+                caller: session.caller.clone(),
                 introduction: LegacyIntroduction::of(&told),
                 wish: wishes,
                 taken: acknowledges,
@@ -245,7 +248,7 @@ impl FeedTask {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let link = self.server.shared()?;
+        let link = self.server.shared_for(&self.caller)?;
         let params = Text::members_of(&[("notifications", wanted.text())]);
         let message = Message::request(0, "subscriptions/listen", Some(params));
         let message = to_modern_server(&message, &self.introduction, None);

@@ -71,7 +71,7 @@ impl Links {
     /// leaves; if it says no, nothing is sent, and there is no exchange. A server that no
     /// longer knows the session, as after a restart, gets a new one; the request is sent once
     /// more only if it changes nothing, for what the server says is no proof that it did
-    /// nothing (guarantees §4).
+    /// nothing (guarantees §4). So is one whose token the server takes no more.
     pub(crate) async fn request(
         &self,
         name: &ServerName,
@@ -99,6 +99,9 @@ impl Links {
         let begun = request.exchange.begin().await;
         if request.exchange.is_heard() {
             request.reached.link.heard();
+        }
+        if !changes && request.exchange.token_is_old() {
+            return Box::pin(self.again(name, sending, begins)).await;
         }
         if !request.exchange.session_is_gone() {
             return begun.map(|()| Some(request));

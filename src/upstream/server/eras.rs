@@ -4,26 +4,56 @@
 use super::{ServerState, Up, UpstreamServer};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::model::reply::Fault;
+use crate::model::caller::Caller;
+use crate::model::reply::{CredentialLack, Fault};
 use crate::upstream::UnsolicitedReceiver;
 use crate::upstream::link::Link;
-use crate::upstream::probe;
+use crate::upstream::probe::{self, LegacyOpening};
 use crate::upstream::server_eras::ServerEras;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl UpstreamServer {
-    /// Opens a legacy session of its own for one agent session.
-    pub async fn open(
+    /// Opens a legacy session of its own for one agent session, in the name of `caller` where the
+    /// server is shown who asks.
+    pub(in crate::upstream) async fn open(
         &self,
         params: &Text,
+        caller: &Caller,
     ) -> Result<(Arc<Link>, Message, UnsolicitedReceiver), Fault> {
-        let over_events = self.known().is_some_and(|known| known.over_events);
-        let opening = probe::open_legacy(&self.settings, &self.surroundings, params, over_events);
+        let opening = LegacyOpening {
+            params,
+            over_events: self.known().is_some_and(|known| known.over_events),
+            name: self.settings.name_of(caller)?.unwrap_or_default(),
+        };
+        let opening = probe::open_legacy(&self.settings, &self.surroundings, opening);
         let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
         opened.map_err(|_| {
             Fault::after_sending("the tool server did not answer `initialize` in time")
         })?
+    }
+
+    /// The modern link, for requests of `caller`.
+    pub(in crate::upstream) fn shared_for(&self, caller: &Caller) -> Result<Arc<Link>, Fault> {
+        let shared = self.shared()?;
+        let name = self.settings.name_of(caller)?;
+        let made_of = caller.proof().map(|(_, proof)| proof.digest);
+        let named = name.and_then(|name| shared.named(name, made_of));
+        Ok(named.map_or(shared, Arc::new))
+    }
+
+    /// Whether `link`, a session, may carry requests of `caller`: it was begun in the same name.
+    pub(in crate::upstream) fn may_carry(&self, link: &Link, caller: &Caller) -> Result<(), Fault> {
+        let name = self.settings.name_of(caller)?;
+        if name.is_none_or(|name| *link.name() == name) {
+            return Ok(());
+        }
+        Err(Fault {
+            lack: Some(CredentialLack::Session),
+            ..Fault::unsent(
+                "the session at the tool server was begun in the name of another caller",
+            )
+        })
     }
 
     /// Opens a modern link of its own for one agent.

@@ -48,12 +48,17 @@ impl UpstreamServer {
         }
         let is_shared = key.is_shared();
         // Rare beside calls, whose futures hold this one.
-        let opens = Box::pin(self.open_child(told, is_shared));
+        let opens = Box::pin(self.open_child(told, caller, is_shared));
         Box::pin(children.start(settings, key.clone(), sitter, opens)).await
     }
 
-    async fn open_child(&self, told: &Text, introduces: bool) -> Result<OpenedChild, Fault> {
-        let opened = self.open(told).await?;
+    async fn open_child(
+        &self,
+        told: &Text,
+        caller: &Caller,
+        introduces: bool,
+    ) -> Result<OpenedChild, Fault> {
+        let opened = self.open(told, caller).await?;
         if introduces && !opened.1.is_error {
             let note = Message::notification("notifications/initialized", None);
             opened.0.notify(note).await?;

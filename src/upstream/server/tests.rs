@@ -14,6 +14,7 @@ pub(in crate::upstream) fn over_http() -> ServerTransport {
     ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
+        credentials: Arc::default(),
     }
 }
 

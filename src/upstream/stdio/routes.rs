@@ -324,6 +324,7 @@ impl Routes {
             what: format!("server `{}`: {why}", self.server),
             sent,
             status: None,
+            lack: None,
         }
     }
 

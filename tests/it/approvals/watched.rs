@@ -104,6 +104,56 @@ async fn a_program_reads_a_line_for_each_change() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// 001-52: with `--once` a call that was decided before is not the one that is waited for.
+#[tokio::test]
+async fn a_program_waits_for_no_call_that_is_decided() {
+    let setup = setup();
+    setup.write();
+    let asks = vec![ask(1, json!({ "n": 1 })), ask(1, json!({ "n": 2 }))];
+    let ids = held(&setup, asks).await;
+    let gate = setup.begin().await;
+    // Whichever of the two stands first in the list.
+    let (_, listed) = says(&gate, "ann", &["list", "--json"]).await;
+    let first: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let (first, other) = if first["id"] == json!(ids[0]) {
+        (&ids[0], &ids[1])
+    } else {
+        (&ids[1], &ids[0])
+    };
+    let allowed = says(&gate, "bob", &["allow", first, "--why", "due"]).await;
+    assert_eq!(allowed.0, 0, "{}", allowed.1);
+    let (mut watch, mut lines) = watches(&gate, &["--once"]);
+    for _ in 0..2 {
+        assert_eq!(next(&mut lines).await.0, "requested");
+    }
+    let denied = says(&gate, "bob", &["deny", other, "--why", "not due"]).await;
+    assert_eq!(denied.0, 0, "{}", denied.1);
+    let status = in_time(watch.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(1), "the one that waited was denied");
+}
+
+/// 001-52: no key allows a call that is allowed already, or gives it more time.
+#[tokio::test]
+async fn no_key_is_about_a_call_that_is_decided() {
+    let setup = setup();
+    setup.write();
+    let ids = held(&setup, vec![ask(1, json!({ "n": 1 }))]).await;
+    let gate = setup.begin().await;
+    let allowed = says(&gate, "bob", &["allow", &ids[0], "--why", "due"]).await;
+    assert_eq!(allowed.0, 0, "{}", allowed.1);
+    let mut terminal = WatchTerminal::new(&gate).await;
+    for (times, key) in [(1, b"a"), (2, b"e")] {
+        terminal.types(key);
+        until("the words", || async {
+            (terminal.count("the call is allowed, and does not wait") >= times).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(terminal.count("run once"), 0, "nothing is asked");
+    terminal.types(b"q");
+    assert_eq!(terminal.ended().await, Some(0));
+}
+
 /// 001-52: `s` looks at the next call, and the keys are about that one then.
 #[tokio::test]
 async fn a_key_looks_at_the_next_call() {

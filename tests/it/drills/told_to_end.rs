@@ -1,7 +1,7 @@
 //! A drill that is told to end in its middle ends what it has begun, begins no other, and says so.
 
 use super::shop::{Habit, done};
-use super::{BOOKS, DrillStage, of, order, policy, tip};
+use super::{AS_JSON, BOOKS, DrillStage, of, order, policy, tip};
 use crate::harness::scripted_server::Seen;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -9,15 +9,7 @@ use std::process::Stdio;
 use tokio::process::Child;
 
 fn begun(stage: &DrillStage) -> Child {
-    let words = [
-        "test",
-        "--drill",
-        "--yes",
-        "--json",
-        "--config",
-        "toolgate.yaml",
-    ];
-    let mut command = stage.setup.command(&words);
+    let mut command = stage.setup.command(&AS_JSON);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }

@@ -341,6 +341,22 @@ impl Agent {
         }
     }
 
+    /// The same beside others of its kind: no two have one id.
+    pub async fn call_beside(&self, tool: &str, arguments: Value) -> Answer {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let params = anew(tool, arguments);
+        if self.session.is_none() {
+            let mut message = modern("tools/call", params);
+            message["id"] = json!(id);
+            return self.sends(&message).await;
+        }
+        let message =
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        self.send(&self.headers(), message.to_string().as_bytes())
+            .await
+    }
+
     /// A legacy request, in the session if there is one.
     pub async fn legacy(&self, method: &str, params: Value) -> Answer {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });

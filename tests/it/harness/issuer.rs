@@ -46,10 +46,13 @@ struct IssuerState {
     reply: Mutex<KeysReply>,
     fetches: AtomicUsize,
     elsewhere: AtomicUsize,
+    /// What is at its other address.
+    keys_elsewhere: Value,
 }
 
 /// A running issuer; dropping it ends it.
 pub struct TokenIssuer {
+    /// Where it is.
     pub address: SocketAddr,
     state: Arc<IssuerState>,
     serving: JoinHandle<()>,
@@ -114,7 +117,9 @@ pub fn now() -> u64 {
 impl TokenIssuer {
     /// An issuer with this key.
     pub async fn start(key: &TokenKey) -> Self {
+        let keys_elsewhere = json!({ "keys": [key.public()] });
         let state = Arc::new(IssuerState {
+            keys_elsewhere,
             reply: Mutex::new(key_set(&[key])),
             fetches: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
@@ -204,5 +209,5 @@ async fn keys(State(state): State<Arc<IssuerState>>) -> Response {
 
 async fn elsewhere(State(state): State<Arc<IssuerState>>) -> Response {
     state.elsewhere.fetch_add(1, Ordering::SeqCst);
-    StatusCode::NOT_FOUND.into_response()
+    state.keys_elsewhere.to_string().into_response()
 }

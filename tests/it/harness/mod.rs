@@ -4,8 +4,8 @@
 //! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
 //!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit; `sse_server`: the
 //!   same on the transport of 2024-11-05;
-//! * `doors`: certificates, and agents over TLS and Unix sockets;
-//! * `issuer`: an identity provider, which signs tokens; `hook_server`: a program of the operator's; `mail_server`: one that takes mail; `folding`: a second reader of every message;
+//! * `doors`: certificates, and agents over TLS and Unix sockets; `tls_front`: TLS before a server that speaks none;
+//! * `issuer`: an identity provider, which signs tokens; `token_endpoint`: one that gives tokens for tool servers; `hook_server`: a program of the operator's; `mail_server`: one that takes mail; `folding`: a second reader of every message;
 //! * `table`: cases as text; `left_out`: scenarios that need what is not there.
 //!
 //! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
@@ -28,6 +28,8 @@ pub mod setup;
 pub mod sse_server;
 pub mod stdio;
 pub mod table;
+pub mod tls_front;
+pub mod token_endpoint;
 pub mod tool_server;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

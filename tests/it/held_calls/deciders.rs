@@ -117,6 +117,33 @@ async fn who_hangs_up_can_come_again() {
     assert_eq!(stage.scripted.executions(), 1);
 }
 
+/// guarantees §7: who ends its session while a call of it is held has hung up, whether it still reads the call's
+/// stream or not. The hold stays.
+#[tokio::test]
+async fn who_ends_its_session_runs_nothing() {
+    let stage = HoldingGate::new().await;
+    for (nth, reads) in [(0, true), (1, false)] {
+        let bot = stage.bot().initialized().await;
+        let arguments = json!({ "n": nth });
+        let params = json!({ "name": "bank__slow", "arguments": arguments });
+        let stream = bot.post(&bot.request("tools/call", params.clone())).await;
+        let stream = Some(stream).filter(|_| reads);
+        let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+        bot.delete().await;
+        let is_of_it = |entry: &Value| {
+            entry["aborted_reason"] == "cancelled" && entry["approval"] == json!(id)
+        };
+        let gone = stage.entry(is_of_it).await;
+        assert_eq!(gone["stage"], "approval", "{gone}");
+        stage.allows(&id).await;
+        assert_eq!(stage.scripted.executions(), nth, "nobody reads it: {reads}");
+        drop(stream);
+        let again = stage.bot().initialized().await;
+        assert_eq!(code(&again.ask("tools/call", params).await), None);
+        assert_eq!(stage.scripted.executions(), nth + 1);
+    }
+}
+
 /// threat-model §8: nothing is held where nothing is enforced; the record says what would be.
 #[tokio::test]
 async fn observing_asks_nobody() {

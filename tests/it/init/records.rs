@@ -173,6 +173,32 @@ async fn what_a_killed_init_left_goes_with_the_next() {
     drop(lock);
 }
 
+/// Issue 17 `init`: it goes with `--undo`, too, whether the one that was killed had written its files or not; what another
+/// is making stays.
+#[tokio::test]
+async fn what_a_killed_init_left_goes_with_an_undo() {
+    let server = ScriptedServer::with(vec![tool("read")]).await;
+    let setup = placed();
+    let place = |name: &str| setup.directory().join(name);
+    let left = place(".toolgate-init-0123456789abcdef0123456789abcdef");
+    let used = place(".toolgate-init-ffffffffffffffffffffffffffffffff");
+    fs::create_dir(&used).unwrap();
+    let lock = File::open(&used).unwrap();
+    lock.lock().unwrap();
+    let upstream = format!("one={}", server.url());
+    for is_written in [false, true] {
+        if is_written {
+            let (exit, said, wrong) = run(&setup, &["init", "--upstream", &upstream]).await;
+            assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+        }
+        fs::create_dir_all(left.join("policies/tests")).unwrap();
+        let (exit, said, _) = run(&setup, &["init", "--undo"]).await;
+        assert_eq!(exit, i32::from(!is_written), "{said}");
+        assert!(!left.exists() && used.exists(), "{is_written}");
+    }
+    drop(lock);
+}
+
 /// Issue 17 `init`: lines end as they did, and the rights of the agent's file are its owner's.
 #[tokio::test]
 async fn line_ends_and_rights_of_the_agents_file_stay() {

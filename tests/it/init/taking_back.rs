@@ -130,3 +130,32 @@ async fn a_file_that_is_nothing_like_before_can_be_taken_back() {
         }
     }
 }
+
+/// Issue 17 D14: what stands where a file or its directory should go is named before anything is written, and nothing is
+/// left that keeps the next try from it.
+#[tokio::test]
+async fn what_is_in_the_way_is_told_before_anything_is_written() {
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let setup = placed();
+    let servers = json!({ "mcpServers": { "one": { "url": scripted.url() } } }).to_string();
+    fs::write(setup.directory().join(".mcp.json"), servers).unwrap();
+    let policies = setup.directory().join("policies");
+    let configuration = setup.directory().join("toolgate.yaml");
+    fs::write(&policies, "mine").unwrap();
+    let (exit, said, wrong) = run(&setup, &["adopt", "--force"]).await;
+    let said = said + &wrong;
+    assert!(
+        exit == 1 && said.contains("policies is no directory"),
+        "{said}"
+    );
+    fs::remove_file(&policies).unwrap();
+    std::os::unix::fs::symlink("../nowhere/x", &configuration).unwrap();
+    let (exit, said, wrong) = run(&setup, &["adopt", "--force"]).await;
+    let said = said + &wrong;
+    let why = "toolgate.yaml is a link that leads nowhere";
+    assert!(exit == 1 && said.contains(why), "{said}");
+    fs::remove_file(&configuration).unwrap();
+    assert_eq!(files(setup.directory()).len(), 1, "nothing was written");
+    let (exit, said, wrong) = run(&setup, &["adopt"]).await;
+    assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
+}

@@ -4,6 +4,9 @@ use super::{CLAIMS, OWN_TOKEN, auth, challenge, mark, server, setup, stage};
 use crate::harness::issuer::{KeysReply, TokenIssuer, TokenKey, key_set, now};
 use crate::harness::until;
 use serde_json::json;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,7 +148,7 @@ async fn an_issuer_that_breaks_takes_nobody_away() {
         // A fetch takes longer than its token waits for it.
         until("the fetch has failed, and the log says so", || async {
             let is_counted = gate.metric(&failed).await >= 1.0;
-            let words = "the keys of an issuer could not be fetched";
+            let words = "the keys of an issuer could not be fetched; its last ones count";
             (is_counted && gate.log().contains(words)).then_some(())
         })
         .await;
@@ -166,6 +169,13 @@ async fn an_issuer_without_keys_keeps_its_agents_waiting() {
     let waits = mark(&agent).await;
     assert_eq!((waits.status, challenge(&waits).as_str()), (503, ""));
     assert!(waits.header("retry-after").is_some());
+    let counted = "toolgate_refused_messages_total{reason=\"keys\"}";
+    assert!(gate.metric(counted).await >= 1.0);
+    let words = "could not be fetched; until they are, its tokens are answered 503";
+    until("the log says what becomes of its tokens", || async {
+        gate.log().contains(words).then_some(())
+    })
+    .await;
     assert!(mark(&gate.agent().token(OWN_TOKEN)).await.is_done());
     issuer.answers(key_set(&[&key]));
     until("its keys are fetched", || async {
@@ -174,41 +184,77 @@ async fn an_issuer_without_keys_keeps_its_agents_waiting() {
     .await;
 }
 
+/// The entry of `issuer`, whose keys lie in `keys.json` beside the configuration.
+fn entry_of_file(issuer: &TokenIssuer) -> String {
+    issuer.entry(CLAIMS).replace(
+        &format!("jwks_url: \"{}/jwks\"", issuer.name()),
+        "jwks_file: keys.json",
+    )
+}
+
+/// Puts `keys` into the place of those in `directory`, with this mode.
+fn put(directory: &Path, keys: &[&TokenKey], mode: u32) {
+    let (file, new) = (directory.join("keys.json"), directory.join("new.json"));
+    let keys: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    std::fs::write(&new, json!({ "keys": keys }).to_string()).unwrap();
+    std::fs::set_permissions(&new, Permissions::from_mode(mode)).unwrap();
+    std::fs::rename(new, file).unwrap();
+}
+
 /// Keys that lie in a file are read anew when the file is another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_keys_is_followed() {
     let (server, first, second) = (server().await, TokenKey::new("1"), TokenKey::new("2"));
     let issuer = TokenIssuer::start(&first).await;
-    let entry = issuer.entry(CLAIMS);
-    let entry = entry.replace(
-        &format!("jwks_url: \"{}/jwks\"", issuer.name()),
-        "jwks_file: keys.json",
-    );
-    let setup = setup(&server, &auth(&[entry]));
-    let put = |key: &TokenKey| {
-        let (file, new) = (
-            setup.directory().join("keys.json"),
-            setup.directory().join("new.json"),
-        );
-        std::fs::write(&new, json!({ "keys": [key.public()] }).to_string()).unwrap();
-        std::fs::rename(new, file).unwrap();
-    };
-    put(&first);
+    let setup = setup(&server, &auth(&[entry_of_file(&issuer)]));
+    put(setup.directory(), &[&first], 0o644);
     let gate = setup.clone().start().await;
     let at = |key: &TokenKey| {
         gate.agent()
             .token(&key.token(&issuer.claims("support-bot")))
     };
     assert!(mark(&at(&first)).await.is_done());
-    put(&second);
+    put(&gate.path(""), &[&second], 0o644);
     assert!(
         mark(&at(&second)).await.is_done(),
         "a key that is not known yet is looked for"
     );
+    // For ten seconds after a look it is told to come again.
     let gone = mark(&at(&first)).await;
-    assert_eq!(
-        gone.status, 503,
-        "and may be looked for once more: {gone:?}"
-    );
+    assert!(matches!(gone.status, 401 | 503), "{gone:?}");
     assert_eq!(issuer.fetches(), 0);
+}
+
+/// threat-model §10: who may write the keys may be every agent. So keys that others could have put into the
+/// file are not taken while toolgate runs, the log says so, and the last ones count until it is mended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_others_may_write_are_not_taken() {
+    let (server, first, forged) = (server().await, TokenKey::new("1"), TokenKey::new("2"));
+    let issuer = TokenIssuer::start(&first).await;
+    let setup = setup(&server, &auth(&[entry_of_file(&issuer)]));
+    put(setup.directory(), &[&first], 0o644);
+    let gate = setup.start().await;
+    let at = |key: &TokenKey| {
+        gate.agent()
+            .token(&key.token(&issuer.claims("support-bot")))
+    };
+    assert!(mark(&at(&first)).await.is_done());
+    put(&gate.path(""), &[&first, &forged], 0o666);
+    let refused = mark(&at(&forged)).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    until("the log says why", || async {
+        let log = gate.log();
+        (log.contains("others than its owner may write this file") && log.contains("chmod go-w"))
+            .then_some(())
+    })
+    .await;
+    assert!(
+        mark(&at(&first)).await.is_done(),
+        "the last good keys count"
+    );
+    put(&gate.path(""), &[&first, &forged], 0o644);
+    until("what its owner alone may write is taken", || async {
+        mark(&at(&forged)).await.is_done().then_some(())
+    })
+    .await;
 }

@@ -3,11 +3,14 @@
 use crate::harness::agent::Agent;
 use crate::harness::answer::{Answer, code};
 use crate::harness::gate::Gate;
-use crate::harness::issuer::{TokenIssuer, TokenKey};
+use crate::harness::issuer::{AUDIENCE, KeysReply, TokenIssuer, TokenKey, key_set};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
+
+/// What operators' tokens are for; agents of the same issuer have others.
+const CONSOLE: &str = "https://console.example.com";
 
 async fn stage() -> (ToolServer, TokenIssuer, TokenKey, Gate) {
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
@@ -16,6 +19,8 @@ async fn stage() -> (ToolServer, TokenIssuer, TokenKey, Gate) {
     let entry = issuer.entry(
         ", claims: { name: email, roles: /groups }, roles: { leads: [approver], sre: [auditor, switch] }, header: X-Proxy-Token",
     );
+    let entry = entry.replace(AUDIENCE, CONSOLE);
+    let agents = issuer.entry(", claims: { agent: azp }");
     let gate = Setup::new()
         .server("oracle", &server)
         .policy(&format!(
@@ -25,6 +30,7 @@ async fn stage() -> (ToolServer, TokenIssuer, TokenKey, Gate) {
         ))
         .callers("  - { agent: bot, token: token-of-the-agent-bot }\n")
         .operators(&format!("tokens: [], jwt: [ {entry} ]"))
+        .more(&format!("auth: {{ jwt: [ {agents} ] }}"))
         .start()
         .await;
     (server, issuer, key, gate)
@@ -32,6 +38,7 @@ async fn stage() -> (ToolServer, TokenIssuer, TokenKey, Gate) {
 
 fn claims(issuer: &TokenIssuer, email: &str, groups: &[&str]) -> Value {
     let mut claims = issuer.claims("console");
+    claims["aud"] = json!(CONSOLE);
     claims["email"] = json!(email);
     claims["groups"] = json!(groups);
     claims
@@ -81,16 +88,35 @@ async fn a_token_makes_an_operator() {
             assert!(!answer.text().contains(&token));
         }
     }
-    let agents = mark_of_agents(&gate, &sre).await;
-    assert_eq!(
-        agents, 401,
-        "an operator's token opens nothing at the agents' door"
-    );
 }
 
-async fn mark_of_agents(gate: &Gate, token: &str) -> u16 {
-    let agent: Agent = gate.agent().token(token);
-    agent.anew_call("oracle__pay", json!({})).await.status
+/// One issuer names agents and operators, and no token opens both doors: neither an operator's the
+/// agents', nor an agent's that acts for a person that person's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_opens_both_doors() {
+    let (_server, issuer, key, gate) = stage().await;
+    let asked = |token: &str| {
+        let agent: Agent = gate.agent().token(token);
+        async move { agent.anew_call("oracle__absent", json!({})).await }
+    };
+    let operator = key.token(&claims(&issuer, "sue@example.com", &["sre"]));
+    let status = asks(&gate, "Authorization", &operator, "/api/tasks").await;
+    assert_eq!(status.status, 200);
+    let refused = asked(&operator).await;
+    let words = refused.header("www-authenticate").unwrap_or_default();
+    assert!(
+        refused.status == 401 && words.contains("for another audience"),
+        "{refused:?}"
+    );
+    let mut acting = claims(&issuer, "sue@example.com", &["sre"]);
+    acting["aud"] = json!(AUDIENCE);
+    let acting = key.token(&acting);
+    assert_eq!(asked(&acting).await.status, 200, "an agent's");
+    for header in ["Authorization", "X-Proxy-Token"] {
+        let refused = asks(&gate, header, &acting, "/api/tasks").await;
+        assert_eq!(refused.status, 401, "{header}");
+    }
+    assert_eq!(issuer.fetches(), 1, "what is fetched is known at both");
 }
 
 /// A call that a person of the identity provider has allowed runs, and the ledger says who it was.
@@ -152,6 +178,92 @@ async fn the_console_signs_in_by_the_header_of_a_proxy() {
         page.status == 200 && page.text().contains("lea@example.com"),
         "{page:?}"
     );
-    let nobody = asks(&gate, "X-Proxy-Token", "x.y.z", "/login").await;
-    assert!(nobody.status == 200 && nobody.header("set-cookie").is_none());
+    let unnamed = asks(&gate, "X-Proxy-Token", "x.y.z", "/login").await;
+    assert!(unnamed.status == 200 && unnamed.header("set-cookie").is_none());
+}
+
+/// A token of an issuer that an operator pastes on the page to sign in: a key that its issuer has just made is fetched,
+/// and what is wrong with another token is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pasted_token_signs_in_or_is_told_why_not() {
+    let (_server, issuer, first, gate) = stage().await;
+    let enters = async |token: &str| {
+        let kind = ("content-type", "application/x-www-form-urlencoded");
+        let own = format!("http://{}", gate.operators);
+        let body: String = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("token", token)
+            .finish();
+        let headers = [kind, ("origin", own.as_str())];
+        gate.asks_operators(("POST", "/login"), &headers, &body)
+            .await
+    };
+    let second = TokenKey::new("second");
+    issuer.answers(key_set(&[&first, &second]));
+    let lead = claims(&issuer, "lea@example.com", &["leads"]);
+    let entered = enters(&second.token(&lead)).await;
+    assert_eq!(entered.status, 303, "{entered:?}");
+    let staff = claims(&issuer, "joe@example.com", &["staff"]);
+    let answer = enters(&second.token(&staff)).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(answer.text().contains("no operator"), "{answer:?}");
+    issuer.answers(KeysReply::Said(503, "down".to_owned()));
+    let answer = enters(&TokenKey::new("third").token(&lead)).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.header("retry-after").is_some(), "{answer:?}");
+    let answer = enters("token-of-nobody-at-all").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert!(answer.text().contains("token of no operator"), "{answer:?}");
+}
+
+/// threat-model §3F: an issuer withdraws a key that was stolen, and a thief who has signed in by a token of that key is
+/// out with it: no page, and no decision. Who has signed in by another key stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_ends_with_the_key_of_its_token() {
+    let (server, issuer, stolen, gate) = stage().await;
+    let agent = gate.agent().token("token-of-the-agent-bot");
+    let called = tokio::spawn(async move { agent.call("oracle__pay", json!({})).await });
+    let next = TokenKey::new("next");
+    let bearer = |key: &TokenKey, email: &str| key.token(&claims(&issuer, email, &["leads"]));
+    let id = until("the call is held", || async {
+        let token = bearer(&stolen, "lea@example.com");
+        let listed = asks(&gate, "Authorization", &token, "/api/approvals").await;
+        let listed: Value = serde_json::from_str(&listed.text()).unwrap();
+        let id = listed.pointer("/approvals/0/id").and_then(Value::as_str);
+        id.map(str::to_owned)
+    })
+    .await;
+    let signed_in = async |key: &TokenKey, email: &str| {
+        until("the key is known, and signs in", || async {
+            let token = bearer(key, email);
+            let entered = asks(&gate, "X-Proxy-Token", &token, "/login").await;
+            let cookie = entered.header("set-cookie")?.split_once(';')?.0.to_owned();
+            Some(cookie)
+        })
+        .await
+    };
+    let status = async |cookie: &str, path: &str| {
+        let headers = [("Cookie", cookie), ("Accept", "text/html")];
+        gate.asks_operators(("GET", path), &headers, "")
+            .await
+            .status
+    };
+    let thief = signed_in(&stolen, "lea@example.com").await;
+    let page = format!("/approvals/{id}");
+    assert_eq!(status(&thief, &page).await, 200);
+    // A key that nobody knows yet leads to the fetch that shows what is withdrawn.
+    issuer.answers(key_set(&[&next]));
+    let sue = signed_in(&next, "sue@example.com").await;
+    assert_ne!(status(&thief, &page).await, 200);
+    let origin = format!("http://{}", gate.operators);
+    let headers = [
+        ("Cookie", thief.as_str()),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Origin", origin.as_str()),
+    ];
+    let word = "decision=allow&why=x";
+    let decided = gate.asks_operators(("POST", &page), &headers, word).await;
+    assert_ne!(decided.status, 200, "{decided:?}");
+    assert_eq!(server.executions().len(), 0);
+    assert_eq!(status(&sue, &page).await, 200, "another key's stays");
+    called.abort();
 }

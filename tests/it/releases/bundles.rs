@@ -92,7 +92,7 @@ async fn what_is_kept_is_read_whatever_is_broken() {
     }
 }
 
-/// 003-42: no bundle holds a secret, and a rollback leaves the one that is there.
+/// 003-42: no bundle holds a secret, and a rollback leaves the one that is there, and shows none.
 #[tokio::test]
 async fn no_bundle_holds_a_secret() {
     let (_scripted, setup) = setup("secrets: {}").await;
@@ -116,6 +116,11 @@ async fn no_bundle_holds_a_secret() {
         out.contains("(kept out)") && out.contains("${CAT_TOKEN}"),
         "{out}"
     );
+    for form in ["--dry-run", "--dry-run --json"] {
+        let (code, out, err) = runs(&gate.setup, &format!("policy rollback {first} {form}")).await;
+        assert!(code == 0 && out.contains("(kept out)"), "{out}{err}");
+        assert!(!out.contains("written-out-for-bot"), "{out}");
+    }
     done(&gate.setup, &["policy", "rollback", &first]).await;
     let config = super::read(&gate.setup, "toolgate.yaml");
     assert!(

@@ -7,6 +7,7 @@ use super::{
 use crate::harness::answer::code;
 use crate::harness::gate::{run, runs};
 use crate::harness::until;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -187,6 +188,31 @@ async fn half_a_rollback_is_no_policy() {
     assert_eq!(read(&setup, "tests/amounts.yaml"), pack("too_much"));
     let gate = setup.policy(&policy(STRICT)).start().await;
     assert!(is_strict(&gate).await);
+}
+
+/// Rollbacks at once take turns: each finds the files that it tries, and what the last of them wrote is whole.
+#[tokio::test]
+async fn rollbacks_at_once_take_turns() {
+    let (_scripted, gate, [strict, loose]) = loosened("").await;
+    let rollbacks = (0..8).map(|number| {
+        let to = if number % 2 == 0 { &strict } else { &loose };
+        let mut words = vec!["policy", "rollback", to];
+        words.extend((number < 4).then_some("--dry-run"));
+        let setup = &gate.setup;
+        async move { done(setup, &words).await }
+    });
+    join_all(rollbacks).await;
+    let is_whole = [(STRICT, "too_much"), (LOOSE, "allow")].map(|(most, expect)| {
+        (policy(most), pack(expect))
+            == (
+                read(&gate.setup, "policy.yaml"),
+                read(&gate.setup, "tests/amounts.yaml"),
+            )
+    });
+    assert_ne!(is_whole[0], is_whole[1], "one of the two, whole");
+    let left = std::fs::read_dir(gate.path("data/policies")).unwrap();
+    let mut left = left.map(|entry| entry.unwrap().file_name());
+    assert!(!left.any(|name| name.to_string_lossy().starts_with("staged-")));
 }
 
 /// What cannot be used now is not written, whatever is forced.

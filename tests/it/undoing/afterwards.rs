@@ -1,7 +1,7 @@
 //! What follows an undo: the key of the call is free; one that failed, or was not allowed yet, is made
 //! anew; and what a person has to allow waits for one.
 
-use super::{UndoStage, decision, done, failed, name_of};
+use super::{UndoStage, decision, done, failed, keyed, name_of};
 use crate::harness::until;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +32,54 @@ async fn an_undone_key_is_free() {
     let entries = stage.gate.ledger().await;
     let row = entries.iter().find(|entry| entry["action_id"] == second);
     assert_eq!(row.map(|row| &row["because"]), Some(&json!("undone")));
+}
+
+/// A call that is made anew after its undo, and each undo, is meant, also in one trace: no breaker takes the tool away.
+/// The same once more, without an undo between, is a duplicate.
+#[tokio::test]
+async fn what_is_made_anew_is_no_duplicate() {
+    let breakers = "breakers: [ { tools: [\"bank__*\"], duplicates: 0 } ]\n";
+    let stage = UndoStage::of(&(super::policy("ask: never") + breakers)).await;
+    stage.scripted.answers(|_| done(&json!({ "id": 1 })));
+    let calls = async |tool: &str, arguments: Value, key: &str| {
+        let mut call = keyed(tool, &arguments, key);
+        call["_meta"]["traceparent"] =
+            json!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        stage.bot().modern("tools/call", call).await.message()
+    };
+    let drafts = async |key: &str| {
+        let answer = calls("draft", json!({ "name": "a" }), key).await;
+        let id = decision(&answer)["action_id"].as_str().map(str::to_owned);
+        id.unwrap_or_else(|| panic!("{answer}"))
+    };
+    let bins = async |id: &str, key: &str| {
+        calls("bin", json!({ "of": id, "name": "a", "id": 1 }), key).await
+    };
+    let twice = async || {
+        stage
+            .gate
+            .metric("toolgate_duplicates_executed_total")
+            .await
+    };
+    // By an operator, then by its agent, each time under the same key.
+    let first = drafts("k").await;
+    assert_eq!(stage.undoes(&first).await.0, 0);
+    let second = drafts("k").await;
+    bins(&second, "own").await;
+    let third = drafts("k").await;
+    assert_ne!(second, third);
+    bins(&third, "another").await;
+    assert_eq!((stage.sent("draft").len(), stage.sent("bin").len()), (3, 3));
+    let (_, listed) = stage.runs("rita", &["incident", "list"]).await;
+    assert!(listed.contains("there is no incident"), "{listed}");
+    assert!(twice().await.abs() < f64::EPSILON);
+    // What is bound to nothing by now runs again as well, and is not meant.
+    bins(&third, "a third").await;
+    assert_eq!(stage.sent("bin").len(), 4);
+    until("the duplicate", || async {
+        (twice().await > 0.5).then_some(())
+    })
+    .await;
 }
 
 /// An undo that its tool server refuses has failed, the key of the call is as it was, and it can be

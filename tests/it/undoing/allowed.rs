@@ -107,7 +107,8 @@ async fn what_is_denied_or_dropped_does_not_go_on() {
     let (code, said) = stage.runs("rita", &drop).await;
     assert!(code == 0 && said.contains("dropped by rita"), "{said}");
     assert_eq!(stage.queued(&dropped).await, None);
-    assert_eq!(stage.decides("allow", &hold).await.0, 0);
+    let (code, said) = stage.decides("allow", &hold).await;
+    assert!(code == 1 && said.contains("the undo is dropped"), "{said}");
     // The one that was allowed after them is the only one that is made.
     let hold = stage.waits(&last).await;
     assert_eq!(stage.decides("allow", &hold).await.0, 0);
@@ -119,6 +120,48 @@ async fn what_is_denied_or_dropped_does_not_go_on() {
         .collect();
     assert_eq!(ids, [serde_json::json!(3)]);
     assert_eq!(stage.queued(&denied).await.as_deref(), Some("requested"));
+}
+
+/// guarantees §7: who asks does not allow, whether first or later, and whether the first one has dropped it meanwhile;
+/// a word on what was dropped counts for nothing.
+#[tokio::test]
+async fn who_has_asked_does_not_allow() {
+    let stage = UndoStage::with("approvers: [finance]").await;
+    let asks = async |who: &str, id: &str| {
+        let (_, said) = stage.runs(who, &["undo", id, "--why", "a typo"]).await;
+        let hold = said.split("approvals show ").nth(1);
+        let hold = hold.and_then(|rest| rest.split_whitespace().next());
+        hold.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let allows = async |who: &str, hold: &str| {
+        let words = ["approvals", "allow", hold, "--why", "it is due"];
+        stage.runs(who, &words).await
+    };
+    let drops = async |id: &str| {
+        let words = ["undo", id, "--drop", "--why", "a mistake"];
+        assert_eq!(stage.runs("rita", &words).await.0, 0);
+    };
+    // Rita asks, ann asks too: the same is held.
+    let both = stage.made("draft", "k1").await;
+    let hold = asks("rita", &both).await;
+    assert_eq!(asks("ann", &both).await, hold);
+    let (code, said) = allows("ann", &hold).await;
+    assert!(code == 1 && said.contains("who has asked for it"), "{said}");
+    // Rita asks and drops it; ann asks anew.
+    let anew = stage.made("draft", "k2").await;
+    let dropped = asks("rita", &anew).await;
+    drops(&anew).await;
+    let (code, said) = allows("ann", &dropped).await;
+    assert!(code == 1 && said.contains("the undo is dropped"), "{said}");
+    let hold = asks("ann", &anew).await;
+    assert_ne!(hold, dropped);
+    let (code, said) = allows("ann", &hold).await;
+    assert!(code == 1 && said.contains("who has asked for it"), "{said}");
+    assert_eq!(stage.sent("bin"), Vec::<Value>::new());
+    let (code, said) = allows("fay", &hold).await;
+    assert_eq!(code, 0, "{said}");
+    stage.until_taken_back(&anew).await;
+    assert_eq!(stage.sent("bin").len(), 1);
 }
 
 /// The points from the word on. The first call is the one that is taken back, the second what waits, the third

@@ -122,7 +122,11 @@ impl GrantStand {
 
 fn is(pointer: &str, is: ArgumentRule) -> ArgumentConstraint {
     let pointer = pointer.to_owned();
-    ArgumentConstraint { pointer, is }
+    ArgumentConstraint {
+        pointer,
+        numbered_members: Vec::new(),
+        is,
+    }
 }
 
 /// With one more constraint.

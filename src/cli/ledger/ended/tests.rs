@@ -37,6 +37,7 @@ fn unsent() -> Claim {
         inquiry: None,
         undo: None,
         undoes: None,
+        may_undo: None,
     }
 }
 

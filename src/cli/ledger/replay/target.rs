@@ -3,7 +3,7 @@
 use super::elsewhere::{self, OwnPlace};
 use super::hosts::HostDirectory;
 use crate::cli::{configured, timeouts};
-use crate::config::{Config, ServerConfig, TransportConfig};
+use crate::config::{Config, ServerConfig, ServerCredentials, TransportConfig};
 use crate::model::ids::ServerName;
 use crate::model::secret::Secret;
 use crate::upstream::child::sandbox::Sandbox;
@@ -108,6 +108,7 @@ impl SandboxArgs {
             (Some(target), None, None) => TransportConfig::Http {
                 url: address(target)?,
                 headers: std::collections::BTreeMap::new(),
+                credentials: ServerCredentials::default(),
             },
             (None, Some((program, rest)), None) => command(program, rest),
         };

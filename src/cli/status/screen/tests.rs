@@ -104,6 +104,7 @@ fn screens_of_those_that_tell_less() {
     let seen = AtRest {
         data: "toolgate-data".into(),
         ledger_bytes: Some(4096),
+        unread: None,
         disabled: troubled().disabled,
         frozen: Vec::new(),
         disk: Some(DiskStatus {
@@ -160,6 +161,7 @@ fn an_open_incident_is_shown() {
     let seen = AtRest {
         data: "toolgate-data".into(),
         ledger_bytes: None,
+        unread: Some("it is no directory".to_owned()),
         disabled: Disabled::new(),
         frozen,
         disk: None,
@@ -168,7 +170,10 @@ fn an_open_incident_is_shown() {
         holder: DataHolder::Free,
         door: UnseenDoor::Nowhere,
     };
-    for screen in [whole(&report, page(160)), unseen(&rest, &seen, page(160))] {
+    let rested = unseen(&rest, &seen, page(160));
+    let unread = "ledger    not seen: it is no directory";
+    assert!(rested.contains(unread), "{rested}");
+    for screen in [whole(&report, page(160)), rested] {
         let line = "frozen    bank__* by ann, 2 h 0 min ago: incident 7: it pays";
         assert!(screen.contains(line), "{screen}");
         assert!(!screen.contains('\u{1b}'), "{screen}");

@@ -31,6 +31,8 @@ pub(super) struct DrillEnd {
     pub(super) after: Option<String>,
     /// Whether an effect is left, or may be.
     pub(super) is_left: bool,
+    /// Whether it was not made because toolgate was told to end.
+    pub(super) is_interrupted: bool,
     /// Why it is not proven.
     pub(super) why: Option<String>,
 }
@@ -45,6 +47,7 @@ impl DrillEnd {
             before: None,
             after: None,
             is_left: false,
+            is_interrupted: false,
             why,
         }
     }
@@ -52,6 +55,14 @@ impl DrillEnd {
     /// Nothing was called.
     pub(super) fn not_drilled(why: String) -> Self {
         Self::of(DrillVerdict::NotDrilled, Some(why))
+    }
+
+    /// Nothing was called any more: toolgate was told to end.
+    pub(super) fn interrupted() -> Self {
+        Self {
+            is_interrupted: true,
+            ..Self::not_drilled("toolgate was told to end".to_owned())
+        }
     }
 
     pub(super) fn failed(why: impl Into<String>) -> Self {

@@ -56,9 +56,8 @@ impl RowState {
         matches!(self, Self::Drilled(end) if end.is_left)
     }
 
-    /// Whether it was not drilled because toolgate was told to end.
-    fn was_told(&self) -> bool {
-        matches!(self, Self::Drilled(end) if end.why.as_deref() == Some(super::TOLD))
+    fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Drilled(end) if end.is_interrupted)
     }
 }
 
@@ -76,8 +75,8 @@ impl DrillReport {
         if has(DrillVerdict::Unknown) {
             return super::UNKNOWN_EXIT_CODE;
         }
-        let was_told = self.rows.iter().any(|row| row.state.was_told());
-        u8::from(has(DrillVerdict::Failed) || was_told || self.requires_all && lacks())
+        let is_interrupted = self.rows.iter().any(|row| row.state.is_interrupted());
+        u8::from(has(DrillVerdict::Failed) || is_interrupted || self.requires_all && lacks())
     }
 
     /// Whether an effect is left, or may be.

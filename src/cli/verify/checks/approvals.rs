@@ -5,7 +5,7 @@ use crate::cli::verify::agent::{TrialAgent, TrialAnswer};
 use crate::cli::verify::person::{TrialWord, say};
 use crate::cli::verify::plan::TrialSubject;
 use crate::cli::verify::rows::{Guarantee, GuaranteeRow, RowVerdict};
-use crate::cli::verify::trial::{Trial, ended};
+use crate::cli::verify::trial::{Trial, wait_for_end};
 use crate::model::counted::counted;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ struct ApprovalRuns {
 }
 
 /// Has one of two calls allowed, and the rest denied.
-pub(in crate::cli::verify) async fn tried(
+pub(in crate::cli::verify) async fn verify(
     trial: &Trial,
     subject: &TrialSubject,
 ) -> anyhow::Result<Vec<GuaranteeRow>> {
@@ -34,7 +34,7 @@ pub(in crate::cli::verify) async fn tried(
     }
     let mut agent = trial.agent(&subject.caller);
     let runs = Box::pin(counted_runs(trial, subject, &mut agent)).await;
-    ended(agent.hang_up()).await;
+    wait_for_end(agent.hang_up()).await;
     let [once, bound] = match runs? {
         Ok(runs) => [runs.once(), runs.bound()],
         Err(answer) => {
@@ -74,14 +74,14 @@ async fn counted_runs(
     }
     runs.other = other.as_ref().map(|(call, _)| call.arguments.clone());
     runs.before = trial.ran(subject) - start;
-    say(gate, waiting.hold, TrialWord::AllowWithinLimits).await?;
+    Box::pin(say(gate, waiting.hold, TrialWord::AllowWithinLimits)).await?;
     Box::pin(trial.decided(agent, &first, &waiting)).await?;
     let so_far = trial.echo.executions(&subject.tool.name).into_iter();
     let so_far = so_far.skip(start + runs.before);
     runs.allowed = so_far.map(|run| run.arguments).collect();
     let seen = trial.ran(subject);
     if let Some((call, held)) = other {
-        say(gate, held.hold, TrialWord::Deny).await?;
+        Box::pin(say(gate, held.hold, TrialWord::Deny)).await?;
         Box::pin(trial.decided(agent, &call, &held)).await?;
     }
     runs.denied = trial.ran(subject) - seen;
@@ -91,7 +91,7 @@ async fn counted_runs(
     runs.again = trial.ran(subject) - seen;
     if let Ok(waiting) = waiting {
         // What is denied stays so for a while, and this very call is made again for other guarantees.
-        say(gate, waiting.hold, TrialWord::AllowWithinLimits).await?;
+        Box::pin(say(gate, waiting.hold, TrialWord::AllowWithinLimits)).await?;
         Box::pin(trial.decided(agent, &again, &waiting)).await?;
     }
     Ok(Ok(runs))

@@ -5,7 +5,7 @@ use crate::cli::verify::agent::TrialAnswer;
 use crate::cli::verify::person::TrialWord;
 use crate::cli::verify::plan::TrialSubject;
 use crate::cli::verify::rows::RowVerdict;
-use crate::cli::verify::trial::{Trial, ended};
+use crate::cli::verify::trial::{Trial, wait_for_end};
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 
@@ -23,7 +23,7 @@ struct MadeAgain {
 }
 
 /// Makes the call, loses its answer, and makes it again.
-pub(in crate::cli::verify) async fn tried(
+pub(in crate::cli::verify) async fn verify(
     trial: &Trial,
     subject: &TrialSubject,
 ) -> anyhow::Result<RowVerdict> {
@@ -39,7 +39,7 @@ pub(in crate::cli::verify) async fn tried(
     let mut again = trial.agent(&subject.caller);
     let asked = trial.call(&mut again, &call, TrialWord::AllowWithinLimits);
     let answer = Box::pin(asked).await?;
-    ended(again.hang_up()).await;
+    wait_for_end(again.hang_up()).await;
     let took = Clock.steady().saturating_sub(began);
     let window = subject.reissue_window().filter(|_| !has_key);
     let runs = trial.echo.executions(&subject.tool.name).into_iter();

@@ -4,7 +4,7 @@ use crate::cli::verify::agent::TrialAnswer;
 use crate::cli::verify::person::TrialWord;
 use crate::cli::verify::plan::TrialSubject;
 use crate::cli::verify::rows::{Guarantee, GuaranteeRow, RowVerdict};
-use crate::cli::verify::trial::{Trial, ended, new_key};
+use crate::cli::verify::trial::{Trial, new_key, wait_for_end};
 use crate::guards::budget::word;
 use crate::model::clock::Clock;
 use crate::policy::Policy;
@@ -44,7 +44,7 @@ struct BudgetRun {
 }
 
 /// Makes as many calls as the lowest of the limits lets through, and one more.
-pub(in crate::cli::verify) async fn tried(
+pub(in crate::cli::verify) async fn verify(
     trial: &Trial,
     policy: &Policy,
     subject: &TrialSubject,
@@ -53,7 +53,7 @@ pub(in crate::cli::verify) async fn tried(
     let known = limits.iter().filter_map(|limit| limit.calls.ok());
     let lowest = known.min().filter(|lowest| *lowest <= MAX_TRIED_CALLS);
     let run = match lowest {
-        Some(lowest) => Some(Box::pin(made(trial, subject, lowest)).await?),
+        Some(lowest) => Some(Box::pin(call_until_refused(trial, subject, lowest)).await?),
         None => None,
     };
     let rows = limits.iter().map(|limit| {
@@ -63,7 +63,11 @@ pub(in crate::cli::verify) async fn tried(
     Ok(rows.collect())
 }
 
-async fn made(trial: &Trial, subject: &TrialSubject, most: u64) -> anyhow::Result<BudgetRun> {
+async fn call_until_refused(
+    trial: &Trial,
+    subject: &TrialSubject,
+    most: u64,
+) -> anyhow::Result<BudgetRun> {
     let mut agent = trial.agent(&subject.caller);
     let mut call = Trial::fresh_call(&subject.caller, &subject.tool.name, &subject.arguments);
     let (start, began) = (trial.ran(subject), Clock.steady());
@@ -77,7 +81,7 @@ async fn made(trial: &Trial, subject: &TrialSubject, most: u64) -> anyhow::Resul
         }
     }
     let took = Clock.steady().saturating_sub(began);
-    ended(agent.hang_up()).await;
+    wait_for_end(agent.hang_up()).await;
     let ran = u64::try_from(trial.ran(subject) - start)?;
     Ok(BudgetRun {
         ran,
@@ -160,18 +164,19 @@ impl TriedLimit {
                 "{calls} calls are too many to be made here, where {MAX_TRIED_CALLS} are"
             ));
         };
+        // Before all that is counted: a window that is over lets more through, rightly.
+        if self.per.is_some_and(|per| run.took >= per) {
+            return RowVerdict::NotShown(format!(
+                "{} calls took longer than the time that they are counted in",
+                run.ran
+            ));
+        }
         if run.ran > calls {
             return RowVerdict::Broken(format!("{} calls ran, and {calls} are allowed", run.ran));
         }
         if calls > lowest {
             return RowVerdict::NotShown(format!(
                 "another limit ends calls of this tool after {lowest}, before the {calls} of this one"
-            ));
-        }
-        if self.per.is_some_and(|per| run.took >= per) {
-            return RowVerdict::NotShown(format!(
-                "{} calls took longer than the time that they are counted in",
-                run.ran
             ));
         }
         let (read, tried) = (run.last.word(), calls.saturating_add(1));
@@ -252,15 +257,15 @@ mod tests {
             per: Some(Duration::from_secs(per)),
             ..TriedLimit::of(Dimension::Rate, Ok(3))
         };
-        let run = run(3, Some("budget_exceeded"));
+        let judged = |per, run| rate(per).judged(Some(3), Some(&run));
+        let exceeded = Some("budget_exceeded");
+        assert!(matches!(judged(60, run(3, exceeded)), RowVerdict::Holds(_)));
         assert!(matches!(
-            rate(60).judged(Some(3), Some(&run)),
-            RowVerdict::Holds(_)
-        ));
-        assert!(matches!(
-            rate(1).judged(Some(3), Some(&run)),
+            judged(1, run(3, exceeded)),
             RowVerdict::NotShown(_)
         ));
+        assert!(matches!(judged(60, run(4, None)), RowVerdict::Broken(_)));
+        assert!(matches!(judged(1, run(4, None)), RowVerdict::NotShown(_)));
     }
 
     /// What a server says a call has cost can be anything: no number of calls is exact then.

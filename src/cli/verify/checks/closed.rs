@@ -5,7 +5,7 @@ use crate::cli::verify::agent::TrialAnswer;
 use crate::cli::verify::person::TrialWord;
 use crate::cli::verify::plan::{TrialSubject, row};
 use crate::cli::verify::rows::{Guarantee, GuaranteeRow, RowVerdict};
-use crate::cli::verify::trial::{Trial, ended};
+use crate::cli::verify::trial::{Trial, wait_for_end};
 use crate::model::caller::Caller;
 use crate::model::counted::counted;
 use crate::model::ids::{ServerName, ToolName};
@@ -27,13 +27,13 @@ struct UnsentCall<'a> {
 }
 
 impl UnsentCall<'_> {
-    async fn made(&self, trial: &Trial) -> anyhow::Result<RowVerdict> {
+    async fn send(&self, trial: &Trial) -> anyhow::Result<RowVerdict> {
         let mut agent = trial.agent(self.caller);
         let call = Trial::fresh_call(self.caller, self.tool, self.arguments);
         let before = trial.echo.count();
         let asked = trial.call(&mut agent, &call, TrialWord::AllowWithinLimits);
         let answer = Box::pin(asked).await?;
-        ended(agent.hang_up()).await;
+        wait_for_end(agent.hang_up()).await;
         Ok(judged(&answer, trial.echo.count() - before, self.code))
     }
 }
@@ -73,7 +73,7 @@ pub(in crate::cli::verify) async fn invalid_arguments(
         arguments,
         code: "schema_invalid",
     };
-    call.made(trial).await
+    call.send(trial).await
 }
 
 /// A call of what the caller does not see.
@@ -86,7 +86,7 @@ fn hidden<'a>(caller: &'a Caller, tool: &'a ToolName, arguments: &'a Value) -> U
     }
 }
 
-/// A tool that nobody has, and those that the caller may not use.
+/// A tool that no server has, and those that the caller may not use.
 pub(in crate::cli::verify) async fn hidden_tools(
     trial: &Trial,
     caller: &Caller,
@@ -97,12 +97,12 @@ pub(in crate::cli::verify) async fn hidden_tools(
     let mut rows = Vec::new();
     if let Some(server) = servers.first() {
         let tool = ToolName::of(server, NO_TOOL);
-        let verdict = hidden(caller, &tool, &arguments).made(trial).await?;
+        let verdict = hidden(caller, &tool, &arguments).send(trial).await?;
         rows.push(row(Guarantee::UnknownTool, None, Some(caller), verdict));
     }
     let (mut held, mut odd) = (0_usize, None);
     for tool in withheld.iter().take(MAX_WITHHELD) {
-        match hidden(caller, tool, &arguments).made(trial).await? {
+        match hidden(caller, tool, &arguments).send(trial).await? {
             RowVerdict::Holds(_) => held += 1,
             RowVerdict::NotShown(why) => {
                 odd = odd.or(Some(RowVerdict::NotShown(format!("{tool}: {why}"))));
@@ -140,7 +140,7 @@ pub(in crate::cli::verify) async fn failing_store(
             arguments: &subject.arguments,
             code: "store_unavailable",
         };
-        let verdict = call.made(trial).await?;
+        let verdict = call.send(trial).await?;
         rows.push(subject.row(Guarantee::FailingStore, verdict));
     }
     Ok(rows)

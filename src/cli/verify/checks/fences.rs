@@ -5,12 +5,12 @@ use crate::cli::verify::agent::{TrialAnswer, TrialCall};
 use crate::cli::verify::person::TrialWord;
 use crate::cli::verify::plan::TrialSubject;
 use crate::cli::verify::rows::RowVerdict;
-use crate::cli::verify::trial::{Trial, ended, new_key};
+use crate::cli::verify::trial::{Trial, new_key, wait_for_end};
 use crate::model::counted::counted;
 use crate::model::ids::unguessable;
 
 /// Makes two calls of one session, and a third with the token of the first.
-pub(in crate::cli::verify) async fn tried(
+pub(in crate::cli::verify) async fn verify(
     trial: &Trial,
     subject: &TrialSubject,
 ) -> anyhow::Result<RowVerdict> {
@@ -36,7 +36,7 @@ pub(in crate::cli::verify) async fn tried(
     let before = trial.ran(subject);
     let asked = trial.call(&mut agent, &stale, TrialWord::AllowWithinLimits);
     let answer = Box::pin(asked).await?;
-    ended(agent.hang_up()).await;
+    wait_for_end(agent.hang_up()).await;
     if let Some(other) = answers.iter().find(|answer| !answer.is_answered()) {
         let word = other.word();
         return Ok(RowVerdict::NotShown(format!(

@@ -2,8 +2,10 @@
 
 use super::super::{PairReload, TlsDoor};
 use super::*;
+use crate::model::clock::Clock;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// A certificate until `year`, and its key.
 fn pair(year: i32) -> (String, String) {
@@ -25,8 +27,15 @@ impl Place {
     }
 
     fn put(&self, certificate: &str, key: &str) {
-        fs::write(self.0.path().join("cert.pem"), certificate).unwrap();
-        fs::write(self.0.path().join("key.pem"), key).unwrap();
+        for (name, text) in [("cert.pem", certificate), ("key.pem", key)] {
+            fs::write(self.0.path().join(name), text).unwrap();
+            self.mode(name, 0o600);
+        }
+    }
+
+    fn mode(&self, name: &str, mode: u32) {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(self.0.path().join(name), mode).unwrap();
     }
 
     fn files(&self) -> TlsFiles {
@@ -79,6 +88,32 @@ fn files_that_do_not_fit_say_which_and_why() {
             .message
             .contains("longer than")
     );
+    // A pipe to which nobody writes keeps no start, and no end, waiting.
+    let pipe = place.0.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    let odd = fault(TlsFiles {
+        key: pipe,
+        ..place.files()
+    });
+    assert!(
+        odd.member == "key" && odd.message.contains("it is no regular file"),
+        "{odd}"
+    );
+}
+
+/// What goes wrong at one door is told of that door, and silences no other.
+#[test]
+fn each_door_tells_of_its_own_handshakes() {
+    let (certificate, key) = pair(2100);
+    let place = Place::with(&certificate, &key);
+    let [agents, operators] =
+        ["agents", "operators"].map(|whose| TlsDoor::open(whose, place.files()).unwrap());
+    agents.failed("it has no certificate");
+    let now = Clock.steady();
+    assert_eq!(agents.failed_handshakes.count(now), None);
+    assert_eq!(operators.failed_handshakes.count(now), Some(1));
+    agents.plain_http.count(now);
+    assert_eq!(operators.plain_http.count(now), Some(1));
 }
 
 /// Issue 20 "a broken new pair leaves the old in force": so does one whose time is over.
@@ -109,7 +144,47 @@ fn only_a_pair_that_can_be_used_takes_the_place_of_another() {
     assert_eq!(door.reload(), PairReload::Unchanged, "as before");
 }
 
-/// A sessions that is taken up again has no certificate to be judged anew.
+/// threat-model §10: an account that may write the authorities vouches for any agent, so what other accounts may
+/// write is not taken while the door is open, whichever of the files it is.
+#[test]
+fn files_that_others_may_write_take_no_place() {
+    let (certificate, key) = pair(2100);
+    let place = Place::with(&certificate, &key);
+    place.mode("", 0o700);
+    fs::copy(
+        place.0.path().join("cert.pem"),
+        place.0.path().join("ca.pem"),
+    )
+    .unwrap();
+    place.mode("ca.pem", 0o600);
+    let files = TlsFiles {
+        authorities: Some(place.0.path().join("ca.pem")),
+        ..place.files()
+    };
+    let door = TlsDoor::open("agents", files).unwrap();
+    for (name, member) in [
+        ("cert.pem", "tls.cert"),
+        ("key.pem", "tls.key"),
+        ("ca.pem", "tls.client_ca"),
+        ("", "tls.cert"),
+    ] {
+        let (next, next_key) = pair(2100);
+        place.put(&next, &next_key);
+        let before = door.validity();
+        place.mode(name, if name.is_empty() { 0o777 } else { 0o666 });
+        assert_eq!(door.reload(), PairReload::Kept, "{name}");
+        assert_eq!(door.validity(), before);
+        let said = door.refused.lock().clone().unwrap();
+        assert!(
+            said.contains(member) && said.contains("chmod go-w"),
+            "{said}"
+        );
+        place.mode(name, if name.is_empty() { 0o700 } else { 0o600 });
+        assert_eq!(door.reload(), PairReload::Swapped, "{name}, mended");
+    }
+}
+
+/// A session that is taken up again has no certificate to be judged anew.
 #[test]
 fn sessions_are_not_taken_up_where_certificates_are_asked_for() {
     let (certificate, key) = pair(2100);

@@ -315,6 +315,7 @@ fn grant_like(id: ActionId, hold: &Hold, max_uses: u64) -> Grant {
         constraints: ["/deed", "/amount"]
             .map(|pointer| ArgumentConstraint {
                 pointer: pointer.to_owned(),
+                numbered_members: Vec::new(),
                 is: ArgumentRule::Any,
             })
             .into(),

@@ -19,7 +19,7 @@ use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
 use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use crate::mcp::tools::Definition;
-use crate::model::approvers::{Approver, Approvers};
+use crate::model::approvers::{Approver, ApproverName, Approvers};
 use crate::model::caller::Caller;
 use crate::model::content::ContentForm;
 use crate::model::digest::sha256;
@@ -206,7 +206,7 @@ impl Ground {
 
 fn approvers() -> Approvers {
     Approvers(vec![Approver {
-        name: "ann".to_owned(),
+        name: ApproverName::One("ann".to_owned()),
         roles: vec!["finance".to_owned(), "approver".to_owned()],
     }])
 }
@@ -215,6 +215,7 @@ fn servers(connections: &Connections) -> Arc<Servers> {
     let transport = ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
+        credentials: Arc::default(),
     };
     let (timeout, start_timeout, refresh, ping_after) = (LONGEST, TIMEOUT, TIMEOUT, LONGEST);
     let not_executed = Arc::default();

@@ -314,6 +314,37 @@ fn a_program_that_hangs_up_is_answered_before() {
     });
 }
 
+/// An agent that does not come back to its stream has hung up, when it stopped to read: its call does not run
+/// though it is allowed. One that has come back is there.
+#[test]
+fn who_does_not_come_back_has_hung_up() {
+    play(async |world| {
+        let (meta, away) = (meta("agent", Some("p")), Duration::from_secs(30));
+        let mut request = world.holds_call("give", 0, &meta);
+        let reads = heard(&mut request, Duration::from_hours(1));
+        assert!(timeout(Duration::from_secs(90), reads).await.is_err());
+        request.inlet.unread_mark().set(Some(away));
+        let rest = heard(&mut request, Duration::from_hours(1));
+        assert!(timeout(Duration::from_secs(1), rest).await.is_ok());
+        let mut again = world.holds_call("give", 0, &meta);
+        let told = heard(&mut again, Duration::from_hours(1)).await;
+        let (after, answer) = told.last().unwrap();
+        assert_eq!(code(answer), "approval_pending", "it stays");
+        assert!((55_000..56_000).contains(after), "{after}");
+        world.allows().await;
+        sleep(Duration::from_secs(1)).await;
+        assert!(world.book.borrow().done.is_empty(), "nobody is there");
+        let mut back = world.holds_call("give", 1, &meta);
+        let mark = back.inlet.unread_mark();
+        mark.set(Some(away));
+        mark.set(None);
+        let reads = heard(&mut back, Duration::from_hours(1));
+        assert!(timeout(Duration::from_secs(9), reads).await.is_err());
+        let gate = world.gate().unwrap();
+        assert_eq!(gate.effects.store.holds(9).await.unwrap().len(), 2);
+    });
+}
+
 /// A call that is answered at once and sent again and again waits longer each time, and is told so; the
 /// call of another hold does not, and a decision ends the wait.
 #[test]

@@ -168,3 +168,52 @@ fn a_sample_has_what_is_said_exactly() {
     let whole = json!({ "constraints": [{ "pointer": "", "equals": { "a": 1 } }] });
     assert_eq!(terms(whole).sample(), json!({ "a": 1 }));
 }
+
+/// What was shown as an array is covered as an array, and what was an object as an object, also where the steps to
+/// what is in them are the same; without a call that was shown, digits name items.
+#[test]
+fn a_grant_covers_the_shape_that_was_shown() {
+    let [list, object] = [
+        json!({ "a": [5], "z": 1 }),
+        json!({ "a": { "0": 5 }, "z": 1 }),
+    ];
+    let [none, nothing] = [json!({ "a": [], "z": 1 }), json!({ "a": {}, "z": 1 })];
+    let body = json!({ "constraints": [
+        { "pointer": "/a/0", "at_most": 9 }, { "pointer": "/z", "equals": 1 },
+    ] });
+    let open = json!({ "constraints": [
+        { "pointer": "/a/0", "any": true }, { "pointer": "/z", "equals": 1 },
+    ] });
+    let any = ["/a/0".to_owned()];
+    for (shown, covered, other) in [
+        (Some(&list), &list, &object),
+        (Some(&object), &object, &list),
+        (None, &list, &object),
+    ] {
+        let kept = terms(body.clone()).kept(shown, &[]).unwrap();
+        assert_eq!(fit(&kept.constraints, covered), Ok(()), "{shown:?}");
+        assert!(fit(&kept.constraints, other).is_err(), "{shown:?}");
+        let kept = terms(open.clone()).kept(shown, &any).unwrap();
+        let (emptied, foreign) = if *covered == list {
+            (&none, &nothing)
+        } else {
+            (&nothing, &none)
+        };
+        for (arguments, is_covered) in [
+            (covered, true),
+            (other, false),
+            (emptied, true),
+            (foreign, false),
+        ] {
+            let fits = fit(&kept.constraints, arguments).is_ok();
+            assert_eq!(fits, is_covered, "{shown:?} {arguments}");
+        }
+        let written = serde_json::to_value(&*kept.constraints).unwrap();
+        let is_member = shown == Some(&object);
+        assert_eq!(
+            written[0].get("numbered_members").is_some(),
+            is_member,
+            "{written}"
+        );
+    }
+}

@@ -1,6 +1,7 @@
 //! What a grant covers, and an oracle that says it in another way.
 
 use super::*;
+use crate::model::approvers::{Approver, ApproverName};
 use crate::store::state::grant::{GrantScope, GrantTotal};
 use oracle::{Dice, allows};
 use serde_json::json;
@@ -14,7 +15,11 @@ const CALLS: u64 = 8_000;
 
 fn constraint(pointer: &str, is: ArgumentRule) -> ArgumentConstraint {
     let pointer = pointer.to_owned();
-    ArgumentConstraint { pointer, is }
+    ArgumentConstraint {
+        pointer,
+        numbered_members: Vec::new(),
+        is,
+    }
 }
 
 fn policy() -> Digest {
@@ -226,8 +231,8 @@ fn a_total_counts_one_argument() {
 /// The operator who granted has to be one who may decide, and not the agent or its user.
 #[test]
 fn an_operator_who_may_not_decide_any_more_has_granted_nothing() {
-    let operator = |name: &str, role: &str| crate::model::approvers::Approver {
-        name: name.to_owned(),
+    let operator = |name: &str, role: &str| Approver {
+        name: ApproverName::One(name.to_owned()),
         roles: vec![role.to_owned()],
     };
     let rule = Rule {
@@ -283,8 +288,8 @@ fn a_grant_counts_by_the_variant_of_the_call() {
         constraint("/kind", ArgumentRule::OneOf(kinds)),
         constraint("/note", ArgumentRule::Any),
     ]);
-    let approvers = Approvers(vec![crate::model::approvers::Approver {
-        name: "ann".to_owned(),
+    let approvers = Approvers(vec![Approver {
+        name: ApproverName::One("ann".to_owned()),
         roles: vec!["finance".to_owned()],
     }]);
     let tool = ToolName::new("bank__pay");

@@ -1,7 +1,7 @@
 //! From `auth` as written to the issuers as run.
 
-use super::super::jwt::Issuer;
 use super::super::jwt::claims::{ClaimPlace, Claims};
+use super::super::jwt::{Issuer, judge_names};
 use super::super::{ANONYMOUS_AGENT, CallerSettings};
 use super::IssuedCallers;
 use super::settings::{AuthSettings, CallerClaimSettings, CallerIssuerSettings};
@@ -13,20 +13,17 @@ use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Issuers at most.
-const MAX_ISSUERS: usize = 16;
-
 /// An issuer, and whom its tokens make of their senders.
 #[derive(Debug)]
 pub(super) struct CallerIssuer {
-    pub(super) terms: Issuer,
+    pub(super) issuer: Issuer,
     pub(super) agent: ClaimPlace,
     pub(super) tenant: Option<ClaimPlace>,
     pub(super) roles: Option<ClaimPlace>,
     pub(super) on_behalf_of: Option<ClaimPlace>,
     pub(super) scopes: Vec<String>,
     pub(super) group: Option<String>,
-    /// None: those that nobody else names.
+    /// None: all that neither `callers` nor another issuer names.
     pub(super) agents: Vec<String>,
     /// What decides about its agents' calls, in canonical JSON.
     pub(super) class: Vec<u8>,
@@ -51,12 +48,11 @@ impl CallerIssuer {
             "scopes": written.scopes,
             "group": written.group,
         });
-        let terms = written.terms().compile(problems);
-        for (key, list) in [("scopes", &written.scopes), ("agents", &written.agents)] {
-            judge_listed(key, list, problems);
-        }
+        let issuer = written.terms().compile(problems);
+        judge_each("scopes", &written.scopes, judge_scope, problems);
+        judge_each("agents", &written.agents, judge_word, problems);
         if let Some(group) = &written.group {
-            judge_listed("group", std::slice::from_ref(group), problems);
+            problems.under("group", |problems| judge_word(group, problems));
         }
         let CallerClaimSettings {
             agent,
@@ -74,7 +70,7 @@ impl CallerIssuer {
             tenant: tenant.map(|written| place("tenant", &written)),
             roles: roles.map(|written| place("roles", &written)),
             on_behalf_of: on_behalf_of.map(|written| place("on_behalf_of", &written)),
-            terms,
+            issuer,
             scopes: written.scopes,
             group: written.group,
             agents: written.agents,
@@ -83,21 +79,29 @@ impl CallerIssuer {
     }
 }
 
-/// Each is one word of a list.
-fn judge_listed(key: &str, list: &[String], problems: &mut Problems) {
-    let is_blank = |name: &String| name.trim() != name || name.is_empty();
-    for (index, _) in list.iter().enumerate().filter(|(_, name)| is_blank(name)) {
-        problems.under(key, |problems| {
-            let judge = |problems: &mut Problems| {
-                let hint = "write the name, or take it away";
-                problems.error("is blank or has blanks around it", hint);
-            };
-            if key == "group" {
-                judge(problems);
-            } else {
-                problems.under(index.to_string(), judge);
-            }
-        });
+/// Judges each of a list under `key`.
+fn judge_each(key: &str, list: &[String], judge: fn(&str, &mut Problems), problems: &mut Problems) {
+    problems.under(key, |problems| {
+        for (index, one) in list.iter().enumerate() {
+            problems.under(index.to_string(), |problems| judge(one, problems));
+        }
+    });
+}
+
+fn judge_word(word: &str, problems: &mut Problems) {
+    if word.trim() != word || word.is_empty() {
+        let hint = "write the name, or take it away";
+        problems.error("is blank or has blanks around it", hint);
+    }
+}
+
+/// Of other letters neither a token's `scope` nor a challenge can have one (RFC 6749 §3.3).
+fn judge_scope(scope: &str, problems: &mut Problems) {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    if scope.is_empty() || !scope.bytes().all(is_plain) {
+        let hint =
+            "write one scope an entry, of letters, digits and signs, without blanks, `\"` and `\\`";
+        problems.error("is no scope", hint);
     }
 }
 
@@ -137,7 +141,9 @@ impl IssuedCallers {
             kept_agents,
             verified: super::VerifiedTokens::default(),
             present: super::PresentCallers::default(),
+            proved: super::ProvedUsers::default(),
             paces: Mutex::new(paces),
+            keeps_tokens: super::AtomicBool::new(false),
             clock: super::Clock,
         })
     }
@@ -145,20 +151,12 @@ impl IssuedCallers {
 
 /// One token names one issuer, and one agent is named by one issuer unless that is meant.
 fn judge_together(jwt: &[CallerIssuerSettings], problems: &mut Problems) {
-    if jwt.len() > MAX_ISSUERS {
-        let hint = "let one provider issue the tokens of several";
-        problems.error(format!("more than {MAX_ISSUERS} issuers"), hint);
-    }
-    let mut open = false;
+    let names: Vec<String> = jwt.iter().map(|one| one.issuer.clone()).collect();
+    judge_names(&names, problems);
+    let mut is_open = false;
     for (index, one) in jwt.iter().enumerate() {
         problems.under(index.to_string(), |problems| {
-            if jwt[..index].iter().any(|before| before.issuer == one.issuer) {
-                problems.under("issuer", |problems| {
-                    let hint = "keep one entry an issuer";
-                    problems.error("another entry is of the same issuer", hint);
-                });
-            }
-            if one.agents.is_empty() && std::mem::replace(&mut open, true) {
+            if one.agents.is_empty() && std::mem::replace(&mut is_open, true) {
                 let hint = "list the `agents` of all issuers but one: an agent that two could name would be one agent";
                 problems.error("another issuer may name any agent, too", hint);
             }

@@ -1,6 +1,6 @@
 //! The issuers of callers' tokens, as written: the key `auth`.
 
-use super::super::jwt::{IssuerTerms, SigningAlgorithm};
+use super::super::jwt::written::issuer_settings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,38 +16,24 @@ pub(crate) struct AuthSettings {
     pub jwt: Vec<CallerIssuerSettings>,
 }
 
-/// An issuer of tokens (JWT), and whom they make of who sends them.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "CallerIssuer")]
-pub(crate) struct CallerIssuerSettings {
-    /// what `iss` of its tokens says, letter by letter
-    pub issuer: String,
-    /// what `aud` of its tokens has to name: toolgate
-    pub audience: String,
-    /// The address of its public keys (a JWK set): `https://`, or `http://` on this machine.
-    pub jwks_url: Option<String>,
-    /// The file that its public keys are in, instead.
-    pub jwks_file: Option<String>,
-    /// The algorithms that may sign: `[ES256, RS256, EdDSA]` if absent.
-    #[serde(default)]
-    pub algs: Vec<SigningAlgorithm>,
-    /// How far its clock and toolgate's may be apart: `30s` if absent, `5m` at most.
-    pub leeway: Option<String>,
-    /// For how long its last keys count while they cannot be fetched anew: `1h` if absent, 1m to
-    /// 24h. Then its tokens are answered 503.
-    pub max_stale: Option<String>,
-    /// where a token says who calls
-    pub claims: CallerClaimSettings,
-    /// Scopes that a token has to have, each of them; without one it is answered 403.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// The group that its agents belong to.
-    pub group: Option<String>,
-    /// The agents that its tokens may name; if absent, all that neither `callers` nor another issuer
-    /// names.
-    #[serde(default)]
-    pub agents: Vec<String>,
+issuer_settings! {
+    /// An issuer of tokens (JWT), and whom they make of who sends them.
+    #[derive(Debug, Clone, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "CallerIssuer")]
+    struct CallerIssuerSettings {
+        /// where a token says who calls
+        pub claims: CallerClaimSettings,
+        /// Scopes that a token has to have, each of them; without one it is answered 403.
+        #[serde(default)]
+        pub scopes: Vec<String>,
+        /// The group that its agents belong to.
+        pub group: Option<String>,
+        /// The agents that its tokens may name; if absent, all that neither `callers` nor another issuer
+        /// names.
+        #[serde(default)]
+        pub agents: Vec<String>,
+    }
 }
 
 /// Claims of a token, each by its name or by a JSON pointer. One that is configured has to be in every
@@ -62,21 +48,6 @@ pub(crate) struct CallerClaimSettings {
     pub tenant: Option<String>,
     /// Its roles, a list or a text with blanks between them; if absent, none.
     pub roles: Option<String>,
-    /// The person that it acts for; if absent, nobody.
+    /// The person that it acts for; if absent, none.
     pub on_behalf_of: Option<String>,
-}
-
-impl CallerIssuerSettings {
-    /// What both doors are told of an issuer.
-    pub(super) fn terms(&self) -> IssuerTerms {
-        IssuerTerms {
-            issuer: self.issuer.clone(),
-            audience: self.audience.clone(),
-            jwks_url: self.jwks_url.clone(),
-            jwks_file: self.jwks_file.clone(),
-            algs: self.algs.clone(),
-            leeway: self.leeway.clone(),
-            max_stale: self.max_stale.clone(),
-        }
-    }
 }

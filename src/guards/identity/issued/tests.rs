@@ -3,7 +3,7 @@
 use super::super::jwt::SigningAlgorithm;
 use super::super::jwt::key_set::KeySet;
 use super::super::jwt::signing::{SigningKey, key_set};
-use super::super::{CallerSettings, Rule, Settings, Unauthorized};
+use super::super::{CallerSettings, EntryMiss, Rule, Settings, Unauthorized, kept_of};
 use super::settings::{AuthSettings, CallerIssuerSettings};
 use super::*;
 use crate::guards::Section as _;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 mod certified;
+mod proved;
 
 const ISSUER: &str = "https://login.example.com";
 
@@ -254,6 +255,56 @@ fn who_came_is_remembered() {
     assert_ne!(reloaded.class_of("support-bot", Some("t_1")), class);
 }
 
+/// What an agent is does not depend on which of its issuers is written first.
+#[test]
+fn the_order_of_issuers_says_nothing() {
+    let listed = |issuer: &str| {
+        written(|written| {
+            written["issuer"] = json!(issuer);
+            written["agents"] = json!(["support-bot"]);
+        })
+    };
+    let class = |issuers: [&str; 2]| {
+        let (rule, problems) = found(settings(issuers.map(listed).to_vec(), Vec::new()));
+        assert_eq!(problems, [""; 0]);
+        rule.class_of("support-bot", Some("t_1"))
+    };
+    let (one, other) = ("https://a.example.com", "https://b.example.com");
+    assert_eq!(class([one, other]), class([other, one]));
+    assert_ne!(class([one, other]), class([one, "https://c.example.com"]));
+}
+
+/// 003-64: a call that is made later in the place of one whom a token named is made by what that token said, also
+/// when others of its name have come; and after a start by its roles again, as long as nobody has.
+#[test]
+fn rights_of_a_token_are_nobody_elses() {
+    let key = key();
+    let started = || ready(settings(vec![written(|_| {})], Vec::new()), &[&key]);
+    let (clock, rule) = started();
+    let of = |clock, role: &str| {
+        key.token(&claims(clock, |claims| {
+            claims["realm"]["roles"] = json!([role]);
+        }))
+    };
+    let again = |rule: &Rule, kept| {
+        let found = rule.entry_again("support-bot", Some("t_1"), kept);
+        found.map(|entry| entry.roles.clone())
+    };
+    let junior = kept_of(&who(&rule, &of(clock, "junior")).unwrap());
+    for role in ["senior", "lead", "other"] {
+        who(&rule, &of(clock, role)).unwrap();
+        assert_eq!(again(&rule, Some(&junior)), Ok(junior.roles.clone()));
+    }
+    let (clock, rule) = started();
+    assert_eq!(again(&rule, Some(&junior)), Ok(junior.roles.clone()));
+    who(&rule, &of(clock, "senior")).unwrap();
+    for kept in [Some(&junior), None] {
+        assert_eq!(again(&rule, kept), Err(EntryMiss::OtherRights), "{kept:?}");
+    }
+    who(&rule, &of(clock, "junior")).unwrap();
+    assert_eq!(again(&rule, Some(&junior)), Ok(junior.roles.clone()));
+}
+
 /// A reload goes on with the keys and with those who came, and checks tokens by what is written now.
 #[test]
 fn a_reload_forgets_nobody() {
@@ -284,6 +335,34 @@ fn a_reload_forgets_nobody() {
     assert!(strict.issued().unwrap().present().is_empty());
     // The same rule in the place of itself, as when a tool is taken away.
     after.succeed(&after.clone());
+}
+
+/// An agent whose entry is taken away, and that an issuer names from then on, is held to that entry's
+/// rate no more; what it has used of it stays used.
+#[test]
+fn a_rate_that_is_configured_no_more_does_not_count() {
+    let key = key();
+    let slow = json!({
+        "agent": "support-bot", "token": "0123456789abcdef-own", "rate": { "calls": 10, "per": "1m" },
+    });
+    let slow: CallerSettings = serde_json::from_value(slow).unwrap();
+    let (clock, before) = ready(settings(vec![written(|_| {})], vec![slow]), &[&key]);
+    let own = before.identify(Some("0123456789abcdef-own"), |_| None);
+    let (own, now) = (own.unwrap().caller, clock.clock().steady());
+    let pace = own.pace.as_ref().unwrap();
+    assert_eq!((0..20).filter(|_| pace.take(now).is_ok()).count(), 10);
+    let (mut after, _) = found(settings(vec![written(|_| {})], Vec::new()));
+    let issued = after.issued.take().and_then(Arc::into_inner).unwrap();
+    let at = clock.clock();
+    after.issued = Some(Arc::new(IssuedCallers {
+        clock: at,
+        ..issued
+    }));
+    after.succeed(&before);
+    let named = who(&after, &key.token(&claims(clock, |_| {}))).unwrap();
+    let pace = named.pace.as_ref().unwrap();
+    assert!(pace.rate() != own.pace.as_ref().unwrap().rate() && !pace.is_unused(now));
+    assert!((0..20).all(|_| pace.take(now).is_ok()));
 }
 
 /// However many agents an issuer names, what is remembered of them has an end.
@@ -334,6 +413,17 @@ fn settings_that_cannot_be_meant_are_named() {
     assert_eq!(
         words(vec![written(|written| written["group"] = json!(""))]),
         ["auth.jwt.0.group: is blank or has blanks around it"]
+    );
+    let scopes = |scopes: Value| words(vec![written(|written| written["scopes"] = scopes)]);
+    assert_eq!(
+        scopes(json!(["", "a b", "a\"", "a\\", "\u{e4}", "a\t"])),
+        (0..6)
+            .map(|index| format!("auth.jwt.0.scopes.{index}: is no scope"))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        scopes(json!(["tools:call", "https://a/.default", "a!"])),
+        [""; 0]
     );
     let forged = json!({ "issuer": ISSUER, "audience": "a", "claims": { "agent": "azp" }, "algs": ["HS256"] });
     assert!(serde_json::from_value::<CallerIssuerSettings>(forged).is_err());

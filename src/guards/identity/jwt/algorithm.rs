@@ -10,6 +10,9 @@ use aws_lc_rs::signature::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// Bits of an RSA key, as the algorithms below have it in their names.
+const RSA_BITS_MIN: usize = 2048;
+
 /// One of them, by its name in RFC 7518 and RFC 8037.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(inline)]
@@ -38,13 +41,13 @@ pub(crate) enum SigningAlgorithm {
 
 /// The kind of key that an algorithm needs, with how it checks.
 enum CheckedBy {
-    Curve(KeyShape, &'static dyn VerificationAlgorithm),
+    Curve(IssuerKeyKind, &'static dyn VerificationAlgorithm),
     Rsa(&'static RsaParameters),
 }
 
 /// What a key is for, so that no key is taken for another algorithm than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyShape {
+pub(super) enum IssuerKeyKind {
     P256,
     P384,
     P521,
@@ -56,7 +59,7 @@ pub(super) enum KeyShape {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyMaterial {
     /// Of a curve.
-    Curve { kind: KeyShape, point: Vec<u8> },
+    Curve { kind: IssuerKeyKind, point: Vec<u8> },
     /// Modulus and exponent, without leading zeros.
     Rsa { n: Vec<u8>, e: Vec<u8> },
 }
@@ -84,10 +87,10 @@ impl SigningAlgorithm {
 
     fn checked_by(self) -> CheckedBy {
         match self {
-            Self::Es256 => CheckedBy::Curve(KeyShape::P256, &ECDSA_P256_SHA256_FIXED),
-            Self::Es384 => CheckedBy::Curve(KeyShape::P384, &ECDSA_P384_SHA384_FIXED),
-            Self::Es512 => CheckedBy::Curve(KeyShape::P521, &ECDSA_P521_SHA512_FIXED),
-            Self::EdDsa => CheckedBy::Curve(KeyShape::Ed25519, &ED25519),
+            Self::Es256 => CheckedBy::Curve(IssuerKeyKind::P256, &ECDSA_P256_SHA256_FIXED),
+            Self::Es384 => CheckedBy::Curve(IssuerKeyKind::P384, &ECDSA_P384_SHA384_FIXED),
+            Self::Es512 => CheckedBy::Curve(IssuerKeyKind::P521, &ECDSA_P521_SHA512_FIXED),
+            Self::EdDsa => CheckedBy::Curve(IssuerKeyKind::Ed25519, &ED25519),
             Self::Rs256 => CheckedBy::Rsa(&RSA_PKCS1_2048_8192_SHA256),
             Self::Rs384 => CheckedBy::Rsa(&RSA_PKCS1_2048_8192_SHA384),
             Self::Rs512 => CheckedBy::Rsa(&RSA_PKCS1_2048_8192_SHA512),
@@ -98,10 +101,10 @@ impl SigningAlgorithm {
     }
 
     /// The kind of key that it needs.
-    pub(super) fn kind(self) -> KeyShape {
+    pub(super) fn kind(self) -> IssuerKeyKind {
         match self.checked_by() {
             CheckedBy::Curve(kind, _) => kind,
-            CheckedBy::Rsa(_) => KeyShape::Rsa,
+            CheckedBy::Rsa(_) => IssuerKeyKind::Rsa,
         }
     }
 
@@ -124,11 +127,22 @@ impl SigningAlgorithm {
 }
 
 impl KeyMaterial {
+    /// Whether an algorithm takes it: of an RSA key its modulus has to be long enough.
+    pub(super) fn is_strong(&self) -> bool {
+        match self {
+            Self::Curve { .. } => true,
+            Self::Rsa { n, .. } => {
+                let unused = n.first().map_or(0, |first| first.leading_zeros() as usize);
+                n.len() * 8 >= RSA_BITS_MIN + unused
+            }
+        }
+    }
+
     /// What it is for.
-    pub(super) fn kind(&self) -> KeyShape {
+    pub(super) fn kind(&self) -> IssuerKeyKind {
         match self {
             Self::Curve { kind, .. } => *kind,
-            Self::Rsa { .. } => KeyShape::Rsa,
+            Self::Rsa { .. } => IssuerKeyKind::Rsa,
         }
     }
 }

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Between two fetches for keys that tokens name and nobody knows.
@@ -22,11 +23,14 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 const LAST_RETRY_DELAY: Duration = Duration::from_mins(1);
 /// Doublings of it.
 const MAX_RETRY_DOUBLINGS: u32 = 6;
+/// The generations of all keys: of no two rings the same, so that what was checked by the keys of one
+/// is checked again where another's take their place.
+static LAST_GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Keys that are remembered as looked for and not there.
 const MAX_ABSENT_KEYS: usize = 32;
 
 /// Where the keys are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum IssuerKeySource {
     /// At an address, by HTTP.
     Url(String),
@@ -90,6 +94,26 @@ impl KeyRing {
         }
     }
 
+    /// From now on what one of them learns the other knows, too, if both are of one issuer:
+    /// its keys are fetched once. The newer keys stay.
+    pub(crate) fn join(&self, other: &Self) {
+        if Arc::ptr_eq(&self.known.load(), &other.known.load()) {
+            return;
+        }
+        if self.fetched() >= other.fetched() {
+            other.take_over(self);
+        } else {
+            self.take_over(other);
+        }
+    }
+
+    /// When its keys were fetched, if there are some.
+    fn fetched(&self) -> Option<Duration> {
+        let known = self.known.load();
+        let known = known.lock();
+        known.keys.as_ref().map(|_| known.fetched)
+    }
+
     /// The keys that count at `now`.
     pub(super) fn good(&self, now: Duration) -> Result<GoodKeys, TokenRejected> {
         let known = self.known.load();
@@ -125,7 +149,7 @@ impl KeyRing {
         let known = self.known.load();
         let known = known.lock();
         let Some(keys) = &known.keys else {
-            // The first fetch, and those after one that failed, are made in their own time.
+            // The first is made at once, those after one that failed in their own time.
             return known.is_under_way || known.failures == 0 || now >= known.next;
         };
         if now.saturating_sub(known.fetched) > self.max_stale {
@@ -155,8 +179,8 @@ impl KeyRing {
         }
     }
 
-    /// The key `id` was looked for. Where it is not there, no other token that names it leads to a
-    /// fetch for a while.
+    /// The key `id` was looked for. Where it is not there, tokens that name it are refused, and not
+    /// asked to come again.
     pub(crate) fn looked_for(&self, id: &str) {
         let known = self.known.load();
         let mut known = known.lock();
@@ -173,11 +197,17 @@ impl KeyRing {
 
     /// Whether it is time for the next fetch.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
-        now >= self.known.load().lock().next
+        let known = self.known.load();
+        let known = known.lock();
+        // Another ring of theirs may let them get older.
+        let is_old = known.keys.is_some()
+            && known.failures == 0
+            && now.saturating_sub(known.fetched) >= self.refresh_interval();
+        is_old || now >= known.next
     }
 
-    /// These were fetched at `now`.
-    pub(crate) fn arrived(&self, keys: KeySet, now: Duration) {
+    /// These were fetched at `now`; whether they are others than before.
+    pub(crate) fn arrived(&self, keys: KeySet, now: Duration) -> bool {
         let known = self.known.load();
         let mut known = known.lock();
         known.fetched = now;
@@ -185,10 +215,12 @@ impl KeyRing {
         known.failures = 0;
         known.absent.clear();
         known.next = now + jittered(self.refresh_interval());
-        if known.keys.as_ref().is_none_or(|old| !old.is_same(&keys)) {
-            known.generation += 1;
+        let are_others = known.keys.as_ref().is_none_or(|old| !old.is_same(&keys));
+        if are_others {
+            known.generation = LAST_GENERATION.fetch_add(1, Ordering::Relaxed) + 1;
         }
         known.keys = Some(Arc::new(keys));
+        are_others
     }
 
     /// A fetch has failed at `now`. What was good stays so, for a while.

@@ -1,11 +1,12 @@
 //! The public keys of an issuer, as its key set says (RFC 7517). What is no key for checking
 //! signatures is left out, a secret one above all; what is too much is no key set.
 
-use super::algorithm::{KeyMaterial, KeyShape, SigningAlgorithm};
+use super::algorithm::{IssuerKeyKind, KeyMaterial, SigningAlgorithm};
 use crate::mcp::json::{JsonLimits, Text};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Bytes of a key set.
 pub(crate) const KEY_SET_BYTES_MAX: usize = 256 << 10;
@@ -30,32 +31,39 @@ const KEY_SET_LIMITS: JsonLimits = JsonLimits {
 
 /// The keys of an issuer that can check signatures; one at least.
 #[derive(Debug)]
-pub(crate) struct KeySet(Vec<IssuerKey>);
+pub(crate) struct KeySet {
+    keys: Vec<Arc<IssuerKey>>,
+    /// Keys that are left out because others could find out their private halves.
+    pub(crate) weak: usize,
+}
 
 /// One of them.
-#[derive(Debug)]
-struct IssuerKey {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct IssuerKey {
     id: Option<String>,
     /// The only algorithm it is for, if it says so.
     only: Option<SigningAlgorithm>,
-    material: KeyMaterial,
+    pub(super) material: KeyMaterial,
 }
 
 /// Why a text is no key set. Never quotes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoKeySet {
     /// Not JSON, or not within the bounds.
-    #[error("it is no JSON object of at most 256 KiB")]
+    #[error("it is no JSON object of at most {} KiB", KEY_SET_BYTES_MAX >> 10)]
     NoJson,
     /// No list `keys`.
     #[error("it has no list `keys`")]
     NoList,
     /// More keys than an issuer needs.
-    #[error("it has more than 64 keys")]
+    #[error("it has more than {KEYS_MAX} keys")]
     TooMany,
     /// None of them can check a signature.
     #[error("none of its keys can check the signature of a token")]
     NoneFits,
+    /// Those that could are too short.
+    #[error("its keys are RSA keys of fewer than 2048 bits, which check no token")]
+    Weak,
 }
 
 impl KeySet {
@@ -67,48 +75,45 @@ impl KeySet {
         if keys.len() > KEYS_MAX {
             return Err(NoKeySet::TooMany);
         }
-        let keys: Vec<IssuerKey> = keys.iter().filter_map(IssuerKey::read).collect();
-        if keys.is_empty() {
-            return Err(NoKeySet::NoneFits);
+        let keys = keys.iter().filter_map(IssuerKey::read).map(Arc::new);
+        let (keys, weak): (Vec<_>, Vec<_>) = keys.partition(|key| key.material.is_strong());
+        let weak = weak.len();
+        match (keys.is_empty(), weak) {
+            (true, 0) => Err(NoKeySet::NoneFits),
+            (true, _) => Err(NoKeySet::Weak),
+            (false, _) => Ok(Self { keys, weak }),
         }
-        Ok(Self(keys))
     }
 
     /// Whether it has a key of that id, whatever that is for.
     pub(super) fn has(&self, id: &str) -> bool {
-        self.0.iter().any(|key| key.id.as_deref() == Some(id))
+        self.keys.iter().any(|key| key.id.as_deref() == Some(id))
     }
 
     /// The keys by which a token of that id and algorithm can be signed. A token that names no key is
     /// taken only where nothing has to be tried out: where one key fits.
-    pub(super) fn fitting(&self, id: Option<&str>, by: SigningAlgorithm) -> Vec<&KeyMaterial> {
-        let fits = |key: &&IssuerKey| {
+    pub(super) fn fitting(&self, id: Option<&str>, by: SigningAlgorithm) -> Vec<&Arc<IssuerKey>> {
+        let fits = |key: &&Arc<IssuerKey>| {
             key.material.kind() == by.kind()
                 && key.only.is_none_or(|only| only == by)
                 && id.is_none_or(|id| key.id.as_deref() == Some(id))
         };
-        let mut found: Vec<&KeyMaterial> = self
-            .0
-            .iter()
-            .filter(fits)
-            .map(|key| &key.material)
-            .collect();
+        let mut found: Vec<&Arc<IssuerKey>> = self.keys.iter().filter(fits).collect();
         if id.is_none() && found.len() > 1 {
             found.clear();
         }
         found
     }
 
+    /// Whether `key` is one of them.
+    pub(super) fn holds(&self, key: &IssuerKey) -> bool {
+        self.keys.iter().any(|own| **own == *key)
+    }
+
     /// Whether both have the same keys: what one has signed is good by the other.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let within = |one: &Self, other: &Self| {
-            one.0.iter().all(|key| {
-                other.0.iter().any(|other| {
-                    (&key.id, key.only, &key.material) == (&other.id, other.only, &other.material)
-                })
-            })
-        };
-        within(self, other) && within(other, self)
+        let within = |one: &Self, other: &Self| one.keys.iter().all(|key| other.holds(key));
+        self.weak == other.weak && within(self, other) && within(other, self)
     }
 }
 
@@ -139,7 +144,7 @@ impl IssuerKey {
             ("OKP", Some("Ed25519")) => {
                 let point = part("x").filter(|point| point.len() == 32)?;
                 KeyMaterial::Curve {
-                    kind: KeyShape::Ed25519,
+                    kind: IssuerKeyKind::Ed25519,
                     point,
                 }
             }
@@ -164,9 +169,9 @@ fn may_verify(key: &Text) -> bool {
 
 fn point(curve: &str, x: &[u8], y: &[u8]) -> Option<KeyMaterial> {
     let (kind, bytes) = match curve {
-        "P-256" => (KeyShape::P256, 32),
-        "P-384" => (KeyShape::P384, 48),
-        "P-521" => (KeyShape::P521, 66),
+        "P-256" => (IssuerKeyKind::P256, 32),
+        "P-384" => (IssuerKeyKind::P384, 48),
+        "P-521" => (IssuerKeyKind::P521, 66),
         _ => return None,
     };
     if x.len() != bytes || y.len() != bytes {

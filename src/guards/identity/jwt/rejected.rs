@@ -2,6 +2,7 @@
 //! them quotes the token.
 
 use super::super::Unauthorized;
+use super::TOKEN_BYTES_MAX;
 use std::time::Duration;
 
 /// When an agent may come again whose issuer's keys cannot be had.
@@ -13,7 +14,7 @@ const MIN_RETURN_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRejected {
     /// More bytes than a token has.
-    #[error("the token is longer than 16 KiB")]
+    #[error("the token is longer than {} KiB", TOKEN_BYTES_MAX >> 10)]
     TooLong,
     /// Not three parts of base64url, or not JSON as it has to be.
     #[error("the token is no JWT")]
@@ -25,7 +26,7 @@ pub enum TokenRejected {
     #[error("the token is signed by an algorithm that is not taken")]
     Algorithm,
     /// An extension that has to be understood.
-    #[error("the token has `crit`, and no extension is understood")]
+    #[error("the token's header has an extension that is not understood")]
     Critical,
     /// Made for something else, as its `typ` says.
     #[error("the token's `typ` says that it is no access token")]
@@ -42,10 +43,10 @@ pub enum TokenRejected {
     /// Made for another audience.
     #[error("the token is for another audience")]
     Audience,
-    /// Its time is over, or is not said.
+    /// Its time is over.
     #[error("the token has expired")]
     Expired,
-    /// It says of no end.
+    /// It has no `exp`.
     #[error("the token has no `exp`")]
     NoExpiry,
     /// Its time has not begun.
@@ -60,6 +61,9 @@ pub enum TokenRejected {
     /// It lacks a scope that is asked for.
     #[error("the token lacks a scope")]
     Scope,
+    /// No value of its claim is a role of an operator here.
+    #[error("the token gives no operator's role")]
+    Role,
     /// The issuer's keys could not be had, or not for too long: nothing is wrong with the token.
     #[error("the keys of the token's issuer cannot be had just now; keep the token and come again")]
     KeysUnavailable,
@@ -91,6 +95,7 @@ impl TokenRejected {
             Self::Claim => "claim",
             Self::Agent => "agent",
             Self::Scope => "scope",
+            Self::Role => "role",
             Self::KeysUnavailable => "keys_unavailable",
             Self::KeyPending { .. } => "key_pending",
         }

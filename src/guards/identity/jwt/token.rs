@@ -2,6 +2,7 @@
 //! is read in none. Nothing of it is believed before its signature is checked, except which issuer
 //! and key it names, which is where the check begins.
 
+use super::TOKEN_BYTES_MAX;
 use super::algorithm::SigningAlgorithm;
 use super::key_set::KEY_ID_BYTES_MAX;
 use super::rejected::TokenRejected;
@@ -9,9 +10,6 @@ use crate::mcp::json::{JsonLimits, Text};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-
-/// Bytes of a token (threat-model §8).
-pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 const TOKEN_LIMITS: JsonLimits = JsonLimits {
     bytes: TOKEN_BYTES_MAX,

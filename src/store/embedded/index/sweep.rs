@@ -10,7 +10,7 @@ use super::{Index, calmly};
 use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::state::Millis;
-use crate::store::state::claim::Age;
+use crate::store::state::claim::{Age, Claim};
 use bytes::Bytes;
 
 /// Things looked at in one sweep, or a few more.
@@ -105,20 +105,14 @@ impl Index {
         match claim.age(now) {
             Age::Fresh => {}
             Age::Remembered => {
-                Self::drop_kin(rows, key, &claim);
-                if let Some(stored) = claim.phase.stored_mut() {
-                    stored.body = Bytes::new();
-                    rows.remove(kept_in(stored.kept_digest(), key));
-                }
-                rows.insert(named(CLAIM_PREFIX, key), claim_text(&claim)?);
-                rows.mark(expiring(
-                    claim.changed + claim.ttl + claim.keep,
-                    CLAIM_PREFIX,
-                    key,
-                ));
+                Self::forget_answer(rows, key, &mut claim)?;
+            }
+            Age::Forgotten if now < claim.known_until() => {
+                Self::forget_answer(rows, key, &mut claim)?;
             }
             Age::Forgotten => {
                 Self::drop_kin(rows, key, &claim);
+                Self::drop_own(rows, key, &claim);
                 rows.remove(named(CLAIM_PREFIX, key));
                 if self.key_of(claim.action)?.is_some() {
                     rows.remove(acting(claim.action));
@@ -130,6 +124,22 @@ impl Index {
                     .for_each(|stored| rows.remove(kept_in(stored.kept_digest(), key)));
             }
         }
+        Ok(())
+    }
+
+    /// What is over loses its answer, and is looked at again when it is not known any more.
+    fn forget_answer(
+        rows: &mut IndexRows,
+        key: &Digest,
+        claim: &mut Claim,
+    ) -> Result<(), StoreError> {
+        Self::drop_kin(rows, key, claim);
+        if let Some(stored) = claim.phase.stored_mut() {
+            stored.body = Bytes::new();
+            rows.remove(kept_in(stored.kept_digest(), key));
+        }
+        rows.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
+        rows.mark(expiring(claim.known_until(), CLAIM_PREFIX, key));
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! What is swept, and when.
 
-use super::names::ENDED_HOLD_RETENTION_MS;
+use super::names::{ENDED_HOLD_RETENTION_MS, HOUR_MS, TOOL_PREFIX};
 use super::sweep::SWEEP_ITEMS;
 use super::*;
+use crate::model::ids::ToolName;
 use crate::store::state::claim::Age;
 use crate::store::state::claim::ClaimPhase;
-use crate::store::state::command::StoreCommand;
-use crate::store::state::tests::{START_MS, ask, intent, result, settle, word};
+use crate::store::state::command::{Intent, Settle, StoreCommand};
+use crate::store::state::tests::{START_MS, ask, intent, result, settle, undone_by, word};
 use crate::store::state::{StoreView, apply, decide};
 use bytes::Bytes;
 
@@ -78,7 +79,7 @@ fn tombstones_are_swept_once_and_forgotten_in_their_time() {
     let mut changes = IndexChanges::default();
     for n in 0..SWEEP_ITEMS + 5 {
         let (call, mut view) = (intent(&format!("key {n}"), 1), StoreView::default());
-        let call = crate::store::state::command::Intent {
+        let call = Intent {
             ttl: 100,
             keep: 1000,
             ..call
@@ -187,4 +188,92 @@ fn an_index_of_nothing_is_made_at_once() {
     };
     index.write(&IndexChanges::default(), last).unwrap();
     assert_eq!(index.db.len(), 1, "it is written at once");
+}
+
+/// A call that may take another one back is known for 30 days, though its key is free long before, and its answer gone.
+#[test]
+fn possible_undos_are_forgotten_in_their_time() {
+    const DAY_MS: Millis = 24 * HOUR_MS;
+    let temp = tempfile::tempdir().unwrap();
+    let (index, _) = Index::open(temp.path()).unwrap();
+    let (made, mut view) = (Digest::of(b"made"), StoreView::default());
+    let call = Intent {
+        may_undo: Some(made),
+        ttl: 100,
+        keep: 1000,
+        ..intent("own", 1)
+    };
+    let done = Settle {
+        failed: false,
+        ..settle(&call, ClaimPhase::Completed(result("gone")))
+    };
+    let found = |now| {
+        index.sweep(now, |_| false).unwrap();
+        let found = index.own_calls(&made, 9, |_| false).unwrap();
+        found.into_iter().map(|(_, claim)| claim).next()
+    };
+    for command in [
+        StoreCommand::Begin(Box::new(call.clone())),
+        StoreCommand::Settle(done),
+    ] {
+        let event = decide(&command, &view, START_MS).unwrap();
+        apply(&event, &mut view);
+        let changes = IndexChanges {
+            claims: vec![(call.key, view.claim.clone().unwrap())],
+            ..IndexChanges::default()
+        };
+        index.write(&changes, IndexProgress::default()).unwrap();
+        assert_eq!(found(START_MS).map(|claim| claim.action), Some(call.action));
+    }
+    for past in [101, 1101, 29 * DAY_MS] {
+        let claim = found(START_MS + past).expect("it is known");
+        assert_eq!(claim.phase.stored().unwrap().body, Bytes::new(), "{past}");
+    }
+    assert_eq!(found(START_MS + 30 * DAY_MS + 1), None);
+    assert_eq!(index.db.len(), 1, "nothing of it is left");
+}
+
+/// A call that `tool` takes back.
+fn undoable(key: &str, tool: &ToolName) -> Intent {
+    Intent {
+        undo: Some(Box::new(undone_by(tool.as_str()))),
+        ..intent(key, 1)
+    }
+}
+
+/// The tools that take calls back are named, also those of an index that a release before has written.
+#[test]
+fn tools_that_take_back_are_known() {
+    let temp = tempfile::tempdir().unwrap();
+    let [bin, draft] = ["bank__bin", "bank__draft"].map(ToolName::new);
+    let (call, mut view) = (undoable("k", &bin), StoreView::default());
+    let event = decide(
+        &StoreCommand::Begin(Box::new(call.clone())),
+        &view,
+        START_MS,
+    );
+    apply(&event.unwrap(), &mut view);
+    let changes = IndexChanges {
+        claims: vec![(call.key, view.claim.unwrap())],
+        ..IndexChanges::default()
+    };
+    let (index, _) = Index::open(temp.path()).unwrap();
+    assert!(!index.takes_back(&bin));
+    index.write(&changes, IndexProgress::default()).unwrap();
+    for is_named in [true, false, true] {
+        // As where it is opened.
+        index.learn_undoing().unwrap();
+        let names = || index.db.scan_prefix([TOOL_PREFIX]).count();
+        assert_eq!(names(), usize::from(is_named));
+        assert!(index.takes_back(&bin) && !index.takes_back(&draft));
+        index
+            .write(&IndexChanges::default(), IndexProgress::default())
+            .unwrap();
+        assert_eq!(names(), 1, "a release before did not name it");
+        if is_named {
+            for name in index.db.scan_prefix([TOOL_PREFIX]).keys() {
+                index.db.remove(name.unwrap()).unwrap();
+            }
+        }
+    }
 }

@@ -53,8 +53,8 @@ impl Index {
     pub(super) fn forget_undo(rows: &mut IndexRows, key: &Digest, undo: &OpenUndo) {
         rows.remove(named(UNDO_PREFIX, key));
         rows.remove(named(WANTED_PREFIX, key));
-        if let Some(call) = &undo.call {
-            rows.remove(made(call, key, undo));
+        if let Some(call) = undo.found_by() {
+            rows.remove(made(&call, key, undo));
         }
     }
 }
@@ -69,11 +69,13 @@ pub(super) fn put(rows: &mut IndexRows, undos: &[(Digest, OpenUndo)]) -> Result<
         } else if !undo.is_untouched() {
             rows.remove(named(WANTED_PREFIX, key));
         }
-        let Some(call) = &undo.call else { continue };
-        if UndoSearch::MadeBy(*call).fits(undo) {
-            rows.mark(made(call, key, undo));
+        let Some(call) = undo.found_by() else {
+            continue;
+        };
+        if UndoSearch::MadeBy(call).fits(undo) {
+            rows.mark(made(&call, key, undo));
         } else {
-            rows.remove(made(call, key, undo));
+            rows.remove(made(&call, key, undo));
         }
     }
     Ok(())

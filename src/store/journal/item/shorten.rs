@@ -72,6 +72,8 @@ fn shorten(entry: &mut Entry, size: usize) {
         &mut entry.would_refuse,
         &mut entry.fault,
         &mut entry.result_hash,
+        &mut entry.issuer,
+        &mut entry.subject,
     ];
     let texts = [
         &mut entry.time,

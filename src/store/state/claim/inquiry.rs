@@ -3,6 +3,7 @@
 //! then. Dropped once the call has ended.
 
 use crate::model::digest::Digest;
+use crate::model::kept_caller::KeptCaller;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that the arguments of a question may have, as JSON; those of a longer one are not kept.
@@ -29,6 +30,9 @@ pub struct KeptQuestion {
     /// The tenant of the agent that made the call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<String>,
+    /// By which rights the call was made; none in records from before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub caller: Option<KeptCaller>,
     /// The arguments of the question, as JSON of at most [`MAX_QUESTION_BYTES`] bytes; in base64 where
     /// they are encrypted.
     pub arguments: String,

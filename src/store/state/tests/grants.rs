@@ -35,6 +35,7 @@ pub(in crate::store) fn mint() -> MintGrant {
         },
         constraints: [ArgumentConstraint {
             pointer: "/amount".to_owned(),
+            numbered_members: Vec::new(),
             is: ArgumentRule::AtMost(100.into()),
         }]
         .into(),
@@ -265,6 +266,7 @@ fn records_of_grants_are_read_as_they_were_written() {
     let grant = Grant {
         constraints: [ArgumentConstraint {
             pointer: "/a".to_owned(),
+            numbered_members: Vec::new(),
             is: ArgumentRule::StartsWith(text),
         }]
         .into(),

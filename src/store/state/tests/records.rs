@@ -1,15 +1,16 @@
 //! Events as the journal keeps them.
 
 use super::super::event::{BudgetSettled, ReadsTallied, decode, encode};
-use super::super::kept_text::KeptText;
 use super::super::tally::{EndedRead, ReadTally};
-use super::super::undo::{OpenUndo, UndoAsking, UndoChange, UndoPhase, UndoTerms};
 use super::*;
 use crate::store::state::claim::inquiry::{Inquiry, KeptQuestion};
 use crate::store::state::event::Carried;
 use crate::store::state::grant::GrantUse;
 use crate::store::state::kinship::Kinship;
 use proptest::prelude::*;
+use undo_records::{kept_caller, undo_change, undo_terms};
+
+mod undo_records;
 
 fn phase() -> impl Strategy<Value = ClaimPhase> {
     let stored = (
@@ -100,61 +101,6 @@ fn taken() -> GrantUse {
     }
 }
 
-/// How a call is taken back, with `arguments`.
-fn undo_terms(arguments: &str) -> UndoTerms {
-    UndoTerms {
-        tool: ToolName::new("bank__undo"),
-        arguments: KeptText::plain(arguments),
-        within: HOUR_MS,
-        agent: "billing-agent".to_owned(),
-        tenant: Some("t_001".to_owned()),
-        user: None,
-        place: None,
-        by_agent: false,
-    }
-}
-
-/// What an end makes of an undo; by the numbers which.
-fn undo_change(numbers: [u64; 4]) -> UndoChange {
-    let of = ActionId::generate();
-    let by = ActionId::generate();
-    let phases = [
-        UndoPhase::Offered,
-        UndoPhase::Requested,
-        UndoPhase::Running { by },
-        UndoPhase::Done { by },
-        UndoPhase::Failed { by },
-        UndoPhase::Unknown { by },
-    ];
-    let phase = phases[usize::try_from(numbers[1] % 6).unwrap_or_default()];
-    if numbers[2].is_multiple_of(2) {
-        return UndoChange::Ended { of, phase };
-    }
-    UndoChange::Offered(Box::new(OpenUndo {
-        of,
-        tool: ToolName::new("bank__pay"),
-        key: named("key"),
-        terms: undo_terms("long \\ \"and\" short"),
-        values: (numbers[3].is_multiple_of(2)).then(|| KeptText::Sealed {
-            key: "k".to_owned(),
-            hex: "00ff".to_owned(),
-        }),
-        call: (numbers[3].is_multiple_of(5)).then(|| named("its undo")),
-        is_whole: numbers[3].is_multiple_of(2),
-        lacks: (numbers[3].is_multiple_of(3)).then(|| "the call has no `result#/id`".to_owned()),
-        offered: numbers[0],
-        until: numbers[1],
-        phase,
-        changed: numbers[2],
-        asked: (numbers[3].is_multiple_of(3)).then(|| UndoAsking {
-            who: "ann".to_owned(),
-            why: "a typo".to_owned(),
-            at: numbers[3],
-        }),
-        before: (numbers[3].is_multiple_of(7)).then_some(UndoPhase::Requested),
-    }))
-}
-
 fn settled() -> impl Strategy<Value = StoreEvent> {
     (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
@@ -224,6 +170,7 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
                     question: (n[2] % 2 == 0).then(|| KeptQuestion {
                         probe: named("probe"),
                         tenant: (n[4] % 2 == 0).then(|| "t_001".to_owned()),
+                        caller: (n[5] % 2 == 0).then(kept_caller),
                         arguments: "{\"order\":7}".to_owned(),
                         key: (n[5] % 2 == 0).then(|| "k1".to_owned()),
                     }),
@@ -231,6 +178,7 @@ fn intended() -> impl Strategy<Value = StoreEvent> {
             }),
             undo: (n[1] % 3 == 0).then(|| Box::new(undo_terms("{\"values\":{}}"))),
             undoes: (n[0] % 3 == 0).then(ActionId::generate),
+            may_undo: (n[0] % 5 == 0).then(|| Digest::of(b"made")),
         }))
     })
 }

@@ -1,26 +1,17 @@
 //! What takes calls back (003-64): offered by an end that shows that the call was carried out, and made
 //! once, unless it is proven that nothing was.
 
+mod held;
 mod own;
 
 use super::*;
-use crate::store::state::kept_text::KeptText;
-use crate::store::state::undo::{AskUndo, OpenUndo, UndoBar, UndoPhase, UndoPieces, UndoTerms};
+use crate::store::state::undo::{AskUndo, OpenUndo, UndoBar, UndoPhase, UndoPieces};
 use proptest::prelude::*;
 
 /// A call that another one takes back within an hour.
 fn undoable(key: &str) -> Intent {
     Intent {
-        undo: Some(Box::new(UndoTerms {
-            tool: ToolName::new("bank__undo"),
-            arguments: KeptText::plain("{}"),
-            within: HOUR_MS,
-            agent: "billing-agent".to_owned(),
-            tenant: None,
-            user: None,
-            place: None,
-            by_agent: false,
-        })),
+        undo: Some(Box::new(undone_by("bank__undo"))),
         ..intent(key, 1)
     }
 }
@@ -66,7 +57,9 @@ impl UndoneWorld {
             of: of.action,
             who: "ann".to_owned(),
             why: "a typo".to_owned(),
+            caller: None,
             drops: false,
+            made_by: None,
         };
         run(&mut self.undo, &StoreCommand::AskUndo(ask), now)
     }
@@ -247,10 +240,10 @@ fn an_undo_has_its_window() {
 }
 
 proptest! {
-    /// 003-64: whatever is asked, begun and ended, and in whatever order: a call is taken back once, and
-    /// begun again only after a proof that it was not.
+    /// 003-64: whatever is asked, begun by an operator or its agent and ended, and in whatever order: a call is
+    /// taken back once, and begun again only after a proof that it was not.
     #[test]
-    fn a_call_is_taken_back_once(steps in prop::collection::vec((0..3_u8, 0..5_u8), 1..40)) {
+    fn a_call_is_taken_back_once(steps in prop::collection::vec((0..4_u8, 0..5_u8), 1..40)) {
         let intent = undoable("k");
         let done = ClaimPhase::Completed(result("paid"));
         let mut world = UndoneWorld::after(&intent, done, AnswerWorth::Unread);
@@ -264,6 +257,14 @@ proptest! {
                     let call = undoing(&intent, fence, past);
                     if world.begins(&call, START_MS).is_ok() {
                         prop_assert!(!may_have_run, "begun though it may have run");
+                        (running, may_have_run) = (Some(call), true);
+                    }
+                }
+                2 if running.is_none() => {
+                    fence += 1;
+                    let call = own::own(&intent, fence);
+                    if world.with_another_key().begins(&call, START_MS).is_ok() {
+                        prop_assert!(!may_have_run, "begun by its agent though it may have run");
                         (running, may_have_run) = (Some(call), true);
                     }
                 }

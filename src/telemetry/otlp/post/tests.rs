@@ -7,7 +7,7 @@ use crate::telemetry::otlp::endpoint::{OtlpEndpoint, OtlpSignal};
 use crate::telemetry::tasks;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use opentelemetry_http::{HttpClient, Request};
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
@@ -36,12 +37,29 @@ async fn send(client: &OnRuntime, url: &str) -> bool {
         .is_ok_and(|response| response.status().is_success())
 }
 
-#[tokio::test]
-async fn an_outage_is_said_once_and_its_end_too() {
+/// Serves a collector of traces, in the clear; its address.
+async fn collector(take: MethodRouter) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
+    tasks::spawn("collector", async move {
+        axum::serve(listener, Router::new().route("/v1/traces", take)).await
+    });
+    address
+}
+
+/// Keeps what is logged from now on, until the guard is dropped.
+fn captured() -> (CapturedLog, DefaultGuard) {
+    let paper = CapturedLog::default();
+    let lines = registry()
+        .with(level("info").unwrap())
+        .with(layer(LogFormat::Json, paper.writer()));
+    (paper, tracing::subscriber::set_default(lines))
+}
+
+#[tokio::test]
+async fn an_outage_is_said_once_and_its_end_too() {
     let down = Arc::new(AtomicBool::new(true));
     let seen = Arc::clone(&down);
     let take = post(async move || {
@@ -51,14 +69,8 @@ async fn an_outage_is_said_once_and_its_end_too() {
             StatusCode::OK
         }
     });
-    tasks::spawn("collector", async move {
-        axum::serve(listener, Router::new().route("/v1/traces", take)).await
-    });
-    let paper = CapturedLog::default();
-    let lines = registry()
-        .with(level("info").unwrap())
-        .with(layer(LogFormat::Json, paper.writer()));
-    let _heard = tracing::subscriber::set_default(lines);
+    let url = format!("http://{}", collector(take).await);
+    let (paper, _heard) = captured();
     let client = to(&url);
     assert!(!send(&client, &url).await && !send(&client, &url).await);
     down.store(false, Ordering::Relaxed);
@@ -74,19 +86,9 @@ async fn an_outage_is_said_once_and_its_end_too() {
 /// A collector that speaks no TLS gets no spans in the clear, and the log says why.
 #[tokio::test]
 async fn https_is_never_plain() {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
-        .await
-        .unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
     let take = post(async || StatusCode::OK);
-    tasks::spawn("collector", async move {
-        axum::serve(listener, Router::new().route("/v1/traces", take)).await
-    });
-    let paper = CapturedLog::default();
-    let lines = registry()
-        .with(level("info").unwrap())
-        .with(layer(LogFormat::Json, paper.writer()));
-    let _heard = tracing::subscriber::set_default(lines);
+    let url = format!("https://{}", collector(take).await);
+    let (paper, _heard) = captured();
     assert!(!send(&to(&url), &url).await);
     let text = paper.text();
     assert!(

@@ -19,14 +19,17 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::registry;
+use tracing_subscriber::{Layer as _, registry};
 
 /// What `speak` logs at info and above, as records.
 fn recorded(speak: impl FnOnce()) -> Vec<LogRecord> {
+    recorded_at("info", speak)
+}
+
+fn recorded_at(level: &str, speak: impl FnOnce()) -> Vec<LogRecord> {
     let (layer, mut records) = records::layer();
-    let subscriber = registry()
-        .with(logs::exported_level("info").unwrap())
-        .with(layer);
+    let level = logs::exported_level(level).unwrap();
+    let subscriber = registry().with(layer.with_filter(level));
     with_default(subscriber, speak);
     let mut all = Vec::new();
     while let Ok(record) = records.try_recv() {
@@ -69,6 +72,28 @@ fn a_line_becomes_a_record_without_secrets() {
     assert!(left.time_unix_nano > 0 && left.trace_id.is_empty());
     let said = format!("{told:?}");
     assert!(said.contains("told ") && !said.contains("sk-of"), "{said}");
+}
+
+/// What is said of tool servers' standard error leaves as a warning where warnings do, and what they write where a list
+/// names it.
+#[test]
+fn what_tool_servers_write_leaves_where_it_is_named() {
+    let speak = || {
+        tracing::warn!(target: "toolgate::child", "lines were dropped");
+        tracing::info!(target: "toolgate::child", "what a tool server writes");
+    };
+    for (level, expected) in [
+        ("off", 0),
+        ("error", 0),
+        ("warn", 1),
+        ("trace", 1),
+        ("warn,toolgate=off", 0),
+        ("info", 1),
+        ("warn,toolgate::child=info", 2),
+    ] {
+        let records = recorded_at(level, speak);
+        assert_eq!(records.len(), expected, "{level}: {records:?}");
+    }
 }
 
 /// A field of any length takes a bounded place, and a secret that stands where it is cut is not half kept.
@@ -134,7 +159,7 @@ async fn a_record_stands_in_the_trace_of_its_call() {
         shape: logs::LogFormat::Json,
         traces: to(OtlpSignal::Traces),
         metrics: None,
-        lines: to(OtlpSignal::Logs).map(|endpoint| RecordExport {
+        records: to(OtlpSignal::Logs).map(|endpoint| RecordExport {
             endpoint,
             level: "warn".into(),
             gather: Duration::from_millis(10),

@@ -44,7 +44,7 @@ async fn what_cannot_be_granted_says_so() {
         ("bot", "bank__pay", "bot", "not for itself"),
         (ANN, "bank__send", "bot", "irreversible"),
         (ANN, "bank__free", "bot", "nobody is asked"),
-        (ANN, "bank__wipe", "bot", "`ask: always`"),
+        (ANN, "bank__wipe", "bot", "one of these roles"),
         (ANN, "bank__none", "bot", "no tool server lists the tool"),
         (ANN, "bank__pay", "nobody", "no agent of that name"),
     ] {
@@ -63,6 +63,35 @@ async fn what_cannot_be_granted_says_so() {
         .await;
     assert!(status == 1 && said.contains("not found"), "{said}");
     assert_eq!(stage.grant(&id).await["state"], "active");
+}
+
+/// threat-model §3E: how a contract stands is told to who decides by it or audits, and to nobody else, neither by
+/// a grant that is refused nor where it is asked what covers a call.
+#[tokio::test]
+async fn how_a_contract_stands_is_not_for_everybody() {
+    let stage = HoldingGate::granting().await;
+    for tool in ["bank__send", "bank__free", "bank__wipe", "bank__none"] {
+        let about = ["--tool", tool, "--agent", "bot", "--tenant", "t_1"];
+        let adds = [&["grants", "add", "--why", "due"][..], &about].concat();
+        let explains = [&["grants", "explain", "--arguments", "{}"][..], &about].concat();
+        for words in [&adds, &explains] {
+            let (status, said) = stage.says("bob", words).await;
+            let is_told = [
+                "irreversible",
+                "nobody is asked",
+                "always",
+                "no tool server",
+            ]
+            .iter()
+            .any(|why| said.contains(why));
+            assert!(
+                status == 1 && said.contains("one of these roles") && !is_told,
+                "{words:?}: {said}"
+            );
+        }
+        let (status, said) = stage.says("uma", &explains).await;
+        assert!(status == 0 && said.contains("no grant can cover"), "{said}");
+    }
 }
 
 /// What could cover no call is not granted: an argument that the tool does not have, one that can never be so,

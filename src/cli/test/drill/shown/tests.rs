@@ -29,6 +29,7 @@ fn end(verdict: DrillVerdict, why: Option<&str>) -> DrillEnd {
         before: Some("aa".to_owned()),
         after: Some(if is_proven { "aa" } else { "bb" }.to_owned()),
         is_left: matches!(verdict, DrillVerdict::Failed | DrillVerdict::Unknown),
+        is_interrupted: false,
         why: why.map(str::to_owned),
     }
 }
@@ -99,6 +100,9 @@ fn the_exit_code_says_what_is_wrong() {
     assert_eq!(code(vec![of(Proven)], true), 0);
     assert_eq!(code(vec![of(Failed)], false), 1);
     assert_eq!(code(vec![of(Failed), of(Unknown)], false), 3);
+    let interrupted = RowState::Drilled(DrillEnd::interrupted());
+    assert_eq!(code(vec![of(Proven), interrupted], false), 1);
+    assert_eq!(code(vec![of(Proven), of(NotDrilled)], false), 0);
     for (lacking, when_required) in [
         (of(NotDrilled), 1),
         (RowState::NoWayBack("by hand"), 1),

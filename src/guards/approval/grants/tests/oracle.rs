@@ -15,7 +15,8 @@ fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, String>) {
         Value::Array(list) => list
             .iter()
             .enumerate()
-            .map(|(index, value)| (index.to_string(), value))
+            // The dice constrain members alone, so that an item's place is at no pointer of theirs.
+            .map(|(index, value)| (format!("#{index}"), value))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
@@ -100,7 +101,6 @@ fn is_named(constraints: &[ArgumentConstraint], arguments: &Value, place: &str) 
         .any(|one| is_at_or_below(place, &one.pointer));
     let holds_nothing = match arguments.pointer(place) {
         Some(Value::Object(map)) => map.is_empty(),
-        Some(Value::Array(list)) => list.is_empty(),
         _ => false,
     };
     let is_around = constraints
@@ -213,7 +213,12 @@ impl Dice {
             (4..7, Value::String(_)) => ArgumentRule::StartsWith("pay".to_owned()),
             _ => ArgumentRule::Equals(value.clone()),
         };
-        let pointer = at.to_owned();
-        found.push(ArgumentConstraint { pointer, is });
+        let steps = at.split('/').skip(1).enumerate();
+        let numbered = steps.filter(|(_, step)| *step == "0");
+        found.push(ArgumentConstraint {
+            pointer: at.to_owned(),
+            numbered_members: numbered.map(|(nth, _)| nth).collect(),
+            is,
+        });
     }
 }

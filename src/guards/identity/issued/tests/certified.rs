@@ -49,15 +49,21 @@ fn token_and_certificate_of_one_caller_count_together() {
     assert!(by_token.certificate.is_none() && by_token.issued.is_some());
 }
 
-/// A token of another agent, of another tenant, or with other rights names another caller.
+/// A token of another agent names another caller; one that gives the agent another tenant, group or roles than
+/// its entry is told which of them.
 #[test]
 fn what_names_two_callers_names_nobody() {
     let key = key();
     let (clock, rule, _) = certified(&key, |_| {});
-    for (claim, value) in [
-        ("azp", json!("ben")),
-        ("org", json!("t_2")),
-        ("realm", json!({ "roles": ["billing", "admin"] })),
+    let (tenant, roles) = (
+        Unauthorized::Unlike("tenant"),
+        Unauthorized::Unlike("roles"),
+    );
+    for (claim, value, refused) in [
+        ("azp", json!("ben"), Unauthorized::Contradicted),
+        ("org", json!("t_2"), tenant),
+        ("realm", json!({ "roles": ["billing", "admin"] }), roles),
+        ("realm", json!({ "roles": [] }), roles),
     ] {
         let token = key.token(&claims(clock, |claims| {
             claims["azp"] = json!("ann");
@@ -65,16 +71,43 @@ fn what_names_two_callers_names_nobody() {
         }));
         assert!(who(&rule, &token).is_ok(), "the token is good: {claim}");
         let found = shown(&rule, ANN_URI, Some(&token));
-        assert_eq!(found, Err(Unauthorized::Contradicted), "{claim} {value}");
+        assert_eq!(found, Err(refused), "{claim} {value}");
     }
     for (name, value) in [
-        ("owner", json!(true)),
-        ("model", json!("openai/gpt-5")),
         ("tenant", json!("t_2")),
+        ("group", json!("others")),
+        ("roles", json!(["billing", "admin"])),
     ] {
         let (_, rule, token) = certified(&key, |entry| entry[name] = value.clone());
         let found = shown(&rule, ANN_URI, Some(&token));
-        assert_eq!(found, Err(Unauthorized::Contradicted), "{name} {value}");
+        assert_eq!(found, Err(Unauthorized::Unlike(name)), "{value}");
+    }
+}
+
+/// The order of roles says nothing, and what no token can say of an agent is what the entry says: the
+/// certificate proves all of it.
+#[test]
+fn an_entry_may_say_what_no_token_says() {
+    let key = key();
+    for (name, value) in [
+        ("owner", json!(true)),
+        ("model", json!("openai/gpt-5")),
+        ("environment", json!("production")),
+        ("users", json!("meta")),
+        ("roles", json!(["clerk", "billing"])),
+    ] {
+        let (clock, rule, _) = certified(&key, |entry| {
+            entry["roles"] = json!(["billing", "clerk"]);
+            entry[name] = value.clone();
+        });
+        let token = key.token(&claims(clock, |claims| {
+            claims["azp"] = json!("ann");
+            claims["realm"] = json!({ "roles": ["clerk", "billing", "clerk"] });
+        }));
+        let caller = shown(&rule, ANN_URI, Some(&token)).unwrap();
+        assert!(caller.is_of_entry(&rule.callers()[0]), "{name}");
+        assert_eq!(caller.user.as_ref().map(UserId::as_str), Some("ada"));
+        assert_eq!(caller.owner, name == "owner");
     }
 }
 

@@ -46,6 +46,37 @@ fn key_sets_are_bounded() {
     );
 }
 
+/// A key that is too short to be taken is left out, and told of, before its tokens are refused one by one.
+#[test]
+fn short_rsa_keys_are_left_out() {
+    let (good, key) = (
+        SigningKey::new("1", SigningAlgorithm::Es256),
+        SigningKey::new("2", SigningAlgorithm::Rs256),
+    );
+    let rsa = |bytes: usize, first: u8| {
+        let mut modulus = vec![0xff; bytes];
+        modulus[0] = first;
+        let mut public = key.public();
+        public["n"] = json!(encoded(modulus));
+        public
+    };
+    for (public, is_weak) in [
+        (key.public(), false),
+        (rsa(256, 0x80), false),
+        (rsa(256, 0x7f), true),
+        (rsa(255, 0xff), true),
+        (rsa(128, 0xff), true),
+    ] {
+        let alone = KeySet::read(Bytes::from(json!({ "keys": [public] }).to_string()));
+        assert_eq!(alone.err(), is_weak.then_some(NoKeySet::Weak), "{public}");
+        let set = read(&json!({ "keys": [public, good.public()] }));
+        assert_eq!((set.weak, set.has("2")), (usize::from(is_weak), !is_weak));
+        let issuer = compiled(terms(&[]));
+        assert!(issuer.ring.arrived(read(&key_set(&[&good])), STEADY));
+        assert!(issuer.ring.arrived(set, STEADY), "what is left out is told");
+    }
+}
+
 /// A key that is for another algorithm of its kind checks nothing else, and a token without a key's
 /// name is taken where one key fits.
 #[test]
@@ -71,6 +102,52 @@ fn a_key_is_for_its_own_algorithm() {
     assert!(judged(&issuer, &nameless).is_ok());
     issuer.ring.arrived(read(&key_set(&[&one, &two])), STEADY);
     assert_eq!(judged(&issuer, &nameless), Err(TokenRejected::UnknownKey));
+}
+
+/// An issuer at both doors has one set of keys, whichever door it was fetched for; what other keys have
+/// checked is checked again, and the keys get no older than the stricter door lets them.
+#[test]
+fn both_doors_share_the_keys_of_an_issuer() {
+    let (key, other) = (
+        SigningKey::new("1", SigningAlgorithm::Es256),
+        SigningKey::new("2", SigningAlgorithm::Es256),
+    );
+    let token = key.token(&claims());
+    let by = |one: &Issuer| check([one], &token, AT).map(|(_, checked)| checked.generation);
+    for is_turned in [false, true] {
+        let (agents, operators) = (issuer(&[&key]), compiled(terms(&[])));
+        if is_turned {
+            operators.ring.join(&agents.ring);
+        } else {
+            agents.ring.join(&operators.ring);
+        }
+        let known = by(&agents).unwrap();
+        assert_eq!(by(&operators), Ok(known));
+        let both = read(&key_set(&[&key, &other]));
+        operators.ring.arrived(both, STEADY);
+        assert_eq!(agents.still_checks(known, AT), Ok(false));
+        assert_eq!(by(&agents), by(&operators));
+    }
+    let (agents, operators) = (issuer(&[&key]), issuer(&[&key]));
+    let known = by(&operators).unwrap();
+    agents.ring.join(&operators.ring);
+    assert_eq!(operators.still_checks(known, AT), Ok(false));
+    let strict = compiled(IssuerTerms {
+        max_stale: Some("1m".to_owned()),
+        ..terms(&[])
+    });
+    strict.ring.join(&agents.ring);
+    let later = STEADY + Duration::from_secs(15);
+    assert_eq!(
+        [strict.ring.is_due(later), agents.ring.is_due(later)],
+        [true, false]
+    );
+    let elsewhere = compiled(IssuerTerms {
+        issuer: "https://other.example.com".to_owned(),
+        ..terms(&[])
+    });
+    elsewhere.ring.join(&agents.ring);
+    assert_eq!(elsewhere.ring.age(STEADY), None);
 }
 
 /// Keys that cannot be fetched count for a while, and then nobody is let in, without a word against
@@ -113,6 +190,33 @@ fn the_last_good_keys_count_for_a_while() {
         Ok(false),
         "a key that was taken away checks nothing any more"
     );
+}
+
+/// What a key has signed counts for as long as that key is the issuer's, whatever keys come beside it.
+#[test]
+fn a_key_counts_until_it_is_withdrawn() {
+    let (first, second) = (
+        SigningKey::new("1", SigningAlgorithm::Es256),
+        SigningKey::new("2", SigningAlgorithm::Es256),
+    );
+    let issuer = compiled(terms(&[]));
+    issuer.ring.arrived(read(&key_set(&[&first])), STEADY);
+    let (_, checked) = check([&issuer], &first.token(&claims()), AT).unwrap();
+    let stands = |keys: &[&SigningKey]| {
+        issuer.ring.arrived(read(&key_set(keys)), STEADY);
+        issuer.still_signs(&checked.key, AT)
+    };
+    assert!(stands(&[&first]) && stands(&[&second, &first]));
+    assert_eq!(issuer.still_checks(checked.generation, AT), Ok(false));
+    assert!(!stands(&[&second]), "withdrawn");
+    let forged = SigningKey::new("1", SigningAlgorithm::Es256);
+    assert!(!stands(&[&forged]), "another key of its name");
+    assert!(stands(&[&first]));
+    let late = TokenMoment {
+        steady: STEADY + Duration::from_hours(2),
+        ..AT
+    };
+    assert!(!issuer.still_signs(&checked.key, late), "too old");
 }
 
 /// However many tokens name keys that nobody knows, they lead to one fetch in ten seconds; one that was

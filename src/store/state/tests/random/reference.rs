@@ -1,7 +1,6 @@
 //! The book: what has happened, and what may happen next, by the events alone.
 
 use super::super::super::command::{Reserve, Spend};
-use super::super::super::kept_text::KeptText;
 use super::super::super::undo::{OpenUndo, UndoTerms};
 use super::*;
 use std::collections::BTreeMap;
@@ -50,14 +49,8 @@ impl ReferenceState {
 /// How a call is taken back.
 fn any_terms() -> UndoTerms {
     UndoTerms {
-        tool: ToolName::new("bank__undo"),
-        arguments: KeptText::plain("{}"),
         within: 1000,
-        agent: "billing-agent".to_owned(),
-        tenant: None,
-        user: None,
-        place: None,
-        by_agent: false,
+        ..undone_by("bank__undo")
     }
 }
 
