@@ -12,7 +12,7 @@ use crate::model::listen::ListenAddress;
 use crate::notify::NoticeReceiver;
 use crate::policy::Policy;
 use crate::policy::compile::{self, CompileInput, CompileResult};
-use crate::policy::live::LoadResult;
+use crate::policy::live::{AlongWithPolicy, LoadResult};
 use crate::policy::locate::{self, YamlDocument};
 use crate::policy::pins::PinSource;
 use crate::policy::sources::{PackTerms, PolicySources};
@@ -64,7 +64,7 @@ use supposed::UnsetVariables;
 /// The file's name in every place where it is looked for.
 pub(crate) const FILE_NAME: &str = "toolgate.yaml";
 
-/// What the process runs on. Fixed from start to end; what can change while it runs is the policy.
+/// What the process runs on. Fixed from start to end; what can change while it runs is the policy, and who operators are.
 #[derive(Debug)]
 pub struct Config {
     /// Where agents are served.
@@ -325,6 +325,7 @@ fn read(
             files,
             packs: packs.unwrap_or_default(),
             sources: policy_parts::sources(directory, document.tree(), read),
+            along: AlongWithPolicy::default(),
         },
         unset,
     };
@@ -423,6 +424,7 @@ impl InputPaths {
                 files,
                 packs: PackTerms::OnDemand,
                 sources: PolicySources::default(),
+                along: AlongWithPolicy::default(),
             },
             unset: BTreeMap::new(),
         }

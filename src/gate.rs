@@ -21,7 +21,7 @@ pub(crate) mod undoing;
 pub mod vault;
 
 use crate::mcp::round::RoundSeal;
-use crate::model::approvers::Approvers;
+use crate::model::approvers::ApproversInForce;
 use crate::model::clock::Clock;
 use crate::model::content::ContentForm;
 use crate::model::refusal::Refusal;
@@ -67,7 +67,7 @@ pub struct Gate {
     /// The way to the operator's hooks.
     pub hooks: Hooks,
     /// Who may decide about calls that are held.
-    pub approvers: Approvers,
+    pub approvers: ApproversInForce,
     /// Where these people reach the operators' door, without a slash at the end; none: nobody said.
     pub public_url: Option<String>,
     /// Calls of tasks that were refused last.

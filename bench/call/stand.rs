@@ -24,7 +24,7 @@ use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
 use toolgate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use toolgate::mcp::tools::Definition;
-use toolgate::model::approvers::Approvers;
+use toolgate::model::approvers::ApproversInForce;
 use toolgate::model::call::{CallMeta, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
@@ -131,7 +131,7 @@ impl Stand {
             vault: toolgate::gate::vault::Vault::default(),
             rows: toolgate::gate::effects::refusal_streaks::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
-            approvers: Approvers::default(),
+            approvers: ApproversInForce::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
             own_tasks: OwnTasks::default(),

@@ -38,6 +38,10 @@ pub(crate) struct OperatorIssuer {
 #[derive(Debug, Default)]
 pub(crate) struct IssuedOperators {
     issuers: Vec<OperatorIssuer>,
+    /// What the configuration says of them, as it is written.
+    written: String,
+    /// Whose operators they are: of no two readings that say different things the same.
+    reading: Arc<()>,
     verified: VerifiedTokens<OperatorIdentity>,
     clock: Clock,
 }
@@ -55,17 +59,31 @@ pub(super) struct IssuedOperator {
 /// What a sign-in keeps of the token that was shown: whose key has signed it.
 #[derive(Debug, Clone)]
 pub(super) struct IssuedProof {
-    /// Which issuer's: these are the same until a restart.
+    /// Which issuer's, of those of that reading.
     issuer: usize,
+    reading: Arc<()>,
     key: Arc<IssuerKey>,
 }
 
 impl IssuedOperators {
-    /// The operators of these issuers.
-    pub(crate) fn new(issuers: Vec<OperatorIssuer>) -> Self {
+    /// The operators of these issuers, of which the configuration says what is `written`.
+    pub(crate) fn new(issuers: Vec<OperatorIssuer>, written: String) -> Self {
         Self {
             issuers,
+            written,
             ..Self::default()
+        }
+    }
+
+    /// Whether the configuration says the same of both.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.written == other.written
+    }
+
+    /// Goes on with the keys that `before` knows of the same issuers.
+    pub(super) fn succeed(&self, before: &Self) {
+        for ring in self.rings() {
+            before.rings().iter().for_each(|old| ring.take_over(old));
         }
     }
 
@@ -109,12 +127,15 @@ impl IssuedOperators {
             own.operator(&checked.claims)
         };
         let verified = self.verified.or_check(self.as_run(), token, at, make);
-        verified.map(|verified| IssuedOperator::of(verified, at))
+        verified.map(|verified| self.operator(verified, at))
     }
 
     /// Whether the key that has signed a token is its issuer's still, so that a thief who has one is
-    /// kept out once the issuer has withdrawn it.
+    /// kept out once the issuer has withdrawn it; and whether issuers and roles are still those by which it was read.
     pub(super) fn still_counts(&self, proof: &IssuedProof) -> bool {
+        if !Arc::ptr_eq(&self.reading, &proof.reading) {
+            return false;
+        }
         let (own, at) = (self.issuers.get(proof.issuer), TokenMoment::at(self.clock));
         own.is_some_and(|own| own.issuer.still_signs(&proof.key, at))
     }
@@ -123,6 +144,19 @@ impl IssuedOperators {
     pub(super) fn lacking(&self, token: &str) -> Option<LackingKey> {
         let at = TokenMoment::at(self.clock);
         self.verified.lacking(self.as_run(), token, at)
+    }
+
+    fn operator(&self, kept: VerifiedToken<OperatorIdentity>, at: TokenMoment) -> IssuedOperator {
+        let lasts = Duration::try_from_secs_f64(kept.until - at.wall);
+        IssuedOperator {
+            known: kept.who,
+            lasts: lasts.unwrap_or_default(),
+            proof: IssuedProof {
+                issuer: kept.issuer,
+                reading: self.reading.clone(),
+                key: kept.key,
+            },
+        }
     }
 
     fn as_run(&self) -> impl Iterator<Item = &Issuer> + Clone {
@@ -153,19 +187,5 @@ impl OperatorIssuer {
             roles,
             stands_in: Vec::new(),
         })
-    }
-}
-
-impl IssuedOperator {
-    fn of(kept: VerifiedToken<OperatorIdentity>, at: TokenMoment) -> Self {
-        let lasts = Duration::try_from_secs_f64(kept.until - at.wall);
-        Self {
-            known: kept.who,
-            lasts: lasts.unwrap_or_default(),
-            proof: IssuedProof {
-                issuer: kept.issuer,
-                key: kept.key,
-            },
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! A request of an operator that says something in its body: who asks, where, and what.
 
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_body, parse_body, unfit};
+use super::{OperatorsDoor, json_body, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
 use crate::model::verbs::OperatorVerb;
 use crate::policy::shape::AsWritten;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::sync::Arc;
 
@@ -35,7 +35,14 @@ impl OperatorRequest {
     /// The body, of `most` bytes at most; none when it is not JSON as it has to be. Once.
     pub(super) async fn text(&mut self, most: usize) -> Result<Option<Text>, Response> {
         let body = std::mem::take(&mut self.body);
-        json_body(&self.headers, body, most).await
+        let before = self.door.operators.terms();
+        let text = json_body(&self.headers, body, most).await?;
+        // A body may take seconds: who was taken away meanwhile says nothing with it.
+        let known = self.door.operators.known(&self.headers)?;
+        if known != self.known || before.verbs != self.door.operators.terms().verbs {
+            return Err(changed());
+        }
+        Ok(text)
     }
 
     /// What the body says, of `most` bytes at most; `hint` is the answer to one that says anything else.
@@ -48,6 +55,15 @@ impl OperatorRequest {
         let body = self.text(most).await?;
         parse_body(body.as_ref()).ok_or_else(|| unfit(hint))
     }
+}
+
+/// The answer to a request that was judged by what does not stand any more.
+fn changed() -> Response {
+    refusal(
+        StatusCode::CONFLICT,
+        "the configuration of operators has changed while the request came",
+        "send it again",
+    )
 }
 
 impl FromRequest<Arc<OperatorsDoor>> for OperatorRequest {

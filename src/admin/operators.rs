@@ -3,6 +3,7 @@
 
 pub(crate) use super::identity::OperatorIdentity;
 
+pub(crate) mod in_force;
 #[cfg(test)]
 mod of_tests;
 pub(super) mod proof;
@@ -10,7 +11,6 @@ pub(crate) mod taken;
 mod tokens;
 
 use super::desk::sign_in::{ShownToken, SignIn, SignIns};
-use super::issued::{IssuedOperators, IssuedProof};
 use super::{OperatorsDoor, refusal};
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
 use crate::policy::issuer_keys::IssuerKeys;
@@ -18,42 +18,26 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use in_force::{OperatorTerms, OperatorsInForce};
 use std::sync::Arc;
-use taken::OperatorTokens;
 pub(super) use tokens::RejectedToken;
 
-/// The operators that the configuration names, and what their roles allow.
+/// The operators that the configuration names, as it stands, and what their roles allow.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Operators {
-    known: Vec<OperatorIdentity>,
-    tokens: OperatorTokens,
-    verbs: OperatorVerbs,
+    in_force: OperatorsInForce,
     sign_ins: Arc<SignIns>,
-    issued: Arc<IssuedOperators>,
     /// What fetches the keys of issuers, once operators are served.
     keys: Option<Arc<IssuerKeys>>,
 }
 
 impl Operators {
-    /// Operators who are known by `tokens`, as these stand when they come.
-    pub(crate) fn with_tokens(
-        known: Vec<OperatorIdentity>,
-        tokens: OperatorTokens,
-        verbs: OperatorVerbs,
-    ) -> Self {
+    /// Those who are `in_force` whenever they come.
+    pub(crate) fn new(in_force: OperatorsInForce) -> Self {
         Self {
-            known,
-            tokens,
-            verbs,
-            sign_ins: Arc::default(),
-            issued: Arc::default(),
-            keys: None,
+            in_force,
+            ..Self::default()
         }
-    }
-
-    /// The same, and those whom issuers name.
-    pub(crate) fn with_issued(self, issued: Arc<IssuedOperators>) -> Self {
-        Self { issued, ..self }
     }
 
     /// The same, whose issuers' keys `keys` fetches.
@@ -67,17 +51,33 @@ impl Operators {
         self.sign_ins.are_behind_tls();
     }
 
-    /// Ends the sign-ins on the pages whose tokens, or the keys that signed them, were taken away.
+    /// Ends the sign-ins on the pages whose tokens, or the keys that signed them, were taken away, and those of operators
+    /// who are others now.
     pub(crate) fn end_stale_sign_ins(&self) {
-        self.sign_ins
-            .end_without(|token| self.tokens.is_taken(token));
-        let still_counts = |proof: &IssuedProof| self.issued.still_counts(proof);
-        self.sign_ins.end_unsigned(still_counts);
+        let terms = self.in_force.terms();
+        self.sign_ins.end_unless(|one| self.stands(one, &terms));
+    }
+
+    /// Whether what the operator has shown to sign in proves by `terms` that it is the same still.
+    fn stands(&self, one: &SignIn, terms: &OperatorTerms) -> bool {
+        let tokens = self.in_force.tokens();
+        match (&one.token, &one.proof) {
+            (Some(token), _) => {
+                tokens.is_taken(token) && terms.named(&one.operator.name) == Some(&one.operator)
+            }
+            (None, Some(proof)) => terms.issued.still_counts(proof),
+            (None, None) => false,
+        }
     }
 
     /// Whether the configuration has neither operators nor issuers of them.
     pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.issued.is_empty()
+        self.in_force.terms().is_empty()
+    }
+
+    /// What stands now, for what goes on for a while.
+    pub(super) fn terms(&self) -> Arc<OperatorTerms> {
+        self.in_force.terms()
     }
 
     /// The answer to one whose roles allow none of `verbs`, which `what` needs.
@@ -87,18 +87,16 @@ impl Operators {
         verbs: &[OperatorVerb],
         what: &str,
     ) -> Result<(), Response> {
-        if verbs
-            .iter()
-            .any(|verb| self.verbs.allow(*verb, &known.roles))
-        {
+        let allowed = &self.in_force.terms().verbs;
+        if verbs.iter().any(|verb| allowed.allow(*verb, &known.roles)) {
             return Ok(());
         }
-        Err(self.lacking(known, verbs, what))
+        Err(lacking(allowed, known, verbs, what))
     }
 
     /// Whether their roles allow it.
     pub(super) fn may(&self, known: &OperatorIdentity, verb: OperatorVerb) -> bool {
-        self.verbs.allow(verb, &known.roles)
+        self.in_force.terms().verbs.allow(verb, &known.roles)
     }
 
     /// Those who have signed in on the pages.
@@ -109,18 +107,16 @@ impl Operators {
     /// The one who has signed in on the pages, and asks with `headers`.
     pub(super) fn signed_in(&self, headers: &HeaderMap) -> Option<SignIn> {
         let one = self.sign_ins.of(headers)?;
-        let proof = one.proof.as_ref();
-        let is_signed = proof.is_none_or(|proof| self.issued.still_counts(proof));
-        let stands = is_signed && one.stands(|token| self.tokens.is_taken(token));
-        stands.then_some(one)
+        self.stands(&one, &self.in_force.terms()).then_some(one)
     }
 
     /// The operator whose token of the configuration it is, and what a sign-in keeps of it.
     pub(super) fn of_token(&self, token: &str) -> Option<(OperatorIdentity, ShownToken)> {
-        let proved = self.tokens.proved(token)?;
-        let known = self.known.iter().find(|known| known.name == proved.name);
+        let proved = self.in_force.tokens().proved(token)?;
+        let terms = self.in_force.terms();
+        let known = terms.named(&proved.name)?.clone();
         let shown = ShownToken::configured(proved.token, proved.lasts);
-        Some((known?.clone(), shown))
+        Some((known, shown))
     }
 
     /// Whether it is theirs to read what others are not shown.
@@ -128,42 +124,10 @@ impl Operators {
         self.may(known, OperatorVerb::Audit)
     }
 
-    /// The answer to one who is an operator, and has none of the roles.
-    fn lacking(&self, known: &OperatorIdentity, verbs: &[OperatorVerb], what: &str) -> Response {
-        let mut roles: Vec<&str> = verbs
-            .iter()
-            .flat_map(|verb| self.verbs.roles(*verb))
-            .map(String::as_str)
-            .collect();
-        roles.dedup();
-        let keys: Vec<String> = verbs
-            .iter()
-            .map(|verb| format!("`admin.verbs.{}`", verb.key()))
-            .collect();
-        let error = match roles[..] {
-            [] => format!(
-                "no operator may {what}: {} names no role",
-                keys.join(" or ")
-            ),
-            _ => format!(
-                "only an operator with one of these roles may {what}: {}",
-                roles.join(", ")
-            ),
-        };
-        let hint = format!(
-            "ask one who has it, or add it to the `roles` of `{}` in `admin.tokens`, or a role of `{}` to {}; a restart \
-             applies that",
-            known.name,
-            known.name,
-            keys.join(" or ")
-        );
-        refusal(StatusCode::FORBIDDEN, &error, &hint)
-    }
-
     /// Who asks, or the answer that says how to prove it.
     pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Response> {
         if self.is_empty() {
-            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` and start toolgate anew; while no \
+            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` ; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
             return Err(refusal(
                 StatusCode::FORBIDDEN,
@@ -181,6 +145,42 @@ impl Operators {
             None => Err(tokens::refused(None)),
         }
     }
+}
+
+/// The answer to one who is an operator, and has none of the roles.
+fn lacking(
+    allowed: &OperatorVerbs,
+    known: &OperatorIdentity,
+    verbs: &[OperatorVerb],
+    what: &str,
+) -> Response {
+    let mut roles: Vec<&str> = verbs
+        .iter()
+        .flat_map(|verb| allowed.roles(*verb))
+        .map(String::as_str)
+        .collect();
+    roles.dedup();
+    let keys: Vec<String> = verbs
+        .iter()
+        .map(|verb| format!("`admin.verbs.{}`", verb.key()))
+        .collect();
+    let error = match roles[..] {
+        [] => format!(
+            "no operator may {what}: {} names no role",
+            keys.join(" or ")
+        ),
+        _ => format!(
+            "only an operator with one of these roles may {what}: {}",
+            roles.join(", ")
+        ),
+    };
+    let hint = format!(
+        "ask one who has it, or add it to the `roles` of `{}` in `admin.tokens`, or a role of `{}` to {}",
+        known.name,
+        known.name,
+        keys.join(" or ")
+    );
+    refusal(StatusCode::FORBIDDEN, &error, &hint)
 }
 
 /// Who asks; nobody else comes in.

@@ -149,7 +149,7 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
     );
     let data = tempfile::tempdir().unwrap();
     let token = Secret::new(ANN_TOKEN.to_owned());
-    let operators = Operators::new(
+    let operators = Operators::of(
         [(known("ann", &["switch"]), &token)],
         OperatorVerbs::default(),
     );

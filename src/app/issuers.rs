@@ -17,7 +17,8 @@ impl App {
     /// Keeps them for as long as toolgate runs.
     pub(super) fn keep_issuer_keys(&self) {
         let (keys, policy) = (self.door.keys.clone(), self.door.policy.clone());
-        let others = self.operators.issuer_rings();
+        let operators = self.operators.clone();
+        let others = move || operators.issuer_rings();
         tasks::spawn("issuers", keys.keep(policy, others));
     }
 }

@@ -1,27 +1,9 @@
-//! The operators' door: who they are, and how a connection proves whose it is.
+//! The operators' door: how a connection proves whose it is.
 
 use crate::admin;
-use crate::admin::operators::{OperatorIdentity, Operators};
-use crate::config;
+use crate::admin::operators::Operators;
 use crate::downstream::connection_limit::Guest;
 use std::sync::Arc;
-
-/// Who may ask there.
-pub(super) fn operators(admin: &config::Admin) -> Operators {
-    let mut known: Vec<OperatorIdentity> = Vec::new();
-    for operator in &admin.tokens {
-        if known.iter().any(|one| one.name == operator.name) {
-            continue;
-        }
-        known.push(OperatorIdentity {
-            name: operator.name.clone(),
-            roles: operator.roles.clone(),
-            stands_in: admin.stands_in(&operator.name),
-        });
-    }
-    let known = Operators::with_tokens(known, admin.live.clone(), admin.verbs.clone());
-    known.with_issued(admin.issued.clone())
-}
 
 /// What stands before the routes.
 pub(super) struct OperatorsEntry {

@@ -2,7 +2,9 @@
 
 use super::Entrance;
 use crate::admin::issued::IssuedOperators;
-use crate::admin::operators::taken::{OperatorTokens, TakenToken};
+use crate::admin::operators::OperatorIdentity;
+use crate::admin::operators::in_force::{OperatorTerms, OperatorsInForce};
+use crate::admin::operators::taken::TakenToken;
 use crate::guards::identity::tokens::TokenEnd;
 use crate::model::absence::Absence;
 use crate::model::approvers::{Approver, ApproverName, Approvers};
@@ -24,8 +26,8 @@ pub struct Admin {
     pub allowed_hosts: Vec<String>,
     /// Who may use it.
     pub tokens: Vec<Operator>,
-    /// Their tokens, as they stand while toolgate runs.
-    pub(crate) live: OperatorTokens,
+    /// They and their tokens, as they stand while toolgate runs.
+    pub(crate) in_force: OperatorsInForce,
     /// For what.
     pub verbs: OperatorVerbs,
     /// Who of them is away.
@@ -46,9 +48,46 @@ impl Admin {
     }
 
     /// Those in whose place the operator `name` decides.
-    pub(crate) fn stands_in(&self, name: &str) -> Vec<Absence> {
+    fn stands_in(&self, name: &str) -> Vec<Absence> {
         let theirs = self.absences.iter().filter(|away| away.delegate == name);
         theirs.cloned().collect()
+    }
+
+    /// Says that the operators are these from now on, and that no reading of the files changes them.
+    pub(crate) fn are_in_force(&mut self) {
+        self.in_force = OperatorsInForce::default();
+        self.in_force.tokens().put(self.taken_tokens());
+        self.in_force.take(self.terms());
+    }
+
+    /// Says that there is no door for operators, so that none of them can be asked, whatever files say.
+    pub(crate) fn have_no_door(&mut self) {
+        self.tokens.clear();
+        self.issued = Arc::default();
+        self.are_in_force();
+    }
+
+    /// Who they are, and what their roles allow.
+    pub(crate) fn terms(&self) -> OperatorTerms {
+        let mut known: Vec<OperatorIdentity> = Vec::new();
+        for operator in &self.tokens {
+            // One of several tokens.
+            if known.iter().any(|one| one.name == operator.name) {
+                continue;
+            }
+            known.push(OperatorIdentity {
+                name: operator.name.clone(),
+                roles: operator.roles.clone(),
+                stands_in: self.stands_in(&operator.name),
+            });
+        }
+        OperatorTerms {
+            known,
+            verbs: self.verbs.clone(),
+            issued: self.issued.clone(),
+            approvers: self.approvers(),
+            ..OperatorTerms::default()
+        }
     }
 
     /// Which tokens are taken, and whose they are.

@@ -9,7 +9,7 @@ use super::{
     Admin, Config, Entrance, Ledger, RESTART_KEYS, ReadTerms, ServerConfig, auth, caller_classes,
     doors, entrance, fixed, ledger, notify, operators, reconcile, secrets, servers,
 };
-use crate::admin::operators::taken::OperatorTokens;
+use crate::admin::operators::in_force::OperatorsInForce;
 use crate::guards::Section;
 use crate::guards::allowlist::written::LayerKind;
 use crate::guards::secrets::Bindings;
@@ -21,7 +21,7 @@ use crate::policy::compile::secret_bindings::BoundArgument;
 use crate::policy::compile::{self, CompileInput, CompileResult};
 use crate::policy::known_tools::hooked;
 use crate::policy::layers::Assigned;
-use crate::policy::live::LoadResult;
+use crate::policy::live::{AlongWithPolicy, LoadResult};
 use crate::policy::locate::YamlDocument;
 use crate::policy::sources::{PackTerms, PolicySources};
 use crate::policy::{META_MAX_BYTES, Methods, shape};
@@ -42,7 +42,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
         admin: Admin {
             listen: settings::DEFAULT_ADMIN_LISTEN.into(),
             entrance: Entrance::default(),
-            live: OperatorTokens::default(),
+            in_force: OperatorsInForce::default(),
             public_url: None,
             allowed_hosts: Vec::new(),
             tokens: Vec::new(),
@@ -71,6 +71,7 @@ pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadRes
     (
         config,
         LoadResult {
+            along: AlongWithPolicy::default(),
             policy,
             diagnostics,
             fingerprint,

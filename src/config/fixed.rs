@@ -5,44 +5,54 @@ use serde_json::Value;
 /// What is written under `key`, as far as only a restart applies it.
 pub(super) fn fixed(tree: &Value, key: &str) -> String {
     match key {
-        "admin" => without_tokens(&tree[key]).to_string(),
+        "admin" => without_operators(&tree[key]).to_string(),
+        // Whose receivers are silent depends on who is away.
+        "notify" if !tree[key].is_null() => format!("{} {}", tree[key], tree["admin"]["operators"]),
         _ => tree[key].to_string(),
     }
 }
 
-/// What of the operators' door stays as it is until a restart: not the tokens of operators who stay.
-fn without_tokens(admin: &Value) -> Value {
+/// What of the operators' door stays as it is until a restart: where it is, and how it is reached; not who comes in.
+fn without_operators(admin: &Value) -> Value {
     let mut fixed = admin.clone();
-    if let Some(operators) = fixed.get_mut("tokens").and_then(Value::as_array_mut) {
-        for operator in operators.iter_mut().filter_map(|one| one.as_object_mut()) {
-            operator.remove("token");
-            operator.remove("previous");
+    if let Some(fixed) = fixed.as_object_mut() {
+        for key in ["tokens", "operators", "verbs", "jwt"] {
+            fixed.remove(key);
         }
-        let mut seen = Vec::new();
-        operators.retain(|operator| {
-            let is_new = !seen.contains(operator);
-            seen.push(operator.clone());
-            is_new
-        });
     }
     fixed
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_tokens;
+    use super::{fixed, without_operators};
     use serde_json::json;
 
     #[test]
-    fn a_token_that_changes_needs_no_restart_and_a_role_does() {
+    fn who_comes_in_needs_no_restart_and_where_the_door_is_does() {
         let before = json!({ "listen": "x", "tokens": [{ "name": "ann", "token": "a", "roles": ["approver"] }] });
-        let rotating = json!({ "listen": "x", "tokens": [
-            { "name": "ann", "token": "b", "roles": ["approver"], "previous": [{ "token": "a" }] },
-            { "name": "ann", "token": "c", "roles": ["approver"] },
-        ] });
-        assert_eq!(without_tokens(&before), without_tokens(&rotating));
-        let other = json!({ "listen": "x", "tokens": [{ "name": "ann", "token": "a", "roles": ["auditor"] }] });
-        assert_ne!(without_tokens(&before), without_tokens(&other));
-        assert_eq!(without_tokens(&json!(null)), json!(null));
+        let other = json!({
+            "listen": "x",
+            "tokens": [{ "name": "bob", "token": "b", "roles": [] }],
+            "operators": { "bob": { "away_until": "2026-12-24T08:00:00Z", "delegate": "ann" } },
+            "verbs": { "audit": ["bob"] },
+            "jwt": [{ "issuer": "https://login.example.com" }],
+        });
+        assert_eq!(without_operators(&before), without_operators(&other));
+        let elsewhere = json!({ "listen": "y", "tokens": before["tokens"].clone() });
+        assert_ne!(without_operators(&before), without_operators(&elsewhere));
+        assert_eq!(without_operators(&json!(null)), json!(null));
+    }
+
+    /// Who decides for one who is away changes at once; who is told in the place of that one, at a restart.
+    #[test]
+    fn receivers_go_by_the_absences_of_the_start() {
+        let away = json!({ "ann": { "away_until": "2026-12-24T08:00:00Z", "delegate": "bob" } });
+        for notify in [json!(null), json!({ "receivers": [] })] {
+            let before = json!({ "notify": notify.clone() });
+            let now = json!({ "notify": notify.clone(), "admin": { "operators": away } });
+            let is_same = fixed(&before, "notify") == fixed(&now, "notify");
+            assert_eq!(is_same, notify.is_null());
+        }
     }
 }

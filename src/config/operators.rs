@@ -7,7 +7,7 @@ use super::doors::{address, judge_hosts, judge_reach};
 use super::entrance::WrittenEntrance;
 use super::settings::{AdminSettings, OperatorSettings, VerbSettings};
 use super::{Admin, EndingToken, Operator};
-use crate::admin::operators::taken::OperatorTokens;
+use crate::admin::operators::in_force::OperatorsInForce;
 use crate::guards::identity::tokens::{self, MIN_TOKEN_BYTES, PreviousTokenSettings};
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::seen::is_seen;
@@ -86,10 +86,10 @@ pub(super) fn admin(
         is_for_agents: false,
     };
     let entrance = written.compile(directory, problems);
-    let admin = Admin {
+    let mut admin = Admin {
         listen: listen?,
         entrance,
-        live: OperatorTokens::default(),
+        in_force: OperatorsInForce::default(),
         public_url,
         allowed_hosts,
         tokens: known,
@@ -97,7 +97,7 @@ pub(super) fn admin(
         absences,
         issued: Arc::new(issued),
     };
-    admin.live.put(admin.taken_tokens());
+    admin.are_in_force();
     Some(admin)
 }
 

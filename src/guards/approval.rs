@@ -10,6 +10,7 @@ pub(crate) mod grant_miss;
 pub(crate) mod grant_terms;
 pub(crate) mod grants;
 mod judge;
+pub(crate) mod right;
 mod terms;
 
 pub(crate) use approved::Approved;

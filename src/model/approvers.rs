@@ -1,6 +1,9 @@
 //! Who may decide about calls that are held: the operators that the configuration names, with their
 //! roles.
 
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approver {
@@ -68,6 +71,29 @@ impl Approver {
 
     fn has(&self, roles: &[String]) -> bool {
         self.roles.iter().any(|role| roles.contains(role))
+    }
+}
+
+/// The approvers as they stand: another configuration changes them while toolgate runs. A clone is
+/// another handle on the same.
+#[derive(Debug, Clone, Default)]
+pub struct ApproversInForce(Arc<ArcSwap<Approvers>>);
+
+impl ApproversInForce {
+    /// Those who may decide now. What is judged by them twice is looked at twice.
+    pub fn current(&self) -> Arc<Approvers> {
+        self.0.load_full()
+    }
+
+    /// From now on these may decide, and nobody else.
+    pub fn put(&self, approvers: Approvers) {
+        self.0.store(Arc::new(approvers));
+    }
+}
+
+impl From<Approvers> for ApproversInForce {
+    fn from(approvers: Approvers) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(approvers)))
     }
 }
 

@@ -101,11 +101,15 @@ impl IssuerKeys {
         let _ = tokio::time::timeout(SUPPLY_TIMEOUT, waiting).await;
     }
 
-    /// Keeps the keys of the issuers of `policy`, and those of `others`, for as long as toolgate runs.
-    pub(crate) async fn keep(self: Arc<Self>, policy: Arc<LivePolicy>, others: Vec<Arc<KeyRing>>) {
+    /// Keeps the keys of the issuers of `policy`, and of those that `others` are by then, for as long as toolgate runs.
+    pub(crate) async fn keep(
+        self: Arc<Self>,
+        policy: Arc<LivePolicy>,
+        others: impl Fn() -> Vec<Arc<KeyRing>> + Send,
+    ) {
         let (mut swaps, mut shown) = (policy.swaps(), BTreeSet::new());
         loop {
-            let rings = rings(&policy, &others);
+            let rings = rings(&policy, &others());
             for ring in &rings {
                 let now = Clock.steady();
                 if ring.is_due(now) {

@@ -20,8 +20,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
+mod along;
 pub mod keeping;
 mod proof;
+
+pub use along::AlongWithPolicy;
 
 /// Editors and deployments write in several steps: a reading waits until nothing happens for this
 /// long …
@@ -49,6 +52,8 @@ pub struct LoadResult {
     pub packs: PackTerms,
     /// What the policy was made of.
     pub sources: PolicySources,
+    /// What takes effect with the policy, and not before it.
+    pub along: AlongWithPolicy,
 }
 
 /// What became of a reload.
@@ -178,7 +183,7 @@ impl LivePolicy {
         self.policy.load_full()
     }
 
-    /// How often a policy came in force; for who looks anew then, whatever it says.
+    /// How often a policy came in force, or what takes effect with one; for those that look anew then, whatever it says.
     pub fn swaps(&self) -> watch::Receiver<u64> {
         self.swaps.subscribe()
     }
@@ -216,6 +221,7 @@ impl LivePolicy {
             fingerprint,
             watched,
             sources,
+            along,
             ..
         } = reading;
         state.watched = watched;
@@ -234,7 +240,11 @@ impl LivePolicy {
             );
             return ReloadOutcome::KeptLastGood;
         };
+        let is_other = along.takes_effect();
         if policy.version == state.status.version {
+            if is_other {
+                self.swaps.send_modify(|count| *count += 1);
+            }
             tracing::info!(
                 in_force = state.status.version,
                 was_stale,

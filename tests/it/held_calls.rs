@@ -9,6 +9,7 @@ mod grants;
 mod listed;
 mod news;
 mod nobodys_word;
+mod operators;
 mod pages;
 mod restarts;
 mod shut;

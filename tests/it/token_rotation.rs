@@ -175,7 +175,7 @@ async fn tokens_rotate_under_load_without_a_failed_call() {
     assert!(!gate.log().contains(OLD_TOKEN) && !gate.log().contains(NEW_TOKEN));
 }
 
-/// Sessions are their agent's, whichever of its tokens it shows; and an operator's role still needs a
+/// Sessions are their agent's, whichever of its tokens it shows; and where the operators' door is still needs a
 /// restart, and says so.
 #[tokio::test]
 async fn a_session_outlives_the_token_that_opened_it() {
@@ -184,8 +184,11 @@ async fn a_session_outlives_the_token_that_opened_it() {
     let doors = Doors::of(&gate);
     let before = gate.agent().token(OLD_TOKEN).initialized().await;
     let setup = gate.setup.clone().callers(&callers(PHASES[1]));
-    let roles = operators(PHASES[1]).replace("[approver]", "[approver, auditor]");
-    setup.operators(&roles).write();
+    let elsewhere = format!(
+        "{}, public_url: \"https://gate.example\"",
+        operators(PHASES[1])
+    );
+    setup.operators(&elsewhere).write();
     until("the new token is taken", || async {
         doors.know_agent(NEW_TOKEN).await.then_some(())
     })

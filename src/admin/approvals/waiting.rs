@@ -7,7 +7,7 @@ use crate::model::ids::ActionId;
 use crate::store::approvals::{DecisionError, OpenHold, decided, show};
 use crate::store::state::hold::is_voiding;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,10 +77,12 @@ pub(super) async fn decision(
     Path(id): Path<String>,
     known: OperatorIdentity,
     State(door): State<Arc<OperatorsDoor>>,
+    headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Response> {
     let id = id.parse::<ActionId>().map_err(|_| no_id())?;
     let wait = seconds(&uri)?;
+    let proof = door.operators.proof(&known, &headers);
     let (store, void) = (&*door.switches.store, &*door.switches.void);
     let look = async || {
         let found = show(store, void, id).await;
@@ -98,6 +100,11 @@ pub(super) async fn decision(
             waited = decided(store, id) => waited.map_err(|error| uncounted(&error.into()))?,
             // Another policy may have made it void.
             Ok(()) = policies.changed() => {}
+            // The operator is another by now, or none: asked again, the door says which.
+            () = proof.ends() => {
+                door.operators.known(&headers)?;
+                break;
+            }
             () = &mut over => {}
         }
         hold = look().await?;

@@ -106,6 +106,8 @@ impl FromRequest<Arc<OperatorsDoor>> for SignedForm {
             .get(header::CONTENT_TYPE)
             .map(http::HeaderValue::as_bytes);
         let fields = FormFields::of_body(kind, body).await?;
+        // A form may take seconds: who was taken away meanwhile says nothing with it.
+        SignIn::from_request_parts(&mut parts, door).await?;
         if !sign_in.owns(fields.first("form_secret")) {
             return Err(refusal(
                 StatusCode::FORBIDDEN,

@@ -53,7 +53,7 @@ async fn of_program(
     headers: HeaderMap,
     State(door): State<Arc<OperatorsDoor>>,
 ) -> Response {
-    let until = StreamEnd::Proof(door.operators.proof(&headers));
+    let until = StreamEnd::Proof(door.operators.proof(&known, &headers));
     events(&door, known, until)
 }
 

@@ -42,9 +42,10 @@ async fn ask(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap, uri: Ur
         let token = ShownToken::issued(issued.lasts).signed_by(issued.proof);
         return sign_in(&door, &headers, issued.known, token, next);
     }
-    let note = door.operators.is_empty().then(|| {
-        PageNote::bad("No operator has a token: configure `admin.tokens` and start toolgate anew.")
-    });
+    let note = door
+        .operators
+        .is_empty()
+        .then(|| PageNote::bad("No operator has a token: configure `admin.tokens`."));
     shown(StatusCode::OK, next, note)
 }
 

@@ -1,6 +1,7 @@
 //! Operators who have signed in on the pages: a token is shown once, and a cookie stands for it, for
 //! eight hours at most. Kept in memory only, and ended when the configuration does not name its token
-//! any more; one of an issuer ends with its time, or once its issuer has withdrawn the key that signed it.
+//! any more, or says another thing of its operator; one of an issuer ends with its time, or once its issuer has
+//! withdrawn the key that signed it, or the configuration says another thing of issuers.
 
 use crate::admin::identity::OperatorIdentity;
 use crate::admin::issued::IssuedProof;
@@ -194,16 +195,10 @@ impl SignIns {
             .cloned()
     }
 
-    /// Ends those whose tokens the configuration had and does not take any more.
-    pub(in crate::admin) fn end_without(&self, is_taken: impl Fn(&[u8; 32]) -> bool) {
+    /// Ends all but those that `stands` says something good of.
+    pub(in crate::admin) fn end_unless(&self, stands: impl Fn(&SignIn) -> bool) {
         let mut known = self.known.lock();
-        known.retain(|_, kept| kept.one.stands(&is_taken));
-    }
-
-    /// Ends those whose tokens were signed by a key that does not count any more.
-    pub(in crate::admin) fn end_unsigned(&self, counts: impl Fn(&IssuedProof) -> bool) {
-        let mut known = self.known.lock();
-        known.retain(|_, kept| kept.one.proof.as_ref().is_none_or(&counts));
+        known.retain(|_, kept| stands(&kept.one));
     }
 
     fn is_in_force(&self, one: &SignIn) -> bool {
@@ -220,12 +215,6 @@ impl SignIns {
 }
 
 impl SignIn {
-    /// Whether what the operator has shown still proves who it is: a token of the configuration while it
-    /// `is_taken`, one of an issuer until its time is over.
-    pub(in crate::admin) fn stands(&self, is_taken: impl Fn(&[u8; 32]) -> bool) -> bool {
-        self.token.as_ref().is_none_or(is_taken)
-    }
-
     /// Whether `given` is what the forms of this sign-in bring.
     pub(in crate::admin) fn owns(&self, given: &str) -> bool {
         self.form_secret.as_bytes().ct_eq(given.as_bytes()).into()
@@ -377,9 +366,7 @@ mod tests {
         ]
         .map(|token| known.begin(ann(), token).unwrap());
         let first = known.of(&sent(&cookies[0])).unwrap();
-        let is_second = |digest: &[u8; 32]| *digest == [2; 32];
-        assert!(!first.stands(is_second));
-        known.end_without(is_second);
+        known.end_unless(|one| one.token.is_none_or(|digest| digest == [2; 32]));
         assert!(first.ended.is_cancelled(), "what stands open for it ends");
         let there = cookies.map(|cookie| known.of(&sent(&cookie)).is_some());
         assert_eq!(there, [false, true, true]);

@@ -1,42 +1,90 @@
 //! How long what a program has shown proves whose it is, for what stays open beyond its request.
 
 use super::Operators;
-use super::taken::OperatorTokens;
+use super::in_force::OperatorTerms;
 use super::tokens::bearer;
+use crate::admin::identity::OperatorIdentity;
+use crate::admin::issued::IssuedProof;
 use crate::model::clock::Clock;
 use axum::http::HeaderMap;
 use std::time::Duration;
 
-/// The token that a request has brought, by its digest or its end.
-pub(in crate::admin) enum StandingProof {
+/// The token that a request of an operator has brought, by its digest, or by its end and the key that has
+/// signed it.
+pub(in crate::admin) struct StandingProof {
+    operators: Operators,
+    /// Whom it has named.
+    known: OperatorIdentity,
+    shown: Option<ShownProof>,
+}
+
+enum ShownProof {
     /// One of the configuration: while it is taken.
-    Configured(OperatorTokens, [u8; 32]),
+    Configured([u8; 32]),
     /// One of an issuer: until then, on the steady clock.
-    Issued(Duration),
+    Issued(Duration, IssuedProof),
 }
 
 impl Operators {
-    /// What a request proves by, whose operator is known; one that proves nothing ends at once.
-    pub(in crate::admin) fn proof(&self, headers: &HeaderMap) -> StandingProof {
-        let configured = bearer(headers).and_then(|token| self.tokens.proved(token));
-        if let Some(proved) = configured {
-            return StandingProof::Configured(self.tokens.clone(), proved.token);
+    /// What a request of `known` proves by; one that proves nothing ends at once.
+    pub(in crate::admin) fn proof(
+        &self,
+        known: &OperatorIdentity,
+        headers: &HeaderMap,
+    ) -> StandingProof {
+        StandingProof {
+            operators: self.clone(),
+            known: known.clone(),
+            shown: self.shown(headers),
         }
-        let token = self.token(headers);
-        let issued = token.and_then(|token| self.of_issued(token).ok());
-        let lasts = issued.map(|issued| issued.lasts).unwrap_or_default();
-        StandingProof::Issued(Clock.steady() + lasts)
+    }
+
+    fn shown(&self, headers: &HeaderMap) -> Option<ShownProof> {
+        let tokens = self.in_force.tokens();
+        let configured = bearer(headers).and_then(|token| tokens.proved(token));
+        if let Some(proved) = configured {
+            return Some(ShownProof::Configured(proved.token));
+        }
+        let issued = self.of_issued(self.token(headers)?).ok()?;
+        let until = Clock.steady() + issued.lasts;
+        Some(ShownProof::Issued(until, issued.proof))
     }
 }
 
 impl StandingProof {
-    /// Ends when it proves nothing any more.
+    /// Ends when it proves nothing any more, or its operator is another by what is configured then.
     pub(in crate::admin) async fn ends(&self) {
-        match self {
-            Self::Configured(tokens, digest) => tokens.ends(digest).await,
-            Self::Issued(until) => {
-                tokio::time::sleep(until.saturating_sub(Clock.steady())).await;
+        let Some(shown) = &self.shown else { return };
+        loop {
+            let terms = self.operators.terms();
+            if !self.stands(shown, &terms) {
+                return;
             }
+            let over = async {
+                match shown {
+                    ShownProof::Configured(digest) => {
+                        self.operators.in_force.tokens().ends(digest).await;
+                    }
+                    ShownProof::Issued(until, _) => {
+                        tokio::time::sleep(until.saturating_sub(Clock.steady())).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = over => return,
+                // What stands in their place may say the same of this operator.
+                () = terms.replaced.cancelled() => {}
+            }
+        }
+    }
+
+    fn stands(&self, shown: &ShownProof, terms: &OperatorTerms) -> bool {
+        match shown {
+            ShownProof::Configured(digest) => {
+                let is_taken = self.operators.in_force.tokens().is_taken(digest);
+                is_taken && terms.named(&self.known.name) == Some(&self.known)
+            }
+            ShownProof::Issued(_, proof) => terms.issued.still_counts(proof),
         }
     }
 }

@@ -15,18 +15,23 @@ use std::time::Duration;
 impl Operators {
     /// The token that a request brings.
     pub(super) fn token<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        bearer(headers).or_else(|| self.issued.token_in_header(headers))
+        bearer(headers).or_else(|| self.in_force.terms().issued.token_in_header(headers))
     }
 
     /// Whether a request brings a token, whatever it is worth.
     pub(in crate::admin) fn brings_token(&self, headers: &HeaderMap) -> bool {
         headers.contains_key(header::AUTHORIZATION)
-            || self.issued.token_in_header(headers).is_some()
+            || self
+                .in_force
+                .terms()
+                .issued
+                .token_in_header(headers)
+                .is_some()
     }
 
     /// The keys of the issuers of operators.
     pub(crate) fn issuer_rings(&self) -> Vec<Arc<KeyRing>> {
-        self.issued.rings()
+        self.in_force.terms().issued.rings()
     }
 
     /// Whom an issuer has named in `token`; why nobody, if it is no token of an issuer.
@@ -34,15 +39,15 @@ impl Operators {
         &self,
         token: &str,
     ) -> Result<IssuedOperator, Option<TokenRejected>> {
-        if self.issued.is_empty() || !jwt::is_token(token) {
+        if self.in_force.terms().issued.is_empty() || !jwt::is_token(token) {
             return Err(None);
         }
-        self.issued.identify(token).map_err(Some)
+        self.in_force.terms().issued.identify(token).map_err(Some)
     }
 
     /// The operator whose token a proxy has set, if one has.
     pub(in crate::admin) fn of_proxy(&self, headers: &HeaderMap) -> Option<IssuedOperator> {
-        let token = self.issued.token_in_header(headers)?;
+        let token = self.in_force.terms().issued.token_in_header(headers)?;
         self.of_issued(token).ok()
     }
 
@@ -53,11 +58,11 @@ impl Operators {
 
     /// The key to fetch before `token` can be judged, if that helps.
     pub(in crate::admin) fn key_for(&self, token: &str) -> Option<LackingKey> {
-        let is_judged = self.issued.is_empty() || !jwt::is_token(token);
+        let is_judged = self.in_force.terms().issued.is_empty() || !jwt::is_token(token);
         if is_judged || self.of_token(token).is_some() {
             return None;
         }
-        self.issued.lacking(token)
+        self.in_force.terms().issued.lacking(token)
     }
 
     /// Fetches it, or waits for those who do, a few seconds at most.
@@ -69,7 +74,7 @@ impl Operators {
 
     /// Why a token that no operator has is not taken at the pages, where `why` says what an issuer's token lacks.
     pub(in crate::admin) fn rejected(&self, why: Option<TokenRejected>) -> RejectedToken {
-        let is_configured_only = self.issued.is_empty();
+        let is_configured_only = self.in_force.terms().issued.is_empty();
         why.map_or_else(
             || RejectedToken::of_nobody(is_configured_only),
             RejectedToken::of,

@@ -32,7 +32,7 @@ impl ApprovalsFixture {
             known("bob", &["auditor"]),
             known("bot", &["approver"]),
         ];
-        let operators = Operators::new(names.into_iter().zip(&secrets), OperatorVerbs::default());
+        let operators = Operators::of(names.into_iter().zip(&secrets), OperatorVerbs::default());
         let switches = Switches {
             store: store.clone(),
             ..switches(data.path())

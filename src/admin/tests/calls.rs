@@ -39,7 +39,7 @@ async fn probes(token: Option<&str>, id: &str, body: &str) -> (u16, Value) {
     let data = tempfile::tempdir().unwrap();
     let secrets = [ANN_TOKEN, REA_TOKEN].map(|token| Secret::new(token.to_owned()));
     let names = [known("ann", &["switch"]), known("rea", &["resolver"])];
-    let operators = Operators::new(names.into_iter().zip(&secrets), OperatorVerbs::default());
+    let operators = Operators::of(names.into_iter().zip(&secrets), OperatorVerbs::default());
     let router = router(
         Arc::new(FixedStatus { ready: true }),
         switches(data.path()),

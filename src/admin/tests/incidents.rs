@@ -16,7 +16,7 @@ pub(super) fn door() -> IncidentsDoor {
         known("bob", &["approver"]),
         known("aud", &["auditor"]),
     ];
-    let operators = Operators::new(names.into_iter().zip(&secrets), OperatorVerbs::default());
+    let operators = Operators::of(names.into_iter().zip(&secrets), OperatorVerbs::default());
     let router = router(
         Arc::new(FixedStatus { ready: true }),
         switches(data.path()),

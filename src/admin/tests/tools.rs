@@ -66,7 +66,7 @@ async fn hidden_tools_are_listed_for_operators() {
     let router = router(
         Arc::new(FixedStatus { ready: true }),
         switches(data.path()),
-        Operators::new([(known("ann", &[]), &secret)], OperatorVerbs::default()),
+        Operators::of([(known("ann", &[]), &secret)], OperatorVerbs::default()),
         DoorReach {
             hosts: names,
             public_url: None,

@@ -234,6 +234,8 @@ async fn drilled(
         let stand_ins = approving::stand_ins(&config.admin.tokens);
         config.admin.tokens.extend(stand_ins);
     }
+    // Whatever becomes of the files meanwhile.
+    config.admin.are_in_force();
     let notes = place.begin()?;
     let ledger = ledger::open(&config).await?;
     let policy = released.keep(&config.data);

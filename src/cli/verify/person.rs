@@ -51,7 +51,8 @@ pub(super) async fn say(gate: &Arc<Gate>, id: ActionId, word: TrialWord) -> anyh
     let judge = gate.clone();
     let void = move |hold: &Hold| judge.void(hold);
     let may = |role: &String| hold.roles.contains(role);
-    let all = gate.approvers.0.iter();
+    let approvers = gate.approvers.current();
+    let all = approvers.0.iter();
     let deciding = all.filter(|one| one.roles.iter().any(may));
     for (who, roles) in deciding.flat_map(|one| voices(one, hold.needed)) {
         let request = DecisionRequest {

@@ -8,7 +8,7 @@ use crate::guards::{hooks, repetition};
 use crate::model::ids::unguessable;
 use crate::owners::private::PRIVATE_DIRECTORY_MODE;
 use crate::policy::Policy;
-use crate::policy::live::{LivePolicy, LoadResult};
+use crate::policy::live::{AlongWithPolicy, LivePolicy, LoadResult};
 use crate::policy::sources::{PackTerms, PolicySources};
 use crate::upstream::server_settings::EraChoice;
 use anyhow::Context as _;
@@ -89,6 +89,7 @@ pub(super) fn in_force(
         files: BTreeSet::new(),
         packs: PackTerms::OnDemand,
         sources: PolicySources::default(),
+        along: AlongWithPolicy::default(),
     };
     LivePolicy::start(first, read).context("the policy cannot be used")
 }

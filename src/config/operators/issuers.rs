@@ -34,6 +34,8 @@ pub(super) fn compile(
             hint,
         );
     }
+    // What it says, and nothing that is secret.
+    let as_written = format!("{written:?}");
     let issuers = written.into_iter().enumerate().map(|(index, one)| {
         problems.under(index.to_string(), |problems| {
             if agents.issued.contains(&(&*one.issuer, &*one.audience)) {
@@ -45,7 +47,7 @@ pub(super) fn compile(
             issuer(one, directory, problems)
         })
     });
-    IssuedOperators::new(issuers.collect())
+    IssuedOperators::new(issuers.collect(), as_written)
 }
 
 fn issuer(

@@ -1,6 +1,7 @@
 //! Issuers of tokens as people write them, well and badly.
 
 use super::*;
+use crate::policy::live::{LivePolicy, ReloadOutcome};
 
 /// Lines and words of the errors.
 fn errors(text: &str) -> String {
@@ -201,32 +202,44 @@ fn issuers_are_callers() {
     assert!(policy.identity.identify(None, |_| None).is_err());
 }
 
-/// Issuers of operators are read at a start: a reload that finds others says so, and names no issuer of agents,
-/// which it takes.
+/// Issuers of operators, and the roles that they give, come with the policy of the same files, and not with one that
+/// is refused; where the door is takes a restart, and a reload says so.
 #[test]
-fn a_reload_says_that_issuers_of_operators_need_a_restart() {
-    let text = |agents: &str, operators: &str| {
+fn issuers_of_operators_come_with_the_policy() {
+    let text = |operators: &str, more: &str| {
         format!(
-            "mode: observe\nservers: {{ s: {{ command: x }} }}\nauth: {{ jwt: [ {{ issuer: \"https://a.example\", audience: {agents}, {KEYS}, \
-             claims: {{ agent: azp }} }} ] }}\nadmin: {{ jwt: [ {{ issuer: \"https://a.example\", audience: {operators}, {KEYS}, claims: {{ \
-             name: email, roles: groups }}, roles: {{ sre: [approver] }} }} ] }}\n"
+            "mode: observe\nservers: {{ s: {{ command: x }} }}\nauth: {{ jwt: [ {{ issuer: \"https://a.example\", audience: a, {KEYS}, \
+             claims: {{ agent: azp }} }} ] }}\nadmin: {{ jwt: [ {{ issuer: \"https://a.example\", audience: desk, {KEYS}, claims: {{ \
+             name: email, roles: groups }}, roles: {{ sre: [{operators}] }} }} ]{more} }}\n"
         )
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE_NAME);
     let put = |text: String| write(directory.path(), &[(FILE_NAME, &text)]);
-    put(text("a", "door"));
-    let running = load(&path).config.unwrap();
-    let read = reader(path, &running);
-    let said = || -> Vec<String> {
-        let found = read().diagnostics.into_iter();
-        let found = found.filter(|found| found.message.contains("has changed"));
-        let words = |found: Diagnostic| format!("{}: {}", found.message, found.hint.unwrap());
-        found.map(words).collect()
+    put(text("approver", ""));
+    let loaded = load(&path);
+    let running = loaded.config.unwrap();
+    let live = LivePolicy::start(loaded.reading, reader(path, &running)).unwrap();
+    let approvers = running.admin.in_force.approvers();
+    let decides = |role: &str| {
+        let roles = [role.to_owned()];
+        approvers.current().decides("sue@example.com", &roles)
     };
-    assert_eq!(said(), [""; 0]);
-    put(text("b", "door"));
-    assert_eq!(said(), [""; 0]);
-    put(text("b", "desk"));
-    assert_eq!(said(), ["`admin` has changed: restart to apply it"]);
+    let swaps = live.swaps();
+    assert!(decides("approver") && !decides("finance"));
+    put(format!("{}unheard_of: 1\n", text("finance", "")));
+    assert_eq!(live.reload(), ReloadOutcome::KeptLastGood);
+    assert!(decides("approver") && !decides("finance"));
+    put(text("finance", ""));
+    assert_eq!(live.reload(), ReloadOutcome::Unchanged, "the policy is");
+    assert!(!decides("approver") && decides("finance"));
+    assert!(swaps.has_changed().unwrap(), "who waits looks again");
+    put(text("finance", ", public_url: \"https://gate.example\""));
+    live.reload();
+    let said = live.status().diagnostics.into_iter();
+    let said = said.filter(|found| found.message.contains("has changed"));
+    let said: Vec<String> = said
+        .map(|found| format!("{}: {}", found.message, found.hint.unwrap()))
+        .collect();
+    assert_eq!(said, ["`admin` has changed: restart to apply it"]);
 }

@@ -7,6 +7,7 @@ use crate::gate::call::Call;
 use crate::gate::effects::looks::ShownCalls;
 use crate::gate::pipeline::Stage;
 use crate::gate::record::hashes::HashedCall;
+use crate::guards::approval::right::ApprovalRight;
 use crate::guards::idempotency::Regime;
 use crate::guards::output::Meaning;
 use crate::model::argument_edit::EditedArguments;
@@ -265,6 +266,8 @@ pub struct ApprovalFound {
     pub grant: Option<ActionId>,
     /// Who has allowed it.
     pub by: Vec<String>,
+    /// By which right, which may end before the call begins.
+    pub right: ApprovalRight,
     /// With which arguments, where an operator has changed them.
     pub edit: Option<Box<EditedArguments>>,
 }

@@ -14,9 +14,10 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::hold_room::{HOLD_BOUNDS, beside_cancelled, full};
 use crate::gate::steps::opened_page;
-use crate::gate::steps::still_so::{bound_to, is_proved, is_said_by_operators, is_still_so};
+use crate::gate::steps::still_so::{bound_to, is_proved, is_still_so};
 use crate::gate::steps::waiting::{AwaitedHold, HeldNews, MAX_TOLD_WAIT, progress_token, wait_for};
 use crate::guards::approval::Approved;
+use crate::guards::approval::right::ApprovalRight;
 use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::budget::word;
 use crate::model::digest::Digest;
@@ -31,7 +32,6 @@ use crate::store::state::{CommandRefusal, Millis, StoreKeys};
 use alike::ALIKE_WORD;
 use question::question;
 use serde_json::Value;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -91,6 +91,7 @@ fn found_in(hold: &Hold) -> ApprovalFound {
         hold: Some(hold.id),
         grant: None,
         by: allowed_by(hold),
+        right: ApprovalRight::of(hold),
     }
 }
 
@@ -117,11 +118,11 @@ impl ApprovalAsking<'_> {
         let (id, until) = hold.as_ref().map_or((call.judged.action, 0), |hold| {
             (hold.id, deadline(hold, &stands))
         });
-        let mut changes = gate.policy.changes();
+        let mut changes = gate.policy.swaps();
         changes.mark_unchanged();
         let is_bound = || {
             let so = is_still_so(gate, self.policy, self.subject);
-            let said = |hold| is_said_by_operators(&gate.approvers, hold);
+            let said = |hold| ApprovalRight::of(hold).judge(&gate.approvers.current());
             so.and_then(|()| hold.as_ref().map_or(Ok(()), said))
         };
         let void = |why| Refusal::ApprovalTimeout { id, why };
@@ -165,7 +166,7 @@ impl ApprovalAsking<'_> {
         let more = [call.answers(), call.beside(), was];
         let (caller, arguments) = (&call.origin.caller, &call.judged.arguments);
         self.rule
-            .reach(&self.gate.approvers, caller, arguments, &more)
+            .reach(&self.gate.approvers.current(), caller, arguments, &more)
     }
 
     /// The call passes if a standing grant covers it; else a person is asked. What a person was asked
@@ -300,14 +301,14 @@ impl ApprovalAsking<'_> {
         pending
     }
 
-    /// Waits for the decision, `most` of the time, or for another policy; an agent that hangs up leaves
+    /// Waits for the decision, `most` of the time, or for another policy or other operators; an agent that hangs up leaves
     /// the hold as it is, and so does toolgate when it ends.
     async fn wait(
         &self,
         key: Digest,
         hold: &AwaitedHold<'_>,
         most: Duration,
-        mut changes: watch::Receiver<Arc<Policy>>,
+        mut changes: watch::Receiver<u64>,
     ) -> Result<(), Refusal> {
         let call = &self.subject.call;
         let news = HeldNews::of(self.gate, call, hold);

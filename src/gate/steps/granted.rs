@@ -9,6 +9,7 @@ use crate::gate::record::findings::ApprovalFound;
 use crate::gate::steps::still_so::{bound_to, is_still_so};
 use crate::guards::approval::grant_miss::{GrantDeath, GrantMiss};
 use crate::guards::approval::grants::GrantSubject;
+use crate::guards::approval::right::ApprovalRight;
 use crate::guards::approval::{Approved, GrantJudge, GrantRules, GrantedCall, Rule};
 use crate::model::ids::{TenantId, ToolName, UserId};
 use crate::model::refusal::Refusal;
@@ -54,8 +55,9 @@ impl Effects {
             policy: bound,
         };
         let now = self.store.now();
+        let approvers = gate.approvers.current();
         let covering = grants.iter().find_map(|grant| {
-            let approved = rule.granted(&gate.approvers, grant, &asked).ok()?;
+            let approved = rule.granted(&approvers, grant, &asked).ok()?;
             let amount = approved.grant().map(|used| used.amount)?;
             grant.admit(amount, now).ok()?;
             Some((approved, grant))
@@ -65,6 +67,7 @@ impl Effects {
                 hold: None,
                 grant: Some(grant.id),
                 by: vec![grant.who.clone()],
+                right: ApprovalRight::granted(&grant.who, rule),
                 edit: None,
             };
             (approved, found)
@@ -84,10 +87,10 @@ impl Gate {
 
     /// What `judge` says by what is in force.
     fn by_rules<T>(&self, judge: impl FnOnce(&GrantRulebook<'_>) -> T) -> T {
-        let policy = self.policy.current();
+        let (policy, approvers) = (self.policy.current(), self.approvers.current());
         judge(&GrantRulebook {
             policy: &policy,
-            approvers: &self.approvers,
+            approvers: &approvers,
             tools: &|tool| self.listed(tool),
         })
     }

@@ -7,7 +7,7 @@ use crate::gate::case::Subject;
 use crate::gate::catalogue::offered::is_offered;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::record::findings::ApprovalFound;
-use crate::model::approvers::Approvers;
+use crate::guards::approval::right::ApprovalRight;
 use crate::model::caller::Caller;
 use crate::model::digest::Digest;
 use crate::model::ids::{TenantId, ToolName};
@@ -23,8 +23,6 @@ const LIMITS_CHANGED: &str =
 const TOOL_AWAY: &str = "an operator has taken the tool away";
 const TOOL_WITHHELD: &str =
     "the tool is withheld since a person was asked: nobody has approved its definition any more";
-const OPERATOR_GONE: &str =
-    "an operator who has allowed it is none any more who may decide about it";
 const TOOL_CHANGED: &str = "the tool has changed since a person was asked";
 const TOKEN_OVER: &str = "the token that the call came with counts no more, and its agent has shown none since that gives \
                           it the same roles; sent again with a token that counts, the call takes up what was decided";
@@ -113,7 +111,12 @@ pub(in crate::gate) fn may_begin(
         return Ok(true);
     };
     let refused = |id, why| Err(Refusal::ApprovalTimeout { id, why });
-    match (is_still_so(gate, policy, subject), found.hold) {
+    // Operators are taken away while calls wait for their turn, too.
+    let is_allowed = |()| found.right.judge(&gate.approvers.current());
+    match (
+        is_still_so(gate, policy, subject).and_then(is_allowed),
+        found.hold,
+    ) {
         (Ok(()), Some(id)) => {
             is_proved(gate, subject).map_or_else(|why| refused(id, why), |()| Ok(true))
         }
@@ -148,7 +151,7 @@ impl Gate {
         if let Some(why) = why_shut(&policy, &question.tool, entries) {
             return Some(why);
         }
-        if let Err(why) = is_said_by_operators(&self.approvers, hold) {
+        if let Err(why) = ApprovalRight::of(hold).judge(&self.approvers.current()) {
             return Some(why);
         }
         // What the agent's own sessions list now is looked at when its call comes again.
@@ -161,18 +164,4 @@ impl Gate {
         }
         why_another(&policy, listed.as_deref(), &question.schema_hash)
     }
-}
-
-/// Whether those who have allowed `hold` are operators still who may, by their own right or in the place of one who
-/// was away: who was taken away says nothing that counts.
-pub(in crate::gate) fn is_said_by_operators(
-    approvers: &Approvers,
-    hold: &Hold,
-) -> Result<(), &'static str> {
-    let mut allowed = hold.decisions.iter().filter(|said| said.allow);
-    let is_good = allowed.all(|said| {
-        let whose = said.on_behalf.as_ref().unwrap_or(&said.who);
-        approvers.knows(&said.who) && approvers.decides(whose, &hold.roles)
-    });
-    if is_good { Ok(()) } else { Err(OPERATOR_GONE) }
 }

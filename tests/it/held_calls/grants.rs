@@ -24,7 +24,7 @@ impl HoldingGate {
     }
 
     /// Mints a grant for the agent `bot` by itself, as ann; gives its id.
-    async fn grants(&self, terms: &[&str]) -> String {
+    pub(super) async fn grants(&self, terms: &[&str]) -> String {
         let words = [
             "grants",
             "add",
@@ -67,7 +67,7 @@ impl HoldingGate {
 }
 
 /// What the gate made of a call: none where it ran.
-async fn pays(stage: &HoldingGate, arguments: Value, key: &str) -> Option<String> {
+pub(super) async fn pays(stage: &HoldingGate, arguments: Value, key: &str) -> Option<String> {
     code(&call(&stage.bot(), "pay", arguments, key).await)
 }
 

@@ -267,3 +267,93 @@ async fn a_sign_in_ends_with_the_key_of_its_token() {
     assert_eq!(status(&sue, &page).await, 200, "another key's stays");
     called.abort();
 }
+
+const BEFORE: &str = "leads: [approver], sre: [auditor, switch]";
+
+/// What the files say of `issuer`, whose people's roles make these here.
+fn entry_of(issuer: &TokenIssuer, roles: &str) -> String {
+    let more = format!(
+        ", claims: {{ name: email, roles: /groups }}, roles: {{ {roles} }}, header: X-Proxy-Token"
+    );
+    issuer.entry(&more).replace(AUDIENCE, CONSOLE)
+}
+
+fn configures(gate: &Gate, entries: &[String]) {
+    let operators = format!("tokens: [], jwt: [ {} ]", entries.join(", "));
+    gate.setup.clone().operators(&operators).write();
+}
+
+async fn is_answered(gate: &Gate, token: &str, wanted: u16) {
+    until(&format!("it is answered {wanted}"), || async {
+        let answer = asks(gate, "Authorization", token, "/api/tasks").await;
+        (answer.status == wanted).then_some(())
+    })
+    .await;
+}
+
+/// Issue 20 "hot reload of all of it": issuers of operators, and which roles they give, are what the files say, without a
+/// restart and without one failed request of an operator who has those roles all the time; the keys are fetched once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn issuers_of_operators_come_and_go() {
+    let (_server, issuer, key, gate) = stage().await;
+    let other_key = TokenKey::new("other");
+    let other = TokenIssuer::start(&other_key).await;
+    let sue = key.token(&claims(&issuer, "sue@example.com", &["sre"]));
+    let lea = key.token(&claims(&issuer, "lea@example.com", &["leads"]));
+    let tom = other_key.token(&claims(&other, "tom@example.com", &["sre"]));
+    for (token, status) in [(&sue, 200), (&lea, 403), (&tom, 401)] {
+        is_answered(&gate, token, status).await;
+    }
+    let changes = async {
+        let more = entry_of(&other, "sre: [auditor]");
+        configures(&gate, &[entry_of(&issuer, BEFORE), more.clone()]);
+        is_answered(&gate, &tom, 200).await;
+        let with_role = BEFORE.replace("[approver]", "[approver, switch]");
+        configures(&gate, &[entry_of(&issuer, &with_role)]);
+        is_answered(&gate, &lea, 200).await;
+        is_answered(&gate, &tom, 401).await;
+        more
+    };
+    let mut asked = 0;
+    let load = async {
+        loop {
+            let answer = asks(&gate, "Authorization", &sue, "/api/tasks").await;
+            assert_eq!(answer.status, 200, "after {asked}: {answer:?}");
+            asked += 1;
+        }
+    };
+    let more = tokio::select! {
+        more = changes => more,
+        () = load => unreachable!(),
+    };
+    assert!(asked > 0);
+    assert_eq!(issuer.fetches(), 1, "its keys are known still");
+    configures(&gate, &[more]);
+    is_answered(&gate, &sue, 401).await;
+    let log = gate.log();
+    assert!(!log.contains("restart to apply it"), "{log}");
+}
+
+/// A sign-in by an issuer of which the files say another thing ends, whatever else they say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_ends_with_what_is_said_of_its_issuer() {
+    let (_server, issuer, key, gate) = stage().await;
+    let sue = key.token(&claims(&issuer, "sue@example.com", &["sre"]));
+    let entered = asks(&gate, "X-Proxy-Token", &sue, "/login?next=/approvals").await;
+    let cookie = entered.header("set-cookie").unwrap_or_default().to_owned();
+    let (cookie, _) = cookie.split_once(';').unwrap();
+    let page = async || {
+        let headers = [("Cookie", cookie), ("Accept", "text/html")];
+        let page = gate
+            .asks_operators(("GET", "/approvals"), &headers, "")
+            .await;
+        page.status
+    };
+    assert_eq!(page().await, 200);
+    let lea = key.token(&claims(&issuer, "lea@example.com", &["leads"]));
+    is_answered(&gate, &lea, 403).await;
+    let with_role = BEFORE.replace("[approver]", "[approver, switch]");
+    configures(&gate, &[entry_of(&issuer, &with_role)]);
+    is_answered(&gate, &lea, 200).await;
+    assert_ne!(page().await, 200);
+}

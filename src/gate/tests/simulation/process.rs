@@ -304,7 +304,7 @@ impl SimulatedWorld {
             vault: Vault::default(),
             rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
-            approvers: self.ground.approvers.clone(),
+            approvers: self.ground.approvers.clone().into(),
             public_url: Some("https://gate.example".to_owned()),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             content_keys: Arc::default(),

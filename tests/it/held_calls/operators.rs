@@ -1,0 +1,356 @@
+//! Operators, their roles and what these allow change while calls are held and doors are open: what is configured
+//! counts from its reading on, for whatever has not happened by then (issue 20 "hot reload of all of it").
+
+use super::grants::pays;
+use super::*;
+use crate::harness::answer::{Answer, exchange, open};
+use crate::harness::setup::beside;
+use crate::harness::stdio::Launched;
+use crate::kills::{PROGRAM, build};
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+const ANN_TOKEN: &str = "token-of-ann-who-has-the-role";
+const EVE_TOKEN: &str = "token-of-eve-who-has-the-role";
+const LEA: &str = "{ name: lea, token: token-of-lea-who-is-new-here, roles: [finance, auditor] }, ";
+const LEA_TOKEN: &str = "token-of-lea-who-is-new-here";
+
+/// Ann is gone, or is one who decides about nothing that is held here.
+fn without_ann() -> [String; 2] {
+    let roles = format!("{ANN_TOKEN}, roles: [finance]");
+    let ann = format!("{{ name: ann, token: {roles} }},");
+    [
+        OPERATORS.replacen(&ann, "", 1),
+        OPERATORS.replacen(&roles, &roles.replace("finance", "sre"), 1),
+    ]
+}
+
+/// The same operators, and lea.
+fn with_lea() -> String {
+    OPERATORS.replacen("[ ", &format!("[ {LEA}"), 1)
+}
+
+impl HoldingGate {
+    /// Writes these operators into the configuration.
+    fn configures(&self, operators: &str) {
+        assert_ne!(operators, OPERATORS, "nothing was edited");
+        self.gate.setup.clone().operators(operators).write();
+        self.gate.hang_up();
+    }
+
+    /// What the operators' door answers to who has that token.
+    async fn answers(&self, token: &str, path: &str) -> Answer {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str())];
+        self.gate.asks_operators(("GET", path), &headers, "").await
+    }
+
+    /// Waits until it is answered so.
+    async fn is_answered(&self, token: &str, path: &str, status: u16) {
+        until(&format!("{status} of {path} for {token}"), || async {
+            (self.answers(token, path).await.status == status).then_some(())
+        })
+        .await;
+    }
+}
+
+/// guarantees §7, threat-model §3E: what an operator has allowed who is none any more does not run, nor by a role that
+/// was taken away; and it runs when the operator is back.
+#[tokio::test]
+async fn what_one_who_is_gone_has_allowed_does_not_run() {
+    for gone in without_ann() {
+        let stage = HoldingGate::new().await;
+        let bot = stage.bot();
+        let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
+        stage.allows(&id).await;
+        stage.configures(&gone);
+        until("it is void", || async {
+            let told = call(&bot, "pay", json!({ "n": 1 }), "k").await;
+            (code(&told).as_deref() == Some("approval_timeout")).then_some(())
+        })
+        .await;
+        assert_eq!(stage.scripted.executions(), 0);
+        let log = stage.gate.log();
+        assert!(!log.contains("restart to apply it"), "{log}");
+    }
+}
+
+/// A bank before which a call waits once it has its turn, as soon as there is that pipe.
+async fn pausing(policy: &str) -> (HoldingGate, PathBuf) {
+    build();
+    let scripted = bank(Offers::default()).await;
+    let setup = in_front(&scripted, policy).program(beside(PROGRAM));
+    let pipe = setup.directory().join("go-on");
+    let setup = setup.environment("TOOLGATE_HOLD", &format!("beginning:{}", pipe.display()));
+    // The call that waits there has a thread for itself.
+    let gate = setup.environment("TOKIO_WORKER_THREADS", "4").start().await;
+    (HoldingGate { scripted, gate }, pipe)
+}
+
+/// Lets what waits at `pipe` go on, once one call does.
+async fn goes_on(pipe: &Path, meanwhile: impl Future<Output = ()>) {
+    let arrived = pipe.with_extension("arrived");
+    until("it waits for its turn", || async {
+        let length = std::fs::metadata(&arrived).map_or(0, |file| file.len());
+        (length == 1).then_some(())
+    })
+    .await;
+    meanwhile.await;
+    let writer = std::fs::File::options().write(true).open(pipe).unwrap();
+    std::fs::remove_file(pipe).unwrap();
+    drop(writer);
+}
+
+/// The enemy of the look before: a call that is allowed, or granted, and waits for its turn while its operator is taken
+/// away, is not sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_its_turn_is_looked_at_again() {
+    for (is_granted, gone) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let more = if is_granted { ", ask: on-miss" } else { "" };
+        let (stage, pipe) = pausing(&policy(more)).await;
+        if is_granted {
+            stage.grants(&["--at-most", "/n=5"]).await;
+        } else {
+            let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+            stage.allows(&id).await;
+        }
+        let made = Command::new("mkfifo").arg(&pipe).status().await.unwrap();
+        assert!(made.success());
+        let taken_away = async {
+            stage.configures(&without_ann()[gone]);
+            let status = if gone == 0 { 401 } else { 403 };
+            let path = if gone == 0 {
+                "/api/approvals"
+            } else {
+                "/api/tasks"
+            };
+            stage.is_answered(ANN_TOKEN, path, status).await;
+            if gone == 1 {
+                until("it is judged by other operators", || async {
+                    let held = call(&stage.bot(), "pay", json!({ "n": 2 }), "other").await;
+                    let id = held_id(&held)?;
+                    let (status, _) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+                    (status != 0).then_some(())
+                })
+                .await;
+            }
+        };
+        let (told, ()) = tokio::join!(
+            pays(&stage, json!({ "n": 1 }), "k"),
+            goes_on(&pipe, taken_away)
+        );
+        assert!(
+            told.as_ref()
+                .is_some_and(|code| code.starts_with("approval_")),
+            "{is_granted} {gone}: {told:?}"
+        );
+        assert_eq!(stage.scripted.executions(), 0, "{is_granted} {gone}");
+    }
+}
+
+fn held_id(answer: &Value) -> Option<String> {
+    decision(answer)["approval_id"].as_str().map(str::to_owned)
+}
+
+/// An operator whom a reload names decides at once, and one whose role it takes away does not; a role of `admin.verbs`
+/// is what the files say; nothing asks for a restart.
+#[tokio::test]
+async fn who_is_named_decides_at_once() {
+    let stage = HoldingGate::new().await;
+    assert_eq!(stage.answers(LEA_TOKEN, "/api/approvals").await.status, 401);
+    assert_eq!(stage.answers(EVE_TOKEN, "/api/tasks").await.status, 403);
+    stage.configures(&format!("{}, verbs: {{ switch: [finance] }}", with_lea()));
+    stage.is_answered(LEA_TOKEN, "/api/approvals", 200).await;
+    stage.is_answered(EVE_TOKEN, "/api/tasks", 200).await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let body = r#"{ "decision": "allow", "why": "due" }"#;
+    let bearer = format!("Bearer {LEA_TOKEN}");
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let path = format!("/api/approvals/{id}");
+    let allowed = stage
+        .gate
+        .asks_operators(("POST", &path), &headers, body)
+        .await;
+    assert_eq!(allowed.status, 200, "{allowed:?}");
+    let ran = call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
+    assert_eq!(code(&ran), None, "{ran}");
+    stage.gate.setup.write();
+    stage.is_answered(LEA_TOKEN, "/api/approvals", 401).await;
+    assert_eq!(stage.answers(EVE_TOKEN, "/api/tasks").await.status, 403);
+    let log = stage.gate.log();
+    assert!(!log.contains("restart to apply it"), "{log}");
+    assert!(!log.contains(LEA_TOKEN), "{log}");
+}
+
+/// Other operators come with the policy of the same files, or not at all: where its packs fail, nobody is named whom
+/// the last good files did not name. A token that is taken away is gone all the same.
+#[tokio::test]
+async fn operators_come_with_their_policy() {
+    let scripted = bank(Offers::default()).await;
+    let setup = in_front(&scripted, &policy("")).more("packs: require");
+    let pack = |expect: &str| {
+        let sample = "name: free, caller: bot, tool: bank__free, arguments: {}";
+        format!("pack: free\nsamples:\n  - {{ {sample}, expect: {expect} }}\n")
+    };
+    let put = |setup: &Setup, expect: &str| {
+        let tests = setup.directory().join("tests");
+        std::fs::create_dir_all(&tests).unwrap();
+        std::fs::write(tests.join("free.yaml"), pack(expect)).unwrap();
+    };
+    put(&setup, "allow");
+    let gate = setup.start().await;
+    let stage = HoldingGate { scripted, gate };
+    put(&stage.gate.setup, "rbac_denied");
+    stage.configures(&with_lea().replace(EVE_TOKEN, "token-of-eve-that-is-another"));
+    stage.is_answered(EVE_TOKEN, "/api/approvals", 401).await;
+    let kept = "toolgate_reloads_total{outcome=\"kept\"}";
+    until("it is refused", || async {
+        (stage.gate.metric(kept).await >= 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(stage.answers(LEA_TOKEN, "/api/approvals").await.status, 401);
+    put(&stage.gate.setup, "allow");
+    stage.is_answered(LEA_TOKEN, "/api/approvals", 200).await;
+}
+
+/// threat-model §3E: a door that was opened for operators with tokens is not opened to everybody by a reload; the log
+/// says what a restart would do.
+#[tokio::test]
+async fn the_last_operator_stays() {
+    let stage = HoldingGate::new().await;
+    stage.configures("tokens: []");
+    until("the log tells of it", || async {
+        let log = stage.gate.log();
+        log.contains("the last operator is gone from `admin`")
+            .then_some(())
+    })
+    .await;
+    let request = format!(
+        "GET /api/status HTTP/1.1\r\nHost: {}\r\n\r\n",
+        stage.gate.operators
+    );
+    let stranger = exchange(stage.gate.operators, request.into_bytes()).await;
+    assert_eq!(stranger.unwrap().status, 401);
+    assert_eq!(stage.answers(ANN_TOKEN, "/api/approvals").await.status, 401);
+}
+
+/// What is open for an operator ends when the files say another thing of that one, and of that one alone: a
+/// stream of events of a program, and a sign-in on the pages.
+#[tokio::test]
+async fn what_is_open_ends_with_its_operator() {
+    let stage = HoldingGate::new().await;
+    let streams = async |token: &str| {
+        let request = format!(
+            "GET /api/approvals/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+            stage.gate.operators
+        );
+        let mut stream = open(stage.gate.operators, request.into_bytes())
+            .await
+            .unwrap();
+        while !stream.line().await.unwrap().is_empty() {}
+        stream
+    };
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let own = format!("http://{}", stage.gate.operators);
+    let signs_in = async |token: &str| {
+        let headers = [kind, ("origin", own.as_str())];
+        let form = format!("token={token}");
+        let entered = stage
+            .gate
+            .asks_operators(("POST", "/login"), &headers, &form)
+            .await;
+        let cookie = entered.header("set-cookie").unwrap_or_default();
+        let (pair, _) = cookie
+            .split_once(';')
+            .unwrap_or_else(|| panic!("{entered:?}"));
+        pair.to_owned()
+    };
+    let page = async |cookie: &str| {
+        let headers = [("Cookie", cookie), ("Accept", "text/html")];
+        let shown = stage
+            .gate
+            .asks_operators(("GET", "/approvals"), &headers, "")
+            .await;
+        shown.status
+    };
+    let (mut of_ann, mut of_eve) = (streams(ANN_TOKEN).await, streams(EVE_TOKEN).await);
+    let cookies = [signs_in(ANN_TOKEN).await, signs_in(EVE_TOKEN).await];
+    assert_eq!(
+        [page(&cookies[0]).await, page(&cookies[1]).await],
+        [200, 200]
+    );
+    stage.configures(&without_ann()[1]);
+    void::at_once(async { while of_ann.line().await.is_some() {} }).await;
+    assert_ne!(page(&cookies[0]).await, 200);
+    assert_eq!(page(&cookies[1]).await, 200);
+    held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let told = of_eve.line().await;
+    assert!(told.is_some(), "the other goes on");
+}
+
+/// The enemy of a look at the head of a request alone: the word of an operator whose body comes after the operator is
+/// taken away counts for nothing.
+#[tokio::test]
+async fn a_word_that_comes_late_counts_for_nothing() {
+    let stage = HoldingGate::new().await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let body = r#"{ "decision": "allow", "why": "due" }"#;
+    let head = format!(
+        "POST /api/approvals/{id} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ANN_TOKEN}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{{",
+        stage.gate.operators,
+        body.len()
+    );
+    let mut stream = TcpStream::connect(stage.gate.operators).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Another request on the same door is answered after it was begun.
+    assert_eq!(stage.answers(ANN_TOKEN, "/api/approvals").await.status, 200);
+    stage.configures(&without_ann()[0]);
+    stage.is_answered(ANN_TOKEN, "/api/approvals", 401).await;
+    stream.write_all(&body.as_bytes()[1..]).await.unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).await.unwrap();
+    assert!(told.starts_with("HTTP/1.1 401"), "{told}");
+    let again = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    assert_eq!(again, id, "it waits still");
+    assert_eq!(stage.scripted.executions(), 0);
+}
+
+/// Behind stdio there is no door for operators: none can be asked, whatever the files name, before and after a reload.
+#[tokio::test]
+async fn behind_stdio_nobody_can_be_asked() {
+    let scripted = bank(Offers::default()).await;
+    let setup = in_front(&scripted, &policy(""));
+    setup.write();
+    let mut agent = Launched::start(&setup, &["--agent", "bot"], false).await;
+    let pay = json!({ "name": "pay", "arguments": { "n": 1 }, "_meta": {} });
+    let free = json!({ "name": "free", "arguments": {}, "_meta": {} });
+    let refused = agent.ask("tools/call", pay.clone()).await;
+    assert_eq!(
+        code(&refused).as_deref(),
+        Some("approver_unreachable"),
+        "{refused}"
+    );
+    let shut = format!(
+        "{}layers: {{ global: {{ deny: [bank__free] }} }}\n",
+        policy("")
+    );
+    setup.clone().policy(&shut).operators(&with_lea()).write();
+    let reloaded = async { while code(&agent.ask("tools/call", free.clone()).await).is_none() {} };
+    void::at_once(reloaded).await;
+    let refused = agent.ask("tools/call", pay).await;
+    assert_eq!(
+        code(&refused).as_deref(),
+        Some("approver_unreachable"),
+        "{refused}"
+    );
+    agent.end().await;
+    let seen = scripted.seen().into_iter();
+    let mut called = seen.filter(|seen| seen.method() == "tools/call");
+    assert!(called.all(|seen| seen.body["params"]["name"] == "free"));
+}
