@@ -60,7 +60,7 @@ fn readiness(door: &OperatorsDoor, headers: &HeaderMap) -> Result<Response, Resp
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
     };
-    if !door.operators.is_empty() {
+    if !door.operators.are_open() {
         if !headers.contains_key(header::AUTHORIZATION) {
             let reply = ReadyReply {
                 status,

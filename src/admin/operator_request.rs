@@ -1,13 +1,14 @@
 //! A request of an operator that says something in its body: who asks, where, and what.
 
 use super::operators::OperatorIdentity;
-use super::{OperatorsDoor, json_body, parse_body, refusal, unfit};
+use super::operators::in_force::OperatorTerms;
+use super::{OperatorsDoor, json_body, parse_body, unfit};
 use crate::mcp::json::Text;
 use crate::model::verbs::OperatorVerb;
 use crate::policy::shape::AsWritten;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(super) struct OperatorRequest {
     pub(super) door: Arc<OperatorsDoor>,
     /// Who asks.
     pub(super) known: OperatorIdentity,
+    /// By what stood then.
+    before: Arc<OperatorTerms>,
     headers: HeaderMap,
     body: Body,
 }
@@ -35,13 +38,9 @@ impl OperatorRequest {
     /// The body, of `most` bytes at most; none when it is not JSON as it has to be. Once.
     pub(super) async fn text(&mut self, most: usize) -> Result<Option<Text>, Response> {
         let body = std::mem::take(&mut self.body);
-        let before = self.door.operators.terms();
         let text = json_body(&self.headers, body, most).await?;
-        // A body may take seconds: who was taken away meanwhile says nothing with it.
-        let known = self.door.operators.known(&self.headers)?;
-        if known != self.known || before.verbs != self.door.operators.terms().verbs {
-            return Err(changed());
-        }
+        let operators = &self.door.operators;
+        operators.still(&self.known, &self.before, &self.headers)?;
         Ok(text)
     }
 
@@ -57,24 +56,17 @@ impl OperatorRequest {
     }
 }
 
-/// The answer to a request that was judged by what does not stand any more.
-fn changed() -> Response {
-    refusal(
-        StatusCode::CONFLICT,
-        "the configuration of operators has changed while the request came",
-        "send it again",
-    )
-}
-
 impl FromRequest<Arc<OperatorsDoor>> for OperatorRequest {
     type Rejection = Response;
 
     async fn from_request(request: Request, door: &Arc<OperatorsDoor>) -> Result<Self, Response> {
+        let before = door.operators.terms();
         let known = door.operators.known(request.headers())?;
         let (parts, body) = request.into_parts();
         Ok(Self {
             door: door.clone(),
             known,
+            before,
             headers: parts.headers,
             body,
         })

@@ -63,16 +63,17 @@ impl Operators {
         let tokens = self.in_force.tokens();
         match (&one.token, &one.proof) {
             (Some(token), _) => {
-                tokens.is_taken(token) && terms.named(&one.operator.name) == Some(&one.operator)
+                let name = &one.operator.name;
+                tokens.is_taken(token, name) && terms.named(name) == Some(&one.operator)
             }
             (None, Some(proof)) => terms.issued.still_counts(proof),
             (None, None) => false,
         }
     }
 
-    /// Whether the configuration has neither operators nor issuers of them.
-    pub(super) fn is_empty(&self) -> bool {
-        self.in_force.terms().is_empty()
+    /// Whether no operator was configured since the start, so that what needs none is for everybody.
+    pub(super) fn are_open(&self) -> bool {
+        self.in_force.terms().is_open()
     }
 
     /// What stands now, for what goes on for a while.
@@ -124,9 +125,28 @@ impl Operators {
         self.may(known, OperatorVerb::Audit)
     }
 
+    /// Whether `asked` is still who asks, by what stood when the request began: a body may take seconds to come, and who
+    /// was taken away meanwhile says nothing with it.
+    pub(super) fn still(
+        &self,
+        asked: &OperatorIdentity,
+        before: &OperatorTerms,
+        headers: &HeaderMap,
+    ) -> Result<(), Response> {
+        let known = self.known(headers)?;
+        if known == *asked && before.verbs == self.terms().verbs {
+            return Ok(());
+        }
+        Err(refusal(
+            StatusCode::CONFLICT,
+            "the configuration of operators has changed while the request came",
+            "send it again",
+        ))
+    }
+
     /// Who asks, or the answer that says how to prove it.
     pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Response> {
-        if self.is_empty() {
+        if self.are_open() {
             let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` ; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
             return Err(refusal(

@@ -33,10 +33,15 @@ pub(super) fn reloaded(gate: &Gate, report: ReloadReport) {
         before,
         version: policy,
         errors,
+        is_beside: operators,
         ..
     } = report;
     let note = match outcome {
-        ReloadOutcome::Swapped | ReloadOutcome::Unchanged => Note::Reloaded { before, policy },
+        ReloadOutcome::Swapped | ReloadOutcome::Unchanged => Note::Reloaded {
+            before,
+            policy,
+            operators,
+        },
         ReloadOutcome::KeptLastGood => Note::ReloadRefused {
             policy,
             errors: u32::try_from(errors).unwrap_or(u32::MAX),

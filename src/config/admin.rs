@@ -108,10 +108,16 @@ impl Admin {
     pub(crate) fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver {
             name: ApproverName::One(known.name.clone()),
+            stands_in: self
+                .stands_in(&known.name)
+                .into_iter()
+                .map(|away| away.name)
+                .collect(),
             roles: known.roles.clone(),
         };
         let issued = (!self.issued.is_empty()).then(|| Approver {
             name: ApproverName::Issued,
+            stands_in: Vec::new(),
             roles: self.issued.roles().cloned().collect(),
         });
         Approvers(self.tokens.iter().map(one).chain(issued).collect())

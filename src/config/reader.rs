@@ -23,21 +23,19 @@ pub(crate) fn reader(
             mut reading,
             ..
         } = read(&path, &environment, terms).0;
-        let terms = config.as_ref().map(|config| {
-            in_force.tokens().put(config.admin.taken_tokens());
-            config.admin.terms()
-        });
         let mut later = Vec::new();
-        if terms
-            .as_ref()
-            .is_some_and(|terms| in_force.would_open(terms))
-        {
-            later.push("the last operator is gone from `admin`".to_owned());
-        } else if let Some(terms) = terms {
-            let in_force = in_force.clone();
-            reading.along = AlongWithPolicy::new(move || in_force.take(terms));
+        if let Some(Config { admin, .. }) = &config {
+            // What is taken away is gone at once, whatever becomes of the policy.
+            in_force.tokens().keep(admin.taken_tokens());
+            if in_force.is_emptied_by(&admin.terms()) {
+                let words = "the last operator is gone from `admin`: nobody is let in by the operators' door";
+                later.push(words.to_owned());
+            }
         }
-        let now = config.map(|config| config.startup).unwrap_or_default();
+        let now = config
+            .as_ref()
+            .map(|config| config.startup.clone())
+            .unwrap_or_default();
         let changed = RESTART_KEYS
             .iter()
             .filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
@@ -53,6 +51,14 @@ pub(crate) fn reader(
                 message,
                 hint: Some("restart to apply it".to_owned()),
             }));
+        reading.along = config.map_or_else(AlongWithPolicy::default, |config| {
+            let in_force = in_force.clone();
+            AlongWithPolicy::new(move || {
+                let is_other = in_force.take(config.admin.terms());
+                in_force.tokens().put(config.admin.taken_tokens());
+                is_other
+            })
+        });
         reading
     }
 }

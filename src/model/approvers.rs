@@ -11,6 +11,8 @@ pub struct Approver {
     pub name: ApproverName,
     /// The operator's roles.
     pub roles: Vec<String>,
+    /// Those in whose place the operator decides, or did until they were back.
+    pub stands_in: Vec<String>,
 }
 
 /// Whom an entry of the configuration names.
@@ -42,6 +44,12 @@ impl Approvers {
         self.0
             .iter()
             .any(|one| one.is_named(name) && one.has(roles))
+    }
+
+    /// Whether the operator `who` may speak for `whose`: for the operator's own, or one who is or was away.
+    pub fn speaks_for(&self, who: &str, whose: &str) -> bool {
+        let mut named = self.0.iter().filter(|one| one.is_named(who));
+        named.any(|one| who == whose || one.stands_in.iter().any(|away| away == whose))
     }
 
     /// How many have one of `roles`, of those whose names `may` decide (guarantees §7). Whom an issuer
@@ -106,6 +114,7 @@ mod tests {
     fn people_are_counted_once_and_the_agent_is_none_of_them() {
         let one = |name: &str, role: &str| Approver {
             name: ApproverName::One(name.to_owned()),
+            stands_in: Vec::new(),
             roles: vec![role.to_owned()],
         };
         let known = Approvers(vec![
@@ -126,10 +135,12 @@ mod tests {
     fn those_whom_issuers_name_are_enough() {
         let one = |name: &str, role: &str| Approver {
             name: ApproverName::One(name.to_owned()),
+            stands_in: Vec::new(),
             roles: vec![role.to_owned()],
         };
         let issued = Approver {
             name: ApproverName::Issued,
+            stands_in: Vec::new(),
             roles: vec!["finance".to_owned()],
         };
         let known = Approvers(vec![one("ann", "sre"), issued]);

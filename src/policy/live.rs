@@ -80,6 +80,8 @@ pub struct ReloadReport {
     pub errors: usize,
     /// Whether the files had errors before.
     pub was_stale: bool,
+    /// Whether what takes effect with a policy is other now.
+    pub is_beside: bool,
 }
 
 /// How the policy in force came to be.
@@ -96,6 +98,8 @@ pub struct LiveStatus {
     pub swapped: u64,
     /// Reloads that failed.
     pub failed: u64,
+    /// Reloads that changed what takes effect with a policy.
+    pub beside: u64,
 }
 
 impl LiveStatus {
@@ -155,6 +159,7 @@ impl LivePolicy {
             diagnostics,
             swapped: 0,
             failed: 0,
+            beside: 0,
         };
         let changes = watch::Sender::new(Arc::clone(&policy));
         let state = Mutex::new(LiveState {
@@ -240,9 +245,10 @@ impl LivePolicy {
             );
             return ReloadOutcome::KeptLastGood;
         };
-        let is_other = along.takes_effect();
         if policy.version == state.status.version {
+            let is_other = along.takes_effect();
             if is_other {
+                state.status.beside += 1;
                 self.swaps.send_modify(|count| *count += 1);
             }
             tracing::info!(
@@ -263,6 +269,7 @@ impl LivePolicy {
         }
         state.status.swapped += 1;
         failpoint::reached("reload");
+        state.status.beside += u64::from(along.takes_effect());
         self.put(&mut state, policy);
         ReloadOutcome::Swapped
     }
@@ -367,12 +374,14 @@ impl LivePolicy {
             .filter(|diagnostic| diagnostic.severity == Severity::Error);
         let was_stale = before.stale();
         let is_mended = was_stale && !now.stale();
-        (outcome != ReloadOutcome::Unchanged || is_mended).then(|| ReloadReport {
+        let is_beside = before.beside != now.beside;
+        (outcome != ReloadOutcome::Unchanged || is_mended || is_beside).then(|| ReloadReport {
             outcome,
             before: before.version.clone(),
             version: now.version.clone(),
             errors: errors.count(),
             was_stale,
+            is_beside,
         })
     }
 

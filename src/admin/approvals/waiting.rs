@@ -97,14 +97,16 @@ pub(super) async fn decision(
     while hold.state == "pending" && !wait.is_zero() && !over.is_elapsed() {
         // A program that is gone drops this future: nothing waits for it.
         tokio::select! {
-            waited = decided(store, id) => waited.map_err(|error| uncounted(&error.into()))?,
-            // Another policy may have made it void.
-            Ok(()) = policies.changed() => {}
+            // What was decided last is nothing for one who is no operator any more.
+            biased;
             // The operator is another by now, or none: asked again, the door says which.
             () = proof.ends() => {
                 door.operators.known(&headers)?;
                 break;
             }
+            waited = decided(store, id) => waited.map_err(|error| uncounted(&error.into()))?,
+            // Another policy may have made it void.
+            Ok(()) = policies.changed() => {}
             () = &mut over => {}
         }
         hold = look().await?;

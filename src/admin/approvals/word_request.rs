@@ -35,8 +35,10 @@ impl<T: WordForm> FromRequest<Arc<OperatorsDoor>> for WordRequest<T> {
         let (mut parts, body) = request.into_parts();
         let named = Path::<String>::from_request_parts(&mut parts, door).await;
         let Path(id) = named.map_err(IntoResponse::into_response)?;
+        let before = door.operators.terms();
         let known = OperatorIdentity::from_request_parts(&mut parts, door).await?;
         let body = json_body(&parts.headers, body, GRANT_BODY_BYTES_MAX).await?;
+        door.operators.still(&known, &before, &parts.headers)?;
         let id = id.parse().map_err(|_| no_id())?;
         let body = parse_body(body.as_ref()).ok_or_else(|| unfit(T::FORM))?;
         Ok(Self {

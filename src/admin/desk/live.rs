@@ -3,8 +3,8 @@
 
 use super::sign_in::SignIn;
 use super::streams::StreamPlace;
-use crate::admin::operators::OperatorIdentity;
 use crate::admin::operators::proof::StandingProof;
+use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::admin::{OperatorsDoor, refusal};
 use crate::model::clock::Clock;
 use crate::store::claims::Store;
@@ -60,7 +60,7 @@ async fn of_program(
 /// One who looks on.
 struct OnLooker {
     known: OperatorIdentity,
-    audits: bool,
+    operators: Operators,
     store: Arc<dyn Store>,
     news: Receiver<HoldNews>,
     policies: watch::Receiver<u64>,
@@ -115,7 +115,7 @@ fn events(door: &OperatorsDoor, known: OperatorIdentity, until: StreamEnd) -> Re
     let mut policies = door.switches.policies.clone();
     policies.mark_unchanged();
     let looks_on = OnLooker {
-        audits: door.operators.audits(&known),
+        operators: door.operators.clone(),
         store: door.switches.store.clone(),
         known,
         news: door.switches.store.look_on(),
@@ -163,7 +163,7 @@ impl OnLooker {
 
     fn may_see(&self, news: &HoldNews) -> bool {
         let roles = self.known.seeing(self.store.now());
-        self.audits || roles.iter().any(|role| news.roles.contains(role))
+        self.operators.audits(&self.known) || roles.iter().any(|role| news.roles.contains(role))
     }
 
     fn event(&mut self, news: &HoldNews) -> String {

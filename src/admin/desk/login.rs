@@ -44,7 +44,7 @@ async fn ask(State(door): State<Arc<OperatorsDoor>>, headers: HeaderMap, uri: Ur
     }
     let note = door
         .operators
-        .is_empty()
+        .are_open()
         .then(|| PageNote::bad("No operator has a token: configure `admin.tokens`."));
     shown(StatusCode::OK, next, note)
 }

@@ -94,7 +94,7 @@ impl ShownToken {
         }
     }
 
-    /// One of an issuer, which counts for as long as it `lasts`, whatever the configuration says.
+    /// One of an issuer, which counts for as long as it `lasts`.
     pub(in crate::admin) fn issued(lasts: Duration) -> Self {
         Self {
             digest: None,

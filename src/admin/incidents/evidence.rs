@@ -4,6 +4,7 @@
 
 use super::{number, refused};
 use crate::admin::operators::OperatorIdentity;
+use crate::admin::operators::proof::StandingProof;
 use crate::admin::{OperatorsDoor, json_answer, refusal, unfit};
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
@@ -12,7 +13,7 @@ use crate::store::incidents::{BundleSpan, Incident, IncidentError, IncidentEvide
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::BytesMut;
@@ -46,12 +47,15 @@ struct WantedBundle {
     evidence: Arc<dyn IncidentEvidence>,
     /// No other is written until this is dropped.
     place: OwnedSemaphorePermit,
+    /// For how long it is read by an operator who may.
+    proof: StandingProof,
 }
 
 async fn bundle(
     Path(id): Path<String>,
     known: OperatorIdentity,
     State(door): State<Arc<OperatorsDoor>>,
+    headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Response> {
     let evidence = evidence(&door, &known)?;
@@ -74,6 +78,7 @@ async fn bundle(
         span,
         evidence,
         place,
+        proof: door.operators.proof(&known, &headers),
     };
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((kind, wanted.begin()).into_response())
@@ -168,13 +173,14 @@ impl WantedBundle {
             runtime: Handle::current(),
             next: BytesMut::new(),
         };
+        let Self {
+            incident,
+            span,
+            evidence,
+            place,
+            proof,
+        } = self;
         let write = move || {
-            let Self {
-                incident,
-                span,
-                evidence,
-                place,
-            } = self;
             let written = evidence.bundle(&incident, span, &mut out);
             let written = written.and_then(|_| out.flush().map_err(|error| error.to_string()));
             if let Err(why) = written {
@@ -189,9 +195,17 @@ impl WantedBundle {
             drop(place);
         };
         drop(tokio::task::spawn_blocking(write));
-        let pieces = stream::unfold(receiver, |mut receiver| async move {
-            let next: io::Result<Bytes> = receiver.recv().await?;
-            Some((next, receiver))
+        let pieces = stream::unfold((receiver, proof), |(mut receiver, proof)| async move {
+            let next: io::Result<Bytes> = tokio::select! {
+                // A reader who is no operator any more sees no end of it.
+                biased;
+                () = proof.ends() => {
+                    receiver.close();
+                    Err(io::Error::other("its reader is no operator any more"))
+                }
+                next = receiver.recv() => next?,
+            };
+            Some((next, (receiver, proof)))
         });
         Body::from_stream(pieces)
     }

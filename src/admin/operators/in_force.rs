@@ -30,13 +30,20 @@ pub(crate) struct OperatorTerms {
     pub(crate) issued: Arc<IssuedOperators>,
     /// Who of all of them may decide about held calls.
     pub(crate) approvers: Approvers,
+    /// Whether there were operators since the start, so that the door is shut where there are none now.
+    pub(crate) is_shut: bool,
     /// Done once others stand in their place.
     pub(crate) replaced: CancellationToken,
 }
 
 impl OperatorTerms {
+    /// Whether the door is open to everybody: nobody has been configured who could come in otherwise.
+    pub(super) fn is_open(&self) -> bool {
+        self.has_nobody() && !self.is_shut
+    }
+
     /// Whether there are neither operators nor issuers of them.
-    pub(super) fn is_empty(&self) -> bool {
+    fn has_nobody(&self) -> bool {
         self.known.is_empty() && self.issued.is_empty()
     }
 
@@ -69,19 +76,16 @@ impl OperatorsInForce {
         self.approvers.clone()
     }
 
-    /// Whether `terms` would take the last operator away: everybody could then ask at a door that was opened for
-    /// operators with tokens only, so it is left to a restart.
-    pub(crate) fn would_open(&self, terms: &OperatorTerms) -> bool {
-        terms.is_empty() && !self.terms.load().is_empty()
+    /// Whether `terms` take the last operator away.
+    pub(crate) fn is_emptied_by(&self, terms: &OperatorTerms) -> bool {
+        terms.has_nobody() && !self.terms.load().has_nobody()
     }
 
-    /// From now on `terms` stand, unless they would open the door; whether that changes anything. Keys that are known
-    /// of an issuer stay known.
+    /// From now on `terms` stand; whether that changes anything. Keys that are known of an issuer stay known. A door that
+    /// had operators is not open where there are none any more.
     pub(crate) fn take(&self, mut terms: OperatorTerms) -> bool {
         let before = self.terms();
-        if self.would_open(&terms) {
-            return false;
-        }
+        terms.is_shut = before.is_shut || !before.has_nobody();
         if terms.issued.is_as(&before.issued) {
             terms.issued = before.issued.clone();
         } else {
@@ -90,11 +94,32 @@ impl OperatorsInForce {
         if terms.says_as(&before) {
             return false;
         }
+        told(&before, &terms);
         self.approvers.put(terms.approvers.clone());
         self.terms.store(Arc::new(terms));
         before.replaced.cancel();
         true
     }
+}
+
+/// Tells in the log who came, who went, and whose roles are others.
+fn told(before: &OperatorTerms, now: &OperatorTerms) {
+    let names = |of: &OperatorTerms, is: &dyn Fn(&OperatorIdentity) -> bool| {
+        let all = of.known.iter().filter(|one| is(one));
+        all.map(|one| one.name.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let is_in = |of: &OperatorTerms, one: &OperatorIdentity| of.named(&one.name).is_some();
+    let is_other = |one: &OperatorIdentity| before.named(&one.name).is_some_and(|was| was != one);
+    tracing::info!(
+        came = names(now, &|one| !is_in(before, one)),
+        gone = names(before, &|one| !is_in(now, one)),
+        changed = names(now, &is_other),
+        verbs = before.verbs != now.verbs,
+        issuers = !Arc::ptr_eq(&before.issued, &now.issued),
+        "operators are what the files say now"
+    );
 }
 
 #[cfg(test)]
@@ -111,6 +136,7 @@ mod tests {
         let known: Vec<OperatorIdentity> = known.iter().map(one).collect();
         let approvers = known.iter().map(|one| Approver {
             name: ApproverName::One(one.name.clone()),
+            stands_in: Vec::new(),
             roles: one.roles.clone(),
         });
         OperatorTerms {
@@ -139,15 +165,22 @@ mod tests {
         assert!(!approvers.current().knows("ann") && in_force.terms().named("ann").is_none());
     }
 
-    /// threat-model §3E: a door that was opened for operators with tokens is not opened to everybody by a reload.
+    /// threat-model §3E: where the last operator is taken away nobody decides any more, and a door that was opened for
+    /// operators with tokens is not opened to everybody.
     #[test]
-    fn the_last_operator_is_not_taken_away() {
+    fn the_door_stays_shut_without_operators() {
         let in_force = OperatorsInForce::default();
-        assert!(!in_force.would_open(&terms(&[])), "it is open");
-        assert!(in_force.take(terms(&[("ann", "sre")])));
-        assert!(in_force.would_open(&terms(&[])));
         assert!(!in_force.take(terms(&[])));
-        assert!(in_force.terms().named("ann").is_some());
-        assert!(in_force.approvers().current().knows("ann"));
+        assert!(in_force.terms().is_open(), "as it was opened");
+        assert!(in_force.take(terms(&[("ann", "sre")])));
+        assert!(in_force.is_emptied_by(&terms(&[])));
+        for _ in 0..2 {
+            in_force.take(terms(&[]));
+            let now = in_force.terms();
+            assert!(!now.is_open() && now.named("ann").is_none());
+            assert!(!in_force.approvers().current().knows("ann"));
+        }
+        assert!(in_force.take(terms(&[("bob", "sre")])));
+        assert!(in_force.terms().named("bob").is_some());
     }
 }

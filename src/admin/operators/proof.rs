@@ -63,7 +63,8 @@ impl StandingProof {
             let over = async {
                 match shown {
                     ShownProof::Configured(digest) => {
-                        self.operators.in_force.tokens().ends(digest).await;
+                        let tokens = self.operators.in_force.tokens();
+                        tokens.ends(digest, &self.known.name).await;
                     }
                     ShownProof::Issued(until, _) => {
                         tokio::time::sleep(until.saturating_sub(Clock.steady())).await;
@@ -81,8 +82,8 @@ impl StandingProof {
     fn stands(&self, shown: &ShownProof, terms: &OperatorTerms) -> bool {
         match shown {
             ShownProof::Configured(digest) => {
-                let is_taken = self.operators.in_force.tokens().is_taken(digest);
-                is_taken && terms.named(&self.known.name) == Some(&self.known)
+                let (tokens, name) = (self.operators.in_force.tokens(), &self.known.name);
+                tokens.is_taken(digest, name) && terms.named(name) == Some(&self.known)
             }
             ShownProof::Issued(_, proof) => terms.issued.still_counts(proof),
         }

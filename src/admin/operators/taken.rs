@@ -1,4 +1,4 @@
-//! The tokens of operators, as they stand: they change while toolgate runs, the operators do not.
+//! The tokens of operators, as they stand: they change while toolgate runs.
 //! Kept as SHA-256 only, and every one of them is compared each time, so that neither memory nor
 //! time tells one.
 
@@ -43,6 +43,14 @@ pub(super) struct ProvedOperator {
     pub(super) lasts: Option<Duration>,
 }
 
+impl TokenList {
+    /// Whether it has the token of that digest, as one of the operator `name`.
+    fn has(&self, digest: &[u8; 32], name: &str) -> bool {
+        let mut known = self.known.iter();
+        known.any(|(known, whose)| known == digest && whose == name)
+    }
+}
+
 impl OperatorTokens {
     /// From now on these are taken, and no others.
     pub(crate) fn put<'a>(&self, tokens: impl IntoIterator<Item = TakenToken<'a>>) {
@@ -73,21 +81,28 @@ impl OperatorTokens {
         })
     }
 
-    /// Whether the token of that digest is taken, which was shown before.
-    pub(super) fn is_taken(&self, digest: &[u8; 32]) -> bool {
-        let list = self.0.load();
-        list.known.iter().any(|(known, _)| known == digest) && list.ends.lasts(digest)
+    /// Takes those away that are none of `tokens` any more, whoever else gets one later.
+    pub(crate) fn keep<'a>(&self, tokens: impl IntoIterator<Item = TakenToken<'a>>) {
+        let before = self.0.load();
+        let is_known = |token: &TakenToken<'_>| before.has(&hash(token.token.expose()), token.name);
+        self.put(tokens.into_iter().filter(is_known));
     }
 
-    /// Ends when the token of that digest, which was shown before, is taken no more.
-    pub(super) async fn ends(&self, digest: &[u8; 32]) {
+    /// Whether the token of that digest is taken, which the operator `name` has shown before.
+    pub(super) fn is_taken(&self, digest: &[u8; 32], name: &str) -> bool {
+        let list = self.0.load();
+        list.has(digest, name) && list.ends.lasts(digest)
+    }
+
+    /// Ends when the token of that digest, which the operator `name` has shown before, is taken no more.
+    pub(super) async fn ends(&self, digest: &[u8; 32], name: &str) {
         loop {
             // The list first: what takes its place after the look wakes this.
             let (replaced, left) = {
                 let list = self.0.load();
                 (list.replaced.clone(), list.ends.left(digest))
             };
-            if !self.is_taken(digest) {
+            if !self.is_taken(digest, name) {
                 return;
             }
             let left = left.unwrap_or(Duration::MAX);
@@ -123,7 +138,7 @@ mod tests {
         let digests = [&kept, &gone, &timed].map(|token| hash(token.expose()));
         let [of_kept, of_gone, of_timed] = digests
             .each_ref()
-            .map(|digest| Box::pin(tokens.ends(digest)));
+            .map(|digest| Box::pin(tokens.ends(digest, "ann")));
         let (mut of_kept, mut of_gone) = (of_kept, of_gone);
         for _ in 0..2 {
             let soon = Duration::from_secs(9);
@@ -168,7 +183,8 @@ mod tests {
         let proved = tokens.proved(old).unwrap();
         let shown = proved.token;
         assert!(proved.lasts.is_some() && tokens.proved(new).unwrap().lasts.is_none());
-        assert!(tokens.is_taken(&shown));
+        assert!(tokens.is_taken(&shown, "ann"));
+        assert!(!tokens.is_taken(&shown, "bob"), "it is another's");
         tokens.put([
             of(&secrets[0], None),
             of(&secrets[1], end("1999-12-24T08:00:00Z")),
@@ -178,11 +194,36 @@ mod tests {
             [Some("ann".to_owned()), None],
             "its time is over"
         );
-        assert!(!tokens.is_taken(&shown), "nor does a sign-in stand for it");
+        assert!(
+            !tokens.is_taken(&shown, "ann"),
+            "nor does a sign-in stand for it"
+        );
         tokens.put([of(&secrets[0], None)]);
         assert_eq!(
             [name(new), name(old), name("")],
             [Some("ann".to_owned()), None, None]
         );
+    }
+    /// threat-model §3E: what files take away is gone before their policy is judged, and what they give is not there, nor
+    /// what they give to another.
+    #[test]
+    fn what_is_kept_was_there_for_the_same_operator() {
+        let secrets = ["kept", "new", "moved"].map(|token| Secret::new(token.to_owned()));
+        let of = |name, secret| TakenToken {
+            name,
+            token: secret,
+            end: None,
+        };
+        let tokens = OperatorTokens::default();
+        tokens.put([of("ann", &secrets[0]), of("ann", &secrets[2])]);
+        tokens.keep([
+            of("ann", &secrets[0]),
+            of("ann", &secrets[1]),
+            of("bob", &secrets[2]),
+        ]);
+        let whose = secrets
+            .each_ref()
+            .map(|token| tokens.proved(token.expose()).map(|proved| proved.name));
+        assert_eq!(whose, [Some("ann".to_owned()), None, None]);
     }
 }

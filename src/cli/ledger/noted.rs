@@ -142,13 +142,28 @@ impl LedgerNote {
                 policy,
             } => format!("toolgate {version}, process {pid}, policy {}", cut(policy)),
             Note::Stopped { pid, policy } => format!("process {pid}, policy {}", cut(policy)),
-            Note::Reloaded { before, policy } if before == policy => {
+            Note::Reloaded {
+                before,
+                policy,
+                operators: true,
+            } => {
+                let other = if before == policy {
+                    "as before".to_owned()
+                } else {
+                    format!("(before: {})", cut(before))
+                };
+                format!(
+                    "other operators, or other roles; policy {} {other}",
+                    cut(policy)
+                )
+            }
+            Note::Reloaded { before, policy, .. } if before == policy => {
                 format!(
                     "the files have no errors any more; policy {} as before",
                     cut(policy)
                 )
             }
-            Note::Reloaded { before, policy } => {
+            Note::Reloaded { before, policy, .. } => {
                 format!("policy {} → {}", cut(before), cut(policy))
             }
             Note::ReloadRefused { policy, errors } => {

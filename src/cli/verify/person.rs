@@ -132,6 +132,7 @@ mod tests {
     fn those_whom_issuers_name_are_as_many_as_are_needed() {
         let one = |name| Approver {
             name,
+            stands_in: Vec::new(),
             roles: vec!["finance".to_owned()],
         };
         let issued = one(ApproverName::Issued);

@@ -54,10 +54,10 @@ impl ApprovalRight {
     /// # Errors
     /// One may not: in words for the agent.
     pub fn judge(&self, approvers: &Approvers) -> Result<(), &'static str> {
-        let is_good = self
-            .words
-            .iter()
-            .all(|word| approvers.knows(&word.who) && approvers.decides(&word.whose, &self.roles));
+        let is_good = self.words.iter().all(|word| {
+            approvers.speaks_for(&word.who, &word.whose)
+                && approvers.decides(&word.whose, &self.roles)
+        });
         if is_good { Ok(()) } else { Err(OPERATOR_GONE) }
     }
 }
@@ -67,9 +67,15 @@ mod tests {
     use super::*;
     use crate::model::approvers::{Approver, ApproverName};
 
-    fn operators(known: &[(&str, &str)]) -> Approvers {
+    /// Operators, of whom cid decides for `away`.
+    fn operators(known: &[(&str, &str)], away: &str) -> Approvers {
         let known = known.iter().map(|(name, role)| Approver {
             name: ApproverName::One((*name).to_owned()),
+            stands_in: [away]
+                .into_iter()
+                .filter(|_| *name == "cid")
+                .map(str::to_owned)
+                .collect(),
             roles: vec![(*role).to_owned()],
         });
         Approvers(known.collect())
@@ -88,13 +94,23 @@ mod tests {
             roles: vec!["finance".to_owned()],
         };
         let all = [("ann", "finance"), ("bob", "finance"), ("cid", "sre")];
-        assert_eq!(right.judge(&operators(&all)), Ok(()));
+        assert_eq!(right.judge(&operators(&all, "bob")), Ok(()));
         for gone in 0..all.len() {
             let mut left = all.to_vec();
             left.remove(gone);
-            assert_eq!(right.judge(&operators(&left)), Err(OPERATOR_GONE), "{gone}");
+            assert_eq!(
+                right.judge(&operators(&left, "bob")),
+                Err(OPERATOR_GONE),
+                "{gone}"
+            );
         }
+        let unnamed = operators(&all, "dan");
+        assert_eq!(
+            right.judge(&unnamed),
+            Err(OPERATOR_GONE),
+            "cid never decided for bob"
+        );
         let other = [("ann", "sre"), ("bob", "finance"), ("cid", "sre")];
-        assert_eq!(right.judge(&operators(&other)), Err(OPERATOR_GONE));
+        assert_eq!(right.judge(&operators(&other, "bob")), Err(OPERATOR_GONE));
     }
 }

@@ -248,6 +248,7 @@ fn nobody_to_ask_means_no() {
     .unwrap();
     let one = |name: &str| Approver {
         name: ApproverName::One(name.to_owned()),
+        stands_in: Vec::new(),
         roles: vec!["finance".to_owned()],
     };
     let caller = Caller::named("bot");

@@ -66,7 +66,7 @@ async fn what_is_written_is_told_once_across_segments_and_an_archive() {
 }
 
 /// One note of every kind.
-fn notes() -> [Note; 10] {
+fn notes() -> [Note; 11] {
     let (policy, before) = ("3f9a1c0b77aa55ee".to_owned(), "00aa11bb22cc33dd".to_owned());
     let (tool, who, why) = (
         ToolName::new("bank__pay"),
@@ -82,6 +82,7 @@ fn notes() -> [Note; 10] {
         Note::Reloaded {
             before: before.clone(),
             policy: policy.clone(),
+            operators: false,
         },
         Note::ReloadRefused {
             policy: policy.clone(),
@@ -90,6 +91,12 @@ fn notes() -> [Note; 10] {
         Note::Reloaded {
             before: policy.clone(),
             policy: policy.clone(),
+            operators: false,
+        },
+        Note::Reloaded {
+            before: policy.clone(),
+            policy: policy.clone(),
+            operators: true,
         },
         Note::Disabled {
             tool: tool.clone(),

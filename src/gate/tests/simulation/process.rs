@@ -207,6 +207,7 @@ impl Ground {
 fn approvers() -> Approvers {
     Approvers(vec![Approver {
         name: ApproverName::One("ann".to_owned()),
+        stands_in: Vec::new(),
         roles: vec!["finance".to_owned(), "approver".to_owned()],
     }])
 }

@@ -233,6 +233,7 @@ fn a_total_counts_one_argument() {
 fn an_operator_who_may_not_decide_any_more_has_granted_nothing() {
     let operator = |name: &str, role: &str| Approver {
         name: ApproverName::One(name.to_owned()),
+        stands_in: Vec::new(),
         roles: vec![role.to_owned()],
     };
     let rule = Rule {
@@ -290,6 +291,7 @@ fn a_grant_counts_by_the_variant_of_the_call() {
     ]);
     let approvers = Approvers(vec![Approver {
         name: ApproverName::One("ann".to_owned()),
+        stands_in: Vec::new(),
         roles: vec!["finance".to_owned()],
     }]);
     let tool = ToolName::new("bank__pay");

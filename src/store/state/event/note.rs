@@ -63,12 +63,15 @@ pub enum Note {
         policy: String,
     },
     /// The policy files have changed, and what they say came in force; where `before` is the same, they had
-    /// errors, and say again what is in force.
+    /// errors, and say again what is in force, or name other operators.
     Reloaded {
         /// The version of the policy before.
         before: String,
         /// The version of the policy in force.
         policy: String,
+        /// Whether other operators, or other roles of theirs, came in force with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        operators: bool,
     },
     /// The policy files have changed and have errors: what was in force stays.
     ReloadRefused {
