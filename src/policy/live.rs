@@ -246,8 +246,7 @@ impl LivePolicy {
             return ReloadOutcome::KeptLastGood;
         };
         if policy.version == state.status.version {
-            let is_other = along.takes_effect();
-            if is_other {
+            if along.takes_effect() {
                 state.status.beside += 1;
                 self.swaps.send_modify(|count| *count += 1);
             }

@@ -15,10 +15,10 @@ pub(in crate::admin) struct StandingProof {
     operators: Operators,
     /// Whom it has named.
     known: OperatorIdentity,
-    shown: Option<ShownProof>,
+    shown: Option<ProvingToken>,
 }
 
-enum ShownProof {
+enum ProvingToken {
     /// One of the configuration: while it is taken.
     Configured([u8; 32]),
     /// One of an issuer: until then, on the steady clock.
@@ -39,15 +39,15 @@ impl Operators {
         }
     }
 
-    fn shown(&self, headers: &HeaderMap) -> Option<ShownProof> {
+    fn shown(&self, headers: &HeaderMap) -> Option<ProvingToken> {
         let tokens = self.in_force.tokens();
         let configured = bearer(headers).and_then(|token| tokens.proved(token));
         if let Some(proved) = configured {
-            return Some(ShownProof::Configured(proved.token));
+            return Some(ProvingToken::Configured(proved.token));
         }
         let issued = self.of_issued(self.token(headers)?).ok()?;
         let until = Clock.steady() + issued.lasts;
-        Some(ShownProof::Issued(until, issued.proof))
+        Some(ProvingToken::Issued(until, issued.proof))
     }
 }
 
@@ -62,11 +62,11 @@ impl StandingProof {
             }
             let over = async {
                 match shown {
-                    ShownProof::Configured(digest) => {
+                    ProvingToken::Configured(digest) => {
                         let tokens = self.operators.in_force.tokens();
                         tokens.ends(digest, &self.known.name).await;
                     }
-                    ShownProof::Issued(until, _) => {
+                    ProvingToken::Issued(until, _) => {
                         tokio::time::sleep(until.saturating_sub(Clock.steady())).await;
                     }
                 }
@@ -79,13 +79,13 @@ impl StandingProof {
         }
     }
 
-    fn stands(&self, shown: &ShownProof, terms: &OperatorTerms) -> bool {
+    fn stands(&self, shown: &ProvingToken, terms: &OperatorTerms) -> bool {
         match shown {
-            ShownProof::Configured(digest) => {
+            ProvingToken::Configured(digest) => {
                 let (tokens, name) = (self.operators.in_force.tokens(), &self.known.name);
                 tokens.is_taken(digest, name) && terms.named(name) == Some(&self.known)
             }
-            ShownProof::Issued(_, proof) => terms.issued.still_counts(proof),
+            ProvingToken::Issued(_, proof) => terms.issued.still_counts(proof),
         }
     }
 }

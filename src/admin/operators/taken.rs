@@ -81,7 +81,7 @@ impl OperatorTokens {
         })
     }
 
-    /// Takes those away that are none of `tokens` any more, whoever else gets one later.
+    /// Takes those away that are none of `tokens` any more, by their operators.
     pub(crate) fn keep<'a>(&self, tokens: impl IntoIterator<Item = TakenToken<'a>>) {
         let before = self.0.load();
         let is_known = |token: &TakenToken<'_>| before.has(&hash(token.token.expose()), token.name);

