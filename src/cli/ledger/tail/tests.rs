@@ -151,5 +151,5 @@ async fn each_event_is_told() {
     let late = CallFilter::of_time("2026-11-28T10:00:05Z".parse().ok(), None);
     let some = JournalReader::open(data.path()).unwrap();
     let some = some.filter_map(|record| LedgerNote::of(&record.unwrap()).unwrap());
-    assert_eq!(some.filter(|note| note.fits(&late)).count(), 5);
+    assert_eq!(some.filter(|note| note.fits(&late)).count(), 6);
 }
