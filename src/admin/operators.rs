@@ -147,7 +147,7 @@ impl Operators {
     /// Who asks, or the answer that says how to prove it.
     pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Response> {
         if self.are_open() {
-            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` ; while no \
+            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]`; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
             return Err(refusal(
                 StatusCode::FORBIDDEN,

@@ -195,7 +195,7 @@ impl SignIns {
             .cloned()
     }
 
-    /// Ends all but those that `stands` says something good of.
+    /// Ends those of which `stands` does not hold.
     pub(in crate::admin) fn end_unless(&self, stands: impl Fn(&SignIn) -> bool) {
         let mut known = self.known.lock();
         known.retain(|_, kept| stands(&kept.one));
