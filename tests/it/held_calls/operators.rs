@@ -3,7 +3,7 @@
 
 use super::grants::pays;
 use super::*;
-use crate::harness::answer::{Answer, exchange, open};
+use crate::harness::answer::{Answer, Reading, exchange, open};
 use crate::harness::setup::beside;
 use crate::harness::stdio::Launched;
 use crate::kills::{PROGRAM, build};
@@ -45,6 +45,19 @@ impl HoldingGate {
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str())];
         self.gate.asks_operators(("GET", path), &headers, "").await
+    }
+
+    /// The stream of what happens to held calls, opened with that token, behind its first lines.
+    async fn looks_on(&self, token: &str) -> Reading {
+        let request = format!(
+            "GET /api/approvals/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+            self.gate.operators
+        );
+        let mut stream = open(self.gate.operators, request.into_bytes())
+            .await
+            .unwrap();
+        while !stream.line().await.unwrap().is_empty() {}
+        stream
     }
 
     /// Waits until nobody's word on that call counts any more, as eve is shown it.
@@ -268,17 +281,6 @@ async fn without_operators_the_door_stays_shut() {
 #[tokio::test]
 async fn what_is_open_ends_with_its_operator() {
     let stage = HoldingGate::new().await;
-    let streams = async |token: &str| {
-        let request = format!(
-            "GET /api/approvals/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
-            stage.gate.operators
-        );
-        let mut stream = open(stage.gate.operators, request.into_bytes())
-            .await
-            .unwrap();
-        while !stream.line().await.unwrap().is_empty() {}
-        stream
-    };
     let kind = ("content-type", "application/x-www-form-urlencoded");
     let own = format!("http://{}", stage.gate.operators);
     let signs_in = async |token: &str| {
@@ -302,7 +304,10 @@ async fn what_is_open_ends_with_its_operator() {
             .await;
         shown.status
     };
-    let (mut of_ann, mut of_eve) = (streams(ANN_TOKEN).await, streams(EVE_TOKEN).await);
+    let (mut of_ann, mut of_eve) = (
+        stage.looks_on(ANN_TOKEN).await,
+        stage.looks_on(EVE_TOKEN).await,
+    );
     let cookies = [signs_in(ANN_TOKEN).await, signs_in(EVE_TOKEN).await];
     assert_eq!(
         [page(&cookies[0]).await, page(&cookies[1]).await],
@@ -322,13 +327,7 @@ async fn what_is_open_ends_with_its_operator() {
 #[tokio::test]
 async fn exchanged_tokens_are_who_has_them_now() {
     let stage = HoldingGate::new().await;
-    let request = format!(
-        "GET /api/approvals/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ANN_TOKEN}\r\n\r\n",
-        stage.gate.operators
-    );
-    let mut of_ann = open(stage.gate.operators, request.into_bytes())
-        .await
-        .unwrap();
+    let mut of_ann = stage.looks_on(ANN_TOKEN).await;
     let of_uma = "token-of-uma-who-reads-all";
     assert_eq!(stage.answers(ANN_TOKEN, "/api/tasks").await.status, 403);
     assert_eq!(stage.answers(of_uma, "/api/tasks").await.status, 200);
