@@ -1,9 +1,11 @@
 //! Reads the configuration again while toolgate runs.
 
-use super::{Config, Loaded, RESTART_KEYS, ReadTerms, environment, read};
+use super::{Admin, Config, Loaded, RESTART_KEYS, ReadTerms, environment, read};
+use crate::admin::operators::in_force::OperatorsInForce;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::live::{AlongWithPolicy, LoadResult};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
 /// applies is a warning; changed tokens of operators are taken at once, and other operators, roles and issuers with the
@@ -24,13 +26,13 @@ pub(crate) fn reader(
             ..
         } = read(&path, &environment, terms).0;
         let mut later = Vec::new();
-        if let Some(Config { admin, .. }) = &config {
-            // What is taken away is gone at once, whatever becomes of the policy.
-            in_force.tokens().keep(admin.taken_tokens());
-            if in_force.is_emptied_by(&admin.terms()) {
-                let words = "the last operator is gone from `admin`: nobody is let in by the operators' door";
-                later.push(words.to_owned());
-            }
+        if let Some(Config { admin, .. }) = &config
+            && in_force.is_emptied_by(&admin.terms())
+        {
+            let words =
+                "the last operator is gone from `admin`: nobody is let in by the operators' door";
+            let hint = "name one; a restart without operators opens the door";
+            later.push((words.to_owned(), hint));
         }
         let now = config
             .as_ref()
@@ -39,26 +41,39 @@ pub(crate) fn reader(
         let changed = RESTART_KEYS
             .iter()
             .filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
-        later.extend(changed.map(|key| format!("`{key}` has changed")));
+        later.extend(changed.map(|key| (format!("`{key}` has changed"), "restart to apply it")));
         reading
             .diagnostics
-            .extend(later.into_iter().map(|message| Diagnostic {
+            .extend(later.into_iter().map(|(message, hint)| Diagnostic {
                 severity: Severity::Warning,
                 file: path.display().to_string(),
                 line: 0,
                 column: 0,
                 length: 0,
                 message,
-                hint: Some("restart to apply it".to_owned()),
+                hint: Some(hint.to_owned()),
             }));
         reading.along = config.map_or_else(AlongWithPolicy::default, |config| {
-            let in_force = in_force.clone();
-            AlongWithPolicy::new(move || {
-                let is_other = in_force.take(config.admin.terms());
-                in_force.tokens().put(config.admin.taken_tokens());
-                is_other
-            })
+            along(config.admin, &in_force)
         });
         reading
     }
+}
+
+/// Tokens that are gone are taken no more, whatever becomes of the policy; who operators are comes with it.
+fn along(admin: Admin, in_force: &OperatorsInForce) -> AlongWithPolicy {
+    let admin = Arc::new(admin);
+    let (gone, come) = ((admin.clone(), in_force.clone()), (admin, in_force.clone()));
+    AlongWithPolicy::new(
+        move || {
+            let (admin, in_force) = gone;
+            in_force.tokens().keep(admin.taken_tokens());
+        },
+        move || {
+            let (admin, in_force) = come;
+            let is_other = in_force.change(admin.terms());
+            in_force.tokens().put(admin.taken_tokens());
+            is_other
+        },
+    )
 }

@@ -226,7 +226,7 @@ impl LivePolicy {
             fingerprint,
             watched,
             sources,
-            along,
+            mut along,
             ..
         } = reading;
         state.watched = watched;
@@ -234,6 +234,7 @@ impl LivePolicy {
             return ReloadOutcome::Unchanged;
         }
         state.fingerprint = fingerprint;
+        along.takes_away();
         let was_stale = state.status.stale();
         state.status.diagnostics = diagnostics;
         log(&state.status.diagnostics);

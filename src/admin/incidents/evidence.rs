@@ -196,16 +196,18 @@ impl WantedBundle {
         };
         drop(tokio::task::spawn_blocking(write));
         let pieces = stream::unfold((receiver, proof), |(mut receiver, proof)| async move {
-            let next: io::Result<Bytes> = tokio::select! {
-                // A reader who is no operator any more sees no end of it.
+            let piece = tokio::select! {
                 biased;
-                () = proof.ends() => {
-                    receiver.close();
-                    Err(io::Error::other("its reader is no operator any more"))
-                }
-                next = receiver.recv() => next?,
+                () = proof.ends() => None,
+                piece = receiver.recv() => Some(piece?),
             };
-            Some((next, (receiver, proof)))
+            // A reader who may not read it any more sees no end of it.
+            let piece = piece.filter(|_| proof.allows(OperatorVerb::Audit));
+            let piece: io::Result<Bytes> = piece.unwrap_or_else(|| {
+                receiver.close();
+                Err(io::Error::other("its reader may not read it any more"))
+            });
+            Some((piece, (receiver, proof)))
         });
         Body::from_stream(pieces)
     }

@@ -81,6 +81,16 @@ impl OperatorsInForce {
         terms.has_nobody() && !self.terms.load().has_nobody()
     }
 
+    /// As [`Self::take`], told in the log.
+    pub(crate) fn change(&self, terms: OperatorTerms) -> bool {
+        let before = self.terms();
+        let is_other = self.take(terms);
+        if is_other {
+            told(&before, &self.terms());
+        }
+        is_other
+    }
+
     /// From now on `terms` stand; whether that changes anything. Keys that are known of an issuer stay known. A door that
     /// had operators is not open where there are none any more.
     pub(crate) fn take(&self, mut terms: OperatorTerms) -> bool {
@@ -94,7 +104,6 @@ impl OperatorsInForce {
         if terms.says_as(&before) {
             return false;
         }
-        told(&before, &terms);
         self.approvers.put(terms.approvers.clone());
         self.terms.store(Arc::new(terms));
         before.replaced.cancel();

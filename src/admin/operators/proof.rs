@@ -6,6 +6,7 @@ use super::tokens::bearer;
 use crate::admin::identity::OperatorIdentity;
 use crate::admin::issued::IssuedProof;
 use crate::model::clock::Clock;
+use crate::model::verbs::OperatorVerb;
 use axum::http::HeaderMap;
 use std::time::Duration;
 
@@ -35,23 +36,31 @@ impl Operators {
         StandingProof {
             operators: self.clone(),
             known: known.clone(),
-            shown: self.shown(headers),
+            shown: self.shown(known, headers),
         }
     }
 
-    fn shown(&self, headers: &HeaderMap) -> Option<ProvingToken> {
+    fn shown(&self, known: &OperatorIdentity, headers: &HeaderMap) -> Option<ProvingToken> {
         let tokens = self.in_force.tokens();
         let configured = bearer(headers).and_then(|token| tokens.proved(token));
         if let Some(proved) = configured {
             return Some(ProvingToken::Configured(proved.token));
         }
         let issued = self.of_issued(self.token(headers)?).ok()?;
+        if issued.known != *known {
+            return None;
+        }
         let until = Clock.steady() + issued.lasts;
         Some(ProvingToken::Issued(until, issued.proof))
     }
 }
 
 impl StandingProof {
+    /// Whether the roles of its operator allow `verb` now.
+    pub(in crate::admin) fn allows(&self, verb: OperatorVerb) -> bool {
+        self.operators.may(&self.known, verb)
+    }
+
     /// Ends when it proves nothing any more, or its operator is another by what is configured then.
     pub(in crate::admin) async fn ends(&self) {
         let Some(shown) = &self.shown else { return };

@@ -84,7 +84,10 @@ impl OperatorTokens {
     /// Takes those away that are none of `tokens` any more, by their operators.
     pub(crate) fn keep<'a>(&self, tokens: impl IntoIterator<Item = TakenToken<'a>>) {
         let before = self.0.load();
-        let is_known = |token: &TakenToken<'_>| before.has(&hash(token.token.expose()), token.name);
+        let is_known = |token: &TakenToken<'_>| {
+            let digest = hash(token.token.expose());
+            before.has(&digest, token.name) && before.ends.lasts(&digest)
+        };
         self.put(tokens.into_iter().filter(is_known));
     }
 

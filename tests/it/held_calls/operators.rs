@@ -95,7 +95,7 @@ impl HoldingGate {
 }
 
 /// guarantees §7, threat-model §3E: what an operator has allowed who is none any more does not run, nor by a role that
-/// was taken away; and it runs when the operator is back.
+/// was taken away.
 #[tokio::test]
 async fn what_one_who_is_gone_has_allowed_does_not_run() {
     for gone in without_ann() {
@@ -227,12 +227,28 @@ async fn operators_come_with_their_policy() {
     put(&setup, "allow");
     let gate = setup.start().await;
     let stage = HoldingGate { scripted, gate };
+    let is_refused = async |times: f64| {
+        let kept = "toolgate_reloads_total{outcome=\"kept\"}";
+        until("it is refused", || async {
+            (stage.gate.metric(kept).await >= times).then_some(())
+        })
+        .await;
+    };
     put(&stage.gate.setup, "rbac_denied");
+    is_refused(1.0).await;
     stage.configures(&with_lea().replace(EVE_TOKEN, "token-of-eve-that-is-another"));
-    stage.is_answered(EVE_TOKEN, "/api/approvals", 401).await;
-    assert_eq!(stage.answers(LEA_TOKEN, "/api/approvals").await.status, 401);
+    is_refused(2.0).await;
+    for gone in [EVE_TOKEN, LEA_TOKEN, "token-of-eve-that-is-another"] {
+        let answer = stage.answers(gone, "/api/approvals").await;
+        assert_eq!(answer.status, 401, "{gone}");
+    }
+    assert_eq!(stage.answers(ANN_TOKEN, "/api/approvals").await.status, 200);
     put(&stage.gate.setup, "allow");
     stage.is_answered(LEA_TOKEN, "/api/approvals", 200).await;
+    let answer = stage
+        .answers("token-of-eve-that-is-another", "/api/approvals")
+        .await;
+    assert_eq!(answer.status, 200);
 }
 
 /// threat-model §3E: where the last operator is taken away, nobody is let in any more, and what that one has allowed does
@@ -341,32 +357,57 @@ async fn exchanged_tokens_are_who_has_them_now() {
     assert_eq!(stage.answers(of_uma, "/api/tasks").await.status, 403);
 }
 
-/// The enemy of a look at the head of a request alone: the word of an operator whose body comes after the operator is
-/// taken away counts for nothing.
-#[tokio::test]
-async fn a_word_that_comes_late_counts_for_nothing() {
-    let stage = HoldingGate::new().await;
-    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
-    let body = r#"{ "decision": "allow", "why": "due" }"#;
+/// A request of which the head was judged, and the body is still to come.
+async fn begins(stage: &HoldingGate, token: &str, path: &str, body: &str) -> TcpStream {
     let head = format!(
-        "POST /api/approvals/{id} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ANN_TOKEN}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{{",
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
         stage.gate.operators,
         body.len()
     );
     let mut stream = TcpStream::connect(stage.gate.operators).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    // Another request on the same door is answered after it was begun.
-    assert_eq!(stage.answers(ANN_TOKEN, "/api/approvals").await.status, 200);
-    stage.configures(&without_ann()[0]);
-    stage.is_answered(ANN_TOKEN, "/api/approvals", 401).await;
-    stream.write_all(&body.as_bytes()[1..]).await.unwrap();
+    // What reads the body asks for it.
+    let mut told = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut told).await.unwrap();
+    assert!(told.starts_with(b"HTTP/1.1 100"), "{told:?}");
+    stream
+}
+
+async fn ends(mut stream: TcpStream, body: &str) -> String {
+    stream.write_all(body.as_bytes()).await.unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).await.unwrap();
+    told
+}
+
+/// The enemy of a look at the head of a request alone: the word of an operator whose body comes after the operator is
+/// taken away counts for nothing, and neither does that of one whose role allows it no more.
+#[tokio::test]
+async fn a_word_that_comes_late_counts_for_nothing() {
+    let stage = HoldingGate::new().await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    let word = r#"{ "decision": "allow", "why": "due" }"#;
+    let of_ann = begins(&stage, ANN_TOKEN, &format!("/api/approvals/{id}"), word).await;
+    let (sue, off) = ("token-of-sue-who-switches", r#"{ "why": "no" }"#);
+    let of_sue = begins(&stage, sue, "/api/tools/bank__free/disable", off).await;
+    stage.configures(&format!(
+        "{}, verbs: {{ switch: [finance] }}",
+        without_ann()[0]
+    ));
+    stage.is_answered(ANN_TOKEN, "/api/approvals", 401).await;
+    stage.is_answered(EVE_TOKEN, "/api/tasks", 200).await;
+    let told = ends(of_ann, word).await;
     assert!(told.starts_with("HTTP/1.1 401"), "{told}");
+    let told = ends(of_sue, off).await;
+    assert!(told.starts_with("HTTP/1.1 409"), "{told}");
     let again = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
     assert_eq!(again, id, "it waits still");
     assert_eq!(stage.scripted.executions(), 0);
+    assert_eq!(
+        code(&call(&stage.bot(), "free", json!({}), "k").await),
+        None
+    );
 }
 
 /// Behind stdio there is no door for operators: none can be asked, whatever the files name, before and after a reload.
@@ -388,6 +429,8 @@ async fn behind_stdio_nobody_can_be_asked() {
         "{}layers: {{ global: {{ deny: [bank__free] }} }}\n",
         policy("")
     );
+    // The second is read no sooner than the first.
+    setup.clone().operators(&with_lea()).write();
     setup.clone().policy(&shut).operators(&with_lea()).write();
     let reloaded = async { while code(&agent.ask("tools/call", free.clone()).await).is_none() {} };
     void::at_once(reloaded).await;
