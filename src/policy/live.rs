@@ -23,8 +23,10 @@ use tokio::sync::{Notify, watch};
 mod along;
 pub mod keeping;
 mod proof;
+mod report;
 
 pub use along::AlongWithPolicy;
+pub use report::ReloadReport;
 
 /// Editors and deployments write in several steps: a reading waits until nothing happens for this
 /// long …
@@ -65,23 +67,6 @@ pub enum ReloadOutcome {
     Unchanged,
     /// The files have errors; the last good policy stays in force.
     KeptLastGood,
-}
-
-/// What became of a reload that changed something, for who keeps a record of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// What became of it.
-    pub outcome: ReloadOutcome,
-    /// The version that was in force.
-    pub before: String,
-    /// The version in force.
-    pub version: String,
-    /// Errors in the files.
-    pub errors: usize,
-    /// Whether the files had errors before.
-    pub was_stale: bool,
-    /// Whether what takes effect with a policy is other now.
-    pub is_beside: bool,
 }
 
 /// How the policy in force came to be.
@@ -349,7 +334,7 @@ impl LivePolicy {
             let reloaded = tokio::task::spawn_blocking(move || live.reload()).await;
             self.readings.send_modify(|count| *count += 1);
             if let Ok(outcome) = reloaded
-                && let Some(report) = self.report(outcome, &before)
+                && let Some(report) = ReloadReport::of(outcome, &before, &self.status())
             {
                 told(report);
             }
@@ -363,26 +348,6 @@ impl LivePolicy {
                 ),
             }
         }
-    }
-
-    /// What there is to tell of a reload; nothing where all is as it was.
-    fn report(&self, outcome: ReloadOutcome, before: &LiveStatus) -> Option<ReloadReport> {
-        let now = self.status();
-        let errors = now
-            .diagnostics
-            .iter()
-            .filter(|diagnostic| diagnostic.severity == Severity::Error);
-        let was_stale = before.stale();
-        let is_mended = was_stale && !now.stale();
-        let is_beside = before.beside != now.beside;
-        (outcome != ReloadOutcome::Unchanged || is_mended || is_beside).then(|| ReloadReport {
-            outcome,
-            before: before.version.clone(),
-            version: now.version.clone(),
-            errors: errors.count(),
-            was_stale,
-            is_beside,
-        })
     }
 
     /// Watches what is wanted, and nothing else; whether there is something that was not watched before.
