@@ -92,7 +92,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "toolgate: the operators' door",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What programs of operators can ask, with a token of `admin.tokens`. Refusals say what is wrong and what to do.",
+            "description": "What programs of operators can ask, with a token of `admin.tokens`, or of an issuer of `admin.jwt`. Refusals say what is wrong and what to do.",
         },
         "security": [ { "operator": [] } ],
         "paths": paths,

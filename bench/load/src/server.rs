@@ -107,7 +107,7 @@ impl Results {
         }
         let (answer, is_result) = self.answer(&asked);
         *response.body_mut() = Full::new(answer);
-        if !is_result {
+        if !is_result && is_modern(&head) {
             *response.status_mut() = StatusCode::NOT_FOUND;
         }
         response
@@ -115,6 +115,13 @@ impl Results {
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
+}
+
+/// Whether the request is of 2026-07-28, in which a status says what an error is; before, some agents take such a status
+/// for the end of the connection.
+fn is_modern(head: &Parts) -> bool {
+    let version = head.headers.get("mcp-protocol-version");
+    version.is_some_and(|version| version == REVISION)
 }
 
 /// What opens a session. None is kept: every request is answered alike.
