@@ -71,7 +71,7 @@ impl Operators {
         }
     }
 
-    /// Whether no operator was configured since the start, so that what needs none is for everybody.
+    /// Whether no operator was configured since the start, so that any caller is answered what needs none.
     pub(super) fn are_open(&self) -> bool {
         self.in_force.terms().is_open()
     }

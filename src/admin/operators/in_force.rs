@@ -37,7 +37,7 @@ pub(crate) struct OperatorTerms {
 }
 
 impl OperatorTerms {
-    /// Whether the door is open to everybody: nobody has been configured who could come in otherwise.
+    /// Whether the door is open to any caller: no operator was configured since the start.
     pub(super) fn is_open(&self) -> bool {
         self.has_nobody() && !self.is_shut
     }
@@ -174,8 +174,8 @@ mod tests {
         assert!(!approvers.current().knows("ann") && in_force.terms().named("ann").is_none());
     }
 
-    /// threat-model §3E: where the last operator is taken away nobody decides any more, and a door that was opened for
-    /// operators with tokens is not opened to everybody.
+    /// threat-model §3E: where the last operator is taken away no operator decides any more, and a door that was opened
+    /// for operators with tokens is not opened to other callers.
     #[test]
     fn the_door_stays_shut_without_operators() {
         let in_force = OperatorsInForce::default();
